@@ -1,0 +1,51 @@
+# Two commands do everything on a machine with Python >= 3.11 and (for the real Kafka and Spark) Java 17:
+#   make demo    the main job, on a real three-broker cluster
+#   make test    all tests
+# Set-up (virtual environment from the lock, JVM jars) happens once and by itself.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: help demo test lint types bench wheel lock clean setup
+
+help:                  ## show this list
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
+
+$(VENV)/.ready: requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V). Set PYTHON=..." >&2; exit 2; }
+	@echo "setup: virtual environment from requirements/dev.txt (a few minutes, once)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
+	@if command -v java >/dev/null; then $(BIN)/python -m kafka_partition_events.testing.jvm; fi
+
+demo: setup            ## run the main job and write demo-report.html
+	@$(BIN)/kpe demo
+
+test: setup            ## run all tests
+	@$(BIN)/python -m pytest
+
+lint: $(VENV)/.ready   ## ruff: style and formatting
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+
+types: $(VENV)/.ready  ## mypy --strict
+	@$(BIN)/mypy
+
+bench: setup           ## run the benchmarks; results go to benchmarks/results/
+	@$(BIN)/python -m benchmarks
+
+wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
+	@$(BIN)/python tests/packaging/check_wheel.py
+
+lock:                  ## renew requirements/dev.txt (needs uv)
+	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
+	  --generate-hashes --constraint requirements/constraints.txt --no-header --no-annotate \
+	  --upgrade --quiet --output-file requirements/dev.txt
+
+clean:                 ## remove what the other targets made
+	rm -rf $(VENV) dist build demo-out demo-report.html .mypy_cache .ruff_cache .hypothesis .coverage*
