@@ -1,0 +1,21 @@
+"""What this library raises. Each message says what was wrong, where, and what to do."""
+
+
+class KafkaPartitionEventsError(Exception):
+    """Base of every exception that this library defines."""
+
+
+class ConfigurationError(KafkaPartitionEventsError, ValueError):
+    """A constructor argument or a client setting is invalid; the message names it and the cure."""
+
+
+class MetadataFetchError(KafkaPartitionEventsError):
+    """A source could not fetch metadata. The poller keeps its snapshot, backs off and tries again."""
+
+
+class PollerClosedError(KafkaPartitionEventsError, RuntimeError):
+    """The poller has been closed; its last snapshot stays readable, but it learns nothing new."""
+
+
+class PartitionOfflineError(KafkaPartitionEventsError):
+    """A keyed record's partition is offline and the partitioner was made with ``keyed="raise"``."""

@@ -1,0 +1,1 @@
+"""KNOW what the cluster is and what changed: snapshots, events, the staleness gate, the poller."""

@@ -1,0 +1,158 @@
+"""One immutable snapshot of a Kafka cluster.
+
+Every value here is frozen and safe to share between threads. A snapshot answers the read methods of
+kafka-python's ``ClusterMetadata``, so that one partitioner works with either client.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Self
+
+from attrs import evolve, field, frozen
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Topics that Kafka calls internal (``Topic.isInternal`` in Apache Kafka): known by name alone."""
+
+
+class TopicPartition(NamedTuple):
+    """A topic name and a partition id; equal to (and hashes as) kafka-python's named tuple."""
+
+    topic: str
+    partition: int
+
+
+@frozen
+class Node:
+    """A broker that the cluster lists as alive."""
+
+    id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@frozen
+class PartitionInfo:
+    """What a snapshot knows about one partition.
+
+    ``leader`` is None when the partition is *offline*: Kafka names no leader, or names a broker that the
+    same answer does not list (Java's rule: ``leader != null`` after the node look-up). ``leader_epoch`` is
+    None when the source cannot prove it.
+    """
+
+    topic: str
+    partition: int
+    leader: int | None
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    leader_epoch: int | None = None
+
+    @property
+    def online(self) -> bool:
+        """Whether some listed broker leads the partition. An empty ISR is something else."""
+        return self.leader is not None
+
+    @property
+    def tp(self) -> TopicPartition:
+        """The partition's name."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@frozen
+class TopicInfo:
+    """A topic and its partitions, ``partitions[i].partition == i``.
+
+    ``topic_id`` (KIP-516) is the canonical UUID text, or None where the source or the brokers
+    (before 2.8) cannot tell; it is what distinguishes a re-created topic from a grown one.
+    """
+
+    name: str
+    partitions: tuple[PartitionInfo, ...]
+    topic_id: str | None = None
+
+    @property
+    def internal(self) -> bool:
+        """Whether Kafka itself owns the topic (``__consumer_offsets`` and its like)."""
+        return self.name in INTERNAL_TOPICS
+
+    def with_partition(self, new: PartitionInfo) -> Self:
+        """Return the topic with one partition replaced.
+
+        Raises:
+            IndexError: the topic has no such partition.
+        """
+        partitions = list(self.partitions)
+        partitions[new.partition] = new
+        return evolve(self, partitions=tuple(partitions))
+
+
+def _nodes_by_id(nodes: Mapping[int, Node] | Iterable[Node]) -> Mapping[int, Node]:
+    values = nodes.values() if isinstance(nodes, Mapping) else nodes
+    return MappingProxyType({node.id: node for node in sorted(values, key=lambda node: node.id)})
+
+
+def _topics_by_name(topics: Mapping[str, TopicInfo] | Iterable[TopicInfo]) -> Mapping[str, TopicInfo]:
+    values = topics.values() if isinstance(topics, Mapping) else topics
+    return MappingProxyType({info.name: info for info in values})
+
+
+@frozen(kw_only=True)
+class Cluster:
+    """One accepted snapshot.
+
+    Two snapshots are equal when they say the same about brokers and topics; which cluster it is, when it
+    was seen and which *generation* (a count of accepted changes, from 1; 0 is `EMPTY`) is not compared.
+    Topics that did not change from one generation to the next keep their `TopicInfo` object, so an
+    identity test finds the changed ones.
+    """
+
+    nodes: Mapping[int, Node] = field(default=MappingProxyType({}), converter=_nodes_by_id)
+    by_topic: Mapping[str, TopicInfo] = field(default=MappingProxyType({}), converter=_topics_by_name)
+    cluster_id: str | None = field(default=None, eq=False)
+    generation: int = field(default=0, eq=False)
+
+    __hash__ = None  # type: ignore[assignment]  # the mappings are not hashable, so neither is a snapshot
+
+    def topic(self, name: str) -> TopicInfo | None:
+        """Return the topic, or None when the snapshot has none of that name."""
+        return self.by_topic.get(name)
+
+    def partition(self, tp: tuple[str, int]) -> PartitionInfo | None:
+        """Return the partition, or None when the snapshot has no such topic or partition."""
+        info = self.by_topic.get(tp[0])
+        if info is None or not 0 <= tp[1] < len(info.partitions):
+            return None
+        return info.partitions[tp[1]]
+
+    # What follows is kafka-python's ClusterMetadata, method by method.
+
+    def topics(self, exclude_internal_topics: bool = True) -> set[str]:
+        """Return the names of all topics, by default without Kafka's internal ones."""
+        if exclude_internal_topics:
+            return set(self.by_topic) - INTERNAL_TOPICS
+        return set(self.by_topic)
+
+    def brokers(self) -> list[Node]:
+        """Return the listed brokers, ascending by id."""
+        return list(self.nodes.values())
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the ids of all partitions, online or not; None when the topic is unknown."""
+        info = self.by_topic.get(topic)
+        return None if info is None else set(range(len(info.partitions)))
+
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the ids of the online partitions; None when the topic is unknown."""
+        info = self.by_topic.get(topic)
+        return None if info is None else {p.partition for p in info.partitions if p.online}
+
+    def leader_for_partition(self, partition: tuple[str, int]) -> int | None:
+        """Return the leader's broker id, -1 when offline, None when the partition is unknown."""
+        info = self.partition(partition)
+        if info is None:
+            return None
+        return -1 if info.leader is None else info.leader
+
+
+EMPTY = Cluster()
+"""The snapshot before the first answer: no brokers, no topics, generation 0."""

@@ -1,0 +1,186 @@
+"""The difference of two snapshots as events, and events applied to a snapshot. Pure.
+
+``apply(old, diff(old, new)) == new`` and ``diff(x, x) == ()``: the tests hold both for arbitrary snapshots.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import (
+    Cluster,
+    Node,
+    PartitionInfo,
+    TopicInfo,
+    TopicPartition,
+)
+
+
+def diff(
+    old: Cluster,
+    new: Cluster,
+    *,
+    first_sequence: int = 1,
+    observed_at: float = 0.0,
+    wall_time: datetime | None = None,
+    initial: bool = False,
+) -> tuple[ev.Event, ...]:
+    """Return what happened between two snapshots, in an order that can be replayed.
+
+    Brokers that joined or changed come first; then topics removed; then, by name, what happened to topics
+    that stayed; then topics added; brokers that left come last. A partition that is offline when it is
+    first seen yields a `PartitionOffline` of its own, so that every outage has a beginning.
+
+    Args:
+        old: The earlier snapshot.
+        new: The later snapshot; the events carry its generation and cluster id.
+        first_sequence: The sequence number of the first event.
+        observed_at: When ``new`` was learned, in monotonic seconds.
+        wall_time: The same moment as an aware UTC time.
+        initial: What to put into the events' ``initial`` field.
+    """
+    if old is new:
+        return ()
+    stamp: dict[str, Any] = {
+        "cluster_id": new.cluster_id,
+        "generation": new.generation,
+        "observed_at": observed_at,
+        "initial": initial,
+    }
+    if wall_time is not None:
+        stamp["wall_time"] = wall_time
+    found = (make(sequence=n, **stamp) for n, make in enumerate(_changes(old, new), first_sequence))
+    return tuple(found)
+
+
+class _Make:
+    """An event class with everything but its stamp."""
+
+    __slots__ = ("cls", "fields")
+
+    def __init__(self, cls: type[ev.Event], **fields: Any) -> None:
+        self.cls = cls
+        self.fields = fields
+
+    def __call__(self, **stamp: Any) -> ev.Event:
+        return self.cls(**stamp, **self.fields)
+
+
+def _changes(old: Cluster, new: Cluster) -> Iterator[_Make]:
+    for node in new.nodes.values():
+        known = old.nodes.get(node.id)
+        if known is None:
+            yield _Make(ev.BrokerAdded, new=node)
+        elif known != node:
+            yield _Make(ev.BrokerChanged, old=known, new=node)
+
+    changed = sorted(
+        name
+        for name, info in new.by_topic.items()
+        if old.by_topic.get(name) is not info  # unchanged topics keep their object: most are skipped here
+    )
+    for name in sorted(old.by_topic.keys() - new.by_topic.keys()):
+        yield _Make(ev.TopicRemoved, topic=name, old=old.by_topic[name])
+    for name in changed:
+        if (before := old.by_topic.get(name)) is not None:
+            yield from _topic_changes(before, new.by_topic[name])
+    for name in changed:
+        if name not in old.by_topic:
+            yield _Make(ev.TopicAdded, topic=name, new=new.by_topic[name])
+            yield from _born_offline(new.by_topic[name].partitions)
+
+    for id_ in old.nodes.keys() - new.nodes.keys():
+        yield _Make(ev.BrokerRemoved, old=old.nodes[id_])
+
+
+def _topic_changes(old: TopicInfo, new: TopicInfo) -> Iterator[_Make]:
+    shrunk = len(new.partitions) < len(old.partitions)
+    if shrunk or (old.topic_id != new.topic_id and old.topic_id is not None):
+        yield _Make(ev.TopicRecreated, topic=new.name, old=old, new=new)
+        yield from _born_offline(new.partitions)
+        return
+    if old.topic_id != new.topic_id:
+        yield _Make(ev.TopicIdLearned, topic=new.name, old=old, new=new)
+    if len(new.partitions) > len(old.partitions):
+        yield _Make(ev.PartitionsAdded, topic=new.name, old=old, new=new)
+        yield from _born_offline(new.partitions[len(old.partitions) :])
+    for before, after in zip(old.partitions, new.partitions, strict=False):
+        if before is not after and before != after:
+            yield from _partition_changes(before, after)
+
+
+def _born_offline(partitions: Iterable[PartitionInfo]) -> Iterator[_Make]:
+    for p in partitions:
+        if not p.online:
+            yield _Make(ev.PartitionOffline, topic=p.topic, partition=p.partition, old=p, new=p)
+
+
+def _partition_changes(old: PartitionInfo, new: PartitionInfo) -> Iterator[_Make]:
+    kinds: list[type[ev.PartitionEvent]] = []
+    if old.online and not new.online:
+        kinds.append(ev.PartitionOffline)
+    elif new.online and not old.online:
+        kinds.append(ev.PartitionOnline)
+    elif (old.leader, old.leader_epoch) != (new.leader, new.leader_epoch):
+        kinds.append(ev.LeaderChanged)
+    if old.isr != new.isr:
+        kinds.append(ev.IsrChanged)
+    if old.replicas != new.replicas:
+        kinds.append(ev.ReplicasChanged)
+    for kind in kinds:
+        yield _Make(kind, topic=new.topic, partition=new.partition, old=old, new=new)
+
+
+def apply(cluster: Cluster, events: Iterable[ev.Event]) -> Cluster:
+    """Return the snapshot after the events. Events that say nothing about the cluster are passed over."""
+    nodes = dict(cluster.nodes)
+    topics = dict(cluster.by_topic)
+    cluster_id, generation = cluster.cluster_id, cluster.generation
+    for event in events:
+        cluster_id, generation = event.cluster_id, event.generation
+        _apply_one(nodes, topics, event)
+    return Cluster(nodes=nodes, by_topic=topics, cluster_id=cluster_id, generation=generation)
+
+
+def _apply_one(nodes: dict[int, Node], topics: dict[str, TopicInfo], event: ev.Event) -> None:
+    match event:
+        case ev.BrokerAdded(new=node) | ev.BrokerChanged(new=node):
+            nodes[node.id] = node
+        case ev.BrokerRemoved(old=node):
+            nodes.pop(node.id, None)
+        case ev.TopicRemoved(topic=name):
+            topics.pop(name, None)
+        case (
+            ev.TopicAdded(new=info)
+            | ev.TopicRecreated(new=info)
+            | ev.TopicIdLearned(new=info)
+            | ev.PartitionsAdded(new=info)
+        ):
+            topics[info.name] = info
+        case ev.PartitionEvent(topic=name, new=partition):
+            topics[name] = topics[name].with_partition(partition)
+        case ev.Resync(cluster=current):
+            nodes.clear()
+            nodes.update(current.nodes)
+            topics.clear()
+            topics.update(current.by_topic)
+        case _:
+            pass
+
+
+def changed_partitions(events: Iterable[ev.Event]) -> Mapping[TopicPartition, PartitionInfo]:
+    """Return the partitions that the events add or alter, with what they are now (KIP-34's map)."""
+    changed: dict[TopicPartition, PartitionInfo] = {}
+    for event in events:
+        match event:
+            case ev.TopicAdded(new=info) | ev.TopicRecreated(new=info):
+                changed.update((p.tp, p) for p in info.partitions)
+            case ev.PartitionsAdded():
+                changed.update((p.tp, p) for p in event.added)
+            case ev.PartitionEvent(new=partition):
+                changed[partition.tp] = partition
+            case _:
+                pass
+    return MappingProxyType(changed)

@@ -1,0 +1,263 @@
+"""One bounded mailbox and one worker thread for each registered listener.
+
+A put never blocks and never grows a mailbox without bound: a batch that does not fit behind a backlog
+replaces it by one `Resync`. Batches are shared between mailboxes by reference, so a thousand listeners cost
+a thousand references. The worker starts with the first batch; a listener that hears nothing costs no thread.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Self
+
+import structlog
+from attrs import frozen
+
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.events import Event, Resync
+from kafka_partition_events.metadata.listener import PartitionChangeListener, RegistrationStats, hears_events
+
+FAILURES_BEFORE_PAUSE = 5
+PAUSE_S = 1.0
+MAX_PAUSE_S = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+@frozen
+class Batch:
+    """What one accepted change, or one replay, tells: the events, and KIP-34's map for who overrides it."""
+
+    cluster: Cluster
+    events: tuple[Event, ...]
+    changed: Mapping[TopicPartition, PartitionInfo] | None = None
+
+
+class Mailbox:
+    """A listener's queue and worker; it is the `Registration` that users hold. Thread-safe."""
+
+    def __init__(
+        self,
+        listener: PartitionChangeListener,
+        *,
+        capacity: int,
+        clock: Clock,
+        on_closed: "Callable[[Mailbox], None]" = lambda _: None,
+    ) -> None:
+        """Make the mailbox; nothing runs yet.
+
+        Args:
+            listener: Whose mailbox it is.
+            capacity: How many undelivered events a backlog may hold.
+            clock: Times the pauses of a failing listener.
+            on_closed: Called once when the mailbox closes, without any lock held.
+        """
+        self.listener = listener
+        self.name = listener.name or type(listener).__name__
+        self.wants_changes = (
+            type(listener).on_partitions_change is not PartitionChangeListener.on_partitions_change
+        )
+        self._deaf = not hears_events(type(listener))
+        self._has_close = type(listener).close is not PartitionChangeListener.close
+        self._capacity = capacity
+        self._clock = clock
+        self._on_closed = on_closed
+        self.reset_after_fork()
+
+    def reset_after_fork(self) -> None:
+        """Start afresh in a forked child: the worker and whoever held the lock exist in the parent only."""
+        self._condition = threading.Condition()
+        self._queue: deque[Batch] = deque()
+        self._waiting = 0  # events in the queue
+        self._accepted = 0  # batches ever put, less those dropped
+        self._handled = 0  # batches ever finished
+        self._worker: threading.Thread | None = None
+        self._closing = False
+        self._drain = False
+        self._closed = threading.Event()
+        # Each counter has one writer: `_dropped` whoever holds the lock, the others the worker.
+        self._dropped = 0
+        self._delivered = 0
+        self._failures = 0
+        self._consecutive = 0
+        self._last_error: str | None = None
+        self._paused = False
+
+    # -- the poller's side ---------------------------------------------------------------------------
+
+    def put(self, batch: Batch) -> None:
+        """Queue a batch; never blocks for longer than a few microseconds, never raises."""
+        with self._condition:
+            if self._closing or self._deaf:
+                return
+            # A batch of any size fits an empty mailbox: one broker loss may move thousands of leaders,
+            # and a listener that keeps up must not be told to start over for that.
+            if self._waiting and self._waiting + len(batch.events) > self._capacity:
+                batch = self._collapse(batch)
+            self._queue.append(batch)
+            self._waiting += len(batch.events)
+            self._accepted += 1
+            self._ensure_worker()
+            self._condition.notify_all()
+
+    def _collapse(self, batch: Batch) -> Batch:
+        earlier = sum(e.dropped for b in self._queue for e in b.events if isinstance(e, Resync))
+        resyncs = sum(isinstance(e, Resync) for b in self._queue for e in b.events)
+        lost = self._waiting - resyncs + len(batch.events)
+        self._accepted -= len(self._queue)
+        self._queue.clear()
+        self._waiting = 0
+        self._dropped += lost
+        last = batch.events[-1]
+        resync = Resync(
+            cluster_id=last.cluster_id,
+            sequence=last.sequence,
+            generation=last.generation,
+            observed_at=last.observed_at,
+            wall_time=last.wall_time,
+            cluster=batch.cluster,
+            dropped=earlier + lost,
+        )
+        return Batch(batch.cluster, (resync,))
+
+    def _ensure_worker(self) -> None:
+        if self._worker is not None:
+            return
+        worker = threading.Thread(target=self._run, name=f"kpe-listener-{self.name}", daemon=True)
+        try:
+            worker.start()
+        except (
+            RuntimeError
+        ) as error:  # no more threads, or the interpreter is going down: try at the next put
+            _log.error("listener_worker_not_started", listener=self.name, error=repr(error))
+        else:
+            self._worker = worker
+
+    # -- the user's side (Registration) --------------------------------------------------------------
+
+    @property
+    def stats(self) -> RegistrationStats:
+        """What the listener has been through so far."""
+        with self._condition:
+            return RegistrationStats(
+                delivered=self._delivered,
+                failures=self._failures,
+                dropped=self._dropped,
+                lag=self._waiting,
+                last_error=self._last_error,
+                paused=self._paused,
+            )
+
+    def wait_synced(self, timeout: float) -> bool:
+        """Wait until everything that was queued at the time of this call has been handled.
+
+        Args:
+            timeout: Seconds to wait at most. Returns False when they passed first.
+        """
+        with self._condition:
+            target = self._accepted
+            return self._condition.wait_for(lambda: self._handled >= min(target, self._accepted), timeout)
+
+    def close(self, *, wait: float = 0.0, drain: bool = False) -> None:
+        """Unregister: no event is handed over any more, and `PartitionChangeListener.close` is called.
+
+        Idempotent, and allowed inside the listener's own callbacks.
+
+        Args:
+            wait: Seconds to wait for a callback that is running now; ignored inside a callback.
+            drain: Whether what is queued is still delivered first.
+        """
+        with self._condition:
+            if not self._closing:
+                self._closing, self._drain = True, drain
+                if not drain:
+                    self._queue.clear()
+                    self._waiting = 0
+                if self._worker is None and not self._queue and not self._has_close:
+                    self._closed.set()
+                else:
+                    self._ensure_worker()
+                self._condition.notify_all()
+        self._on_closed(self)
+        if wait > 0 and threading.current_thread() is not self._worker:
+            self._closed.wait(wait)
+
+    def __enter__(self) -> Self:
+        """Return the handle."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Unregister."""
+        self.close()
+
+    # -- the worker ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while (batch := self._next()) is not None:
+                self._deliver(batch)
+                with self._condition:
+                    self._handled += 1
+                    self._condition.notify_all()
+            self.listener.close()
+        except Exception as error:  # noqa: BLE001 - close() is the listener's code
+            _log.warning("listener_close_failed", listener=self.name, error=repr(error))
+        except BaseException as error:  # noqa: BLE001 - a listener that exits its thread ends its own delivery only
+            _log.critical("listener_worker_ended", listener=self.name, error=repr(error))
+            self._fail(error)
+        finally:
+            with self._condition:
+                self._closing = True
+                self._queue.clear()
+                self._waiting = 0
+                self._handled = self._accepted
+                self._condition.notify_all()
+            self._closed.set()
+            self._on_closed(self)
+
+    def _next(self) -> Batch | None:
+        with self._condition:
+            while not self._queue and not self._closing:
+                self._clock.wait(self._condition, None)
+            if not self._queue:
+                return None
+            batch = self._queue.popleft()
+            self._waiting -= len(batch.events)
+            return batch
+
+    def _deliver(self, batch: Batch) -> None:
+        if self.wants_changes and batch.changed:
+            changed = batch.changed
+            self._attempt(lambda: self.listener.on_partitions_change(batch.cluster, changed))
+        for event in batch.events:
+            if self._closing and not self._drain:
+                return
+            if self._attempt(lambda event=event: event.deliver(self.listener)):  # type: ignore[misc]
+                self._delivered += 1
+
+    def _attempt(self, call: Callable[[], None]) -> bool:
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 - whatever a listener raises stays its own affair
+            _log.warning("listener_failed", listener=self.name, error=repr(error), exc_info=True)
+            self._fail(error)
+            self._consecutive += 1
+            if self._consecutive >= FAILURES_BEFORE_PAUSE:
+                self._pause()
+            return False
+        self._consecutive = 0
+        return True
+
+    def _fail(self, error: BaseException) -> None:
+        self._failures += 1
+        self._last_error = repr(error)
+
+    def _pause(self) -> None:
+        over = self._consecutive - FAILURES_BEFORE_PAUSE
+        until = self._clock.monotonic() + min(MAX_PAUSE_S, PAUSE_S * 2**over)
+        with self._condition:
+            self._paused = True
+            while not self._closing and (left := until - self._clock.monotonic()) > 0:
+                self._clock.wait(self._condition, left)
+            self._paused = False

@@ -1,0 +1,153 @@
+"""Who is told, and in which order: the snapshot first, then every table, then every mailbox.
+
+One lock covers all three steps, so whoever registers sees either all of a change or none of it. No user code
+and no I/O runs under it. Lock order: this lock, then a mailbox's.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+import structlog
+from attrs import evolve
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import changed_partitions, diff
+from kafka_partition_events.metadata.dispatch import Batch, Mailbox
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
+
+_log = structlog.get_logger(__name__)
+
+AnyEvent = TypeVar("AnyEvent", bound=Event)
+
+
+class Publisher:
+    """The snapshot in force and everybody who follows it.
+
+    `register`, `forget`, `emit` and `close` take the lock themselves; the other methods are for the poller,
+    which holds it.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.cluster = EMPTY
+        self.trusted = True
+        self.internal_errors = 0
+        self.closed = False
+        self._clock = clock
+        self._sequence = 0
+        self._mailboxes: tuple[Mailbox, ...] = ()
+        self.lock = threading.Condition()
+
+    # -- who is told ---------------------------------------------------------------------------------
+
+    def register(self, listener: PartitionChangeListener, *, replay: bool, capacity: int) -> Mailbox:
+        """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
+        mailbox = Mailbox(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
+        with self.lock:
+            if any(known.listener is listener for known in self._mailboxes):
+                raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
+            follow_ups = self._adopt_one(mailbox)
+            if replay and self.cluster.generation:
+                mailbox.put(self._replay())
+            self._mailboxes = (*self._mailboxes, mailbox)
+            self.tell([self.stamped(event) for event in follow_ups])
+        return mailbox
+
+    def forget(self, mailbox: Mailbox) -> None:
+        """Remove a listener; a partitioner must not trust a table that nobody renews."""
+        with self.lock:
+            if mailbox not in self._mailboxes:
+                return
+            self._mailboxes = tuple(known for known in self._mailboxes if known is not mailbox)
+            if isinstance(mailbox.listener, ClusterAdopter):
+                mailbox.listener.adopt(None)
+
+    def emit(self, event: Event) -> None:
+        """Stamp one event and tell it."""
+        with self.lock:
+            if not self.closed:
+                self.tell([self.stamped(event)])
+
+    # -- what is told (under the lock) ---------------------------------------------------------------
+
+    def advance(self, cluster: Cluster) -> tuple[Event, ...]:
+        """Make a snapshot the one in force; return the changes, not told yet."""
+        changes = diff(
+            self.cluster,
+            cluster,
+            first_sequence=self._sequence + 1,
+            observed_at=self._clock.monotonic(),
+            wall_time=self._clock.now(),
+            initial=self.cluster.generation == 0,
+        )
+        self._sequence += len(changes)
+        self.cluster = cluster
+        return changes
+
+    def adopt(self, *, trusted: bool) -> list[Event]:
+        """Let every partitioner adopt the snapshot, or drop its table; return what they found out."""
+        self.trusted = trusted
+        return [self.stamped(e) for mailbox in self._mailboxes for e in self._adopt_one(mailbox)]
+
+    def _adopt_one(self, mailbox: Mailbox) -> Sequence[Event]:
+        if not isinstance(mailbox.listener, ClusterAdopter):
+            return ()
+        usable = self.trusted and not self.closed and self.cluster.generation > 0
+        try:
+            return mailbox.listener.adopt(self.cluster if usable else None)
+        except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
+            self.internal_errors += 1
+            _log.error("adoption_failed", partitioner=mailbox.name, error=repr(error), exc_info=True)
+            return ()
+
+    def stamped(self, event: AnyEvent) -> AnyEvent:
+        """Return the event with the next sequence number and the common fields of this moment."""
+        self._sequence += 1
+        return evolve(
+            event,
+            sequence=self._sequence,
+            cluster_id=self.cluster.cluster_id,
+            generation=self.cluster.generation,
+            observed_at=self._clock.monotonic(),
+            wall_time=self._clock.now(),
+        )
+
+    def tell(self, events: Iterable[Event], changes: Sequence[Event] = ()) -> None:
+        """Put stamped events into every mailbox; ``changes`` are those of them that `advance` returned."""
+        told = tuple(events)
+        if not told:
+            return
+        wanted = changes and any(mailbox.wants_changes for mailbox in self._mailboxes)
+        batch = Batch(self.cluster, told, changed_partitions(changes) if wanted else None)
+        for mailbox in self._mailboxes:
+            mailbox.put(batch)
+
+    def _replay(self) -> Batch:
+        now, wall_time = self._clock.monotonic(), self._clock.now()
+        state = diff(EMPTY, self.cluster, observed_at=now, wall_time=wall_time, initial=True)
+        events = tuple(evolve(event, sequence=self._sequence) for event in state)
+        return Batch(self.cluster, events, changed_partitions(events))
+
+    # -- the end -------------------------------------------------------------------------------------
+
+    def close(self, deadline: float) -> None:
+        """Deliver what is queued and close every listener, until the deadline (the clock's seconds)."""
+        with self.lock:
+            self.closed = True
+            mailboxes = self._mailboxes
+            self.adopt(trusted=False)
+        for mailbox in mailboxes:  # first let all of them begin, then wait for each
+            mailbox.close(drain=True)
+        for mailbox in mailboxes:
+            mailbox.close(wait=max(0.0, deadline - self._clock.monotonic()))
+
+    def reset_after_fork(self) -> None:
+        """Start afresh in a forked child: whoever held a lock or ran a worker exists in the parent only."""
+        self.lock = threading.Condition()
+        for mailbox in self._mailboxes:
+            mailbox.reset_after_fork()
+        # The fork may have come between `advance` and the last adoption.
+        self.adopt(trusted=self.trusted)

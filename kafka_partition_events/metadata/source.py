@@ -1,0 +1,63 @@
+"""Where metadata comes from: one raw answer, and who can be asked for it."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Protocol
+
+from attrs import field, frozen
+
+from kafka_partition_events.metadata.cluster import Node, TopicInfo
+
+
+@frozen
+class Proof:
+    """What an answer can prove. The gate trusts nothing that is not claimed here."""
+
+    topic_ids: bool = False
+    leader_epochs: bool = False
+
+
+@frozen(kw_only=True)
+class Observation:
+    """One raw answer of a source, before the staleness gate.
+
+    Attributes:
+        started_at: When the request was sent, in seconds of the poller's monotonic clock.
+        nodes: The brokers that the answer lists.
+        topics: The topics that came without an error. A partition's leader is the broker *named* by the
+            answer, listed or not; the gate applies the node look-up.
+        errors: Topics that came with an error: name -> Kafka's error name, for example
+            ``"UNKNOWN_TOPIC_OR_PARTITION"``.
+        requested: The topics that were asked for; None means all. Only an answer to "all" can prove by
+            omission that a topic is gone.
+        answered_by: Id of the broker that answered, where the client tells.
+        proof: What else the answer can prove.
+    """
+
+    started_at: float
+    nodes: tuple[Node, ...]
+    topics: Mapping[str, TopicInfo]
+    errors: Mapping[str, str] = field(default=MappingProxyType({}))
+    requested: frozenset[str] | None = None
+    cluster_id: str | None = None
+    answered_by: int | None = None
+    proof: Proof = Proof()
+
+
+class MetadataSource(Protocol):
+    """Something that can be asked for metadata. Only the poller's thread calls `fetch`."""
+
+    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+        """Ask the cluster once, without ever creating a topic.
+
+        Args:
+            topics: The topics to ask for; None asks for all.
+            started_at: The poller's clock now, to be copied into the observation.
+            timeout: Seconds after which to give up. A source must keep to it.
+
+        Raises:
+            MetadataFetchError: the cluster could not be asked; the message says why.
+        """
+
+    def close(self) -> None:
+        """Release what the source opened itself. Called once, after the last `fetch`."""
