@@ -25,6 +25,7 @@ def diff(
     first_sequence: int = 1,
     observed_at: float = 0.0,
     wall_time: datetime | None = None,
+    previous_at: datetime | None = None,
     initial: bool = False,
 ) -> tuple[ev.Event, ...]:
     """Return what happened between two snapshots, in an order that can be replayed.
@@ -39,6 +40,7 @@ def diff(
         first_sequence: The sequence number of the first event.
         observed_at: When ``new`` was learned, in monotonic seconds.
         wall_time: The same moment as an aware UTC time.
+        previous_at: When the look that gave ``old`` began, as an aware UTC time.
         initial: What to put into the events' ``initial`` field.
     """
     if old is new:
@@ -47,6 +49,7 @@ def diff(
         "cluster_id": new.cluster_id,
         "generation": new.generation,
         "observed_at": observed_at,
+        "previous_at": previous_at,
         "initial": initial,
     }
     if wall_time is not None:

@@ -45,6 +45,8 @@ class Event:
         generation: The snapshot that the event led to; the listener's view is at least that new.
         observed_at: When the poller learned of it, in seconds of its monotonic clock.
         wall_time: The same moment as an aware UTC time.
+        previous_at: When the last good look before this one began (UTC); what is told happened between then
+            and ``wall_time``. None when there was none, as with the very first answer and with replays.
         initial: The event tells what *is*, on first sight or on registration, not what changed.
     """
 
@@ -55,6 +57,7 @@ class Event:
     generation: int = 0
     observed_at: float = 0.0
     wall_time: datetime = _UNSTAMPED
+    previous_at: datetime | None = None
     initial: bool = False
 
     def deliver(self, listener: "PartitionChangeListener") -> None:

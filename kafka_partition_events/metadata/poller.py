@@ -232,7 +232,7 @@ class MetadataPoller:
             self._wake = False
             self._begun += 1
             ticket, topics = self._begun, self._topics
-            started_at = self._clock.monotonic()
+            started_at, began = self._clock.monotonic(), self._clock.now()
             self._health = evolve(self._health, last_attempt=started_at, polls=self._health.polls + 1)
         try:
             answer: Observation | Exception = self._source.fetch(
@@ -244,7 +244,11 @@ class MetadataPoller:
             try:
                 if self._news.closed:
                     return ()
-                return self._failed(answer) if isinstance(answer, Exception) else self._answered(answer)
+                if isinstance(answer, Exception):
+                    return self._failed(answer)
+                events = self._answered(answer)
+                self._news.previous_at = began
+                return events
             finally:
                 self._done = max(self._done, ticket)
                 self._lock.notify_all()

@@ -6,6 +6,7 @@ and no I/O runs under it. Lock order: this lock, then a mailbox's.
 
 import threading
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 import structlog
@@ -33,6 +34,7 @@ class Publisher:
 
     def __init__(self, clock: Clock) -> None:
         self.cluster = EMPTY
+        self.previous_at: datetime | None = None  # when the last good look began
         self.trusted = True
         self.internal_errors = 0
         self.closed = False
@@ -81,6 +83,7 @@ class Publisher:
             first_sequence=self._sequence + 1,
             observed_at=self._clock.monotonic(),
             wall_time=self._clock.now(),
+            previous_at=self.previous_at,
             initial=self.cluster.generation == 0,
         )
         self._sequence += len(changes)
@@ -113,6 +116,7 @@ class Publisher:
             generation=self.cluster.generation,
             observed_at=self._clock.monotonic(),
             wall_time=self._clock.now(),
+            previous_at=self.previous_at,
         )
 
     def tell(self, events: Iterable[Event], changes: Sequence[Event] = ()) -> None:
