@@ -1,1 +1,37 @@
-"""Test kit."""
+"""Public test kit: a real Kafka, a mock cluster, a scripted source, a manual clock.
+
+Importing this package imports none of them; each name is loaded on first use, so the pytest plugin costs
+nothing to those who use one part only.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from kafka_partition_events.testing.errors import KitError
+
+if TYPE_CHECKING:
+    from kafka_partition_events.testing.clock import ManualClock
+    from kafka_partition_events.testing.kafka_cluster import KafkaCluster
+    from kafka_partition_events.testing.mock_cluster import MockCluster
+    from kafka_partition_events.testing.recording import RecordingListener
+    from kafka_partition_events.testing.scripted import ScriptedSource
+
+__all__ = ["KafkaCluster", "KitError", "ManualClock", "MockCluster", "RecordingListener", "ScriptedSource"]
+
+_HOME = {
+    "KafkaCluster": "kafka_cluster",
+    "ManualClock": "clock",
+    "MockCluster": "mock_cluster",
+    "RecordingListener": "recording",
+    "ScriptedSource": "scripted",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,74 @@
+"""The JVM side of the test kit: Java, Kafka's server jars and Spark's Kafka connector.
+
+Neither Docker nor a Kafka installation is needed. PySpark brings Apache Ivy, which fetches the jars that
+`ivy.xml` pins; every jar is checked against `jars.sha256` before it is used. The jars are kept outside the
+source tree, in ``$XDG_CACHE_HOME/kafka-partition-events`` (by default ``~/.cache``), one directory per
+content of `ivy.xml`.
+
+``python -m kafka_partition_events.testing.jvm`` fetches them ahead of time.
+"""
+
+import functools
+import os
+from pathlib import Path
+
+from kafka_partition_events.testing.jvm.ivy import fetch
+from kafka_partition_events.testing.jvm.java import JAVA_MISSING, find_java
+from kafka_partition_events.testing.jvm.store import JarStore
+
+__all__ = ["JAVA_MISSING", "ensure_jars", "jar_store", "java", "kafka_classpath", "spark_jars"]
+
+_HERE = Path(__file__).parent
+
+
+def java() -> Path | None:
+    """Return the ``java`` to use: version 17 or newer, from ``JAVA_HOME`` or else from ``PATH``.
+
+    None when there is none. The first look at an executable runs ``java -version`` (about 0.1 s); its
+    answer is remembered.
+    """
+    return find_java(os.environ)
+
+
+def jar_store() -> JarStore:
+    """Return the store of the pinned jars, whether they have been fetched or not."""
+    cache = os.environ.get("XDG_CACHE_HOME")
+    parent = Path(cache) if cache else Path.home() / ".cache"
+    return JarStore.of(
+        ivy_file=_HERE / "ivy.xml",
+        checksums_file=_HERE / "jars.sha256",
+        parent=parent / "kafka-partition-events",
+    )
+
+
+def ensure_jars() -> Path:
+    """Fetch and verify the jars unless that has been done before, and return their directory.
+
+    Takes about a minute and 53 MB the first time, some milliseconds afterwards. Safe to call from several
+    threads and processes at once: one fetches, the others wait for it.
+
+    Raises:
+        KitError: Java or PySpark is missing, or the download was incomplete or corrupt; the message names
+            the jars at fault and how to try again.
+    """
+    store = jar_store()
+    return store.ensure(functools.partial(fetch, java=java()))
+
+
+def kafka_classpath() -> str:
+    """Return the class path of a Kafka server, fetching the jars first if need be.
+
+    Raises:
+        KitError: as `ensure_jars`.
+    """
+    # The JVM expands the wildcard itself; 46 paths spelled out would hide everything else in `ps`.
+    return str(ensure_jars() / "kafka" / "*")
+
+
+def spark_jars() -> list[Path]:
+    """Return the jars of Spark's Kafka connector, for the setting ``spark.jars``; fetched if need be.
+
+    Raises:
+        KitError: as `ensure_jars`.
+    """
+    return sorted((ensure_jars() / "spark").glob("*.jar"))

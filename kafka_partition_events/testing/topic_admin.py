@@ -1,0 +1,95 @@
+"""Change topics of a test cluster through confluent-kafka's admin client."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kafka_partition_events.testing.errors import KitError
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_LIMIT_S = 30.0
+
+
+class TopicAdmin:
+    """Creates, grows and deletes topics.
+
+    Each call makes a client of its own (some milliseconds) with the brokers that run at that moment: a
+    lasting one would remember those that a test has killed. Thread safe.
+    """
+
+    def __init__(self, bootstrap_servers: Callable[[], str]) -> None:
+        self._bootstrap_servers = bootstrap_servers
+
+    def create(
+        self,
+        name: str,
+        partitions: int | None,
+        replication_factor: int,
+        config: Mapping[str, str],
+        assignment: Mapping[int, list[int]] | None,
+    ) -> None:
+        """Create a topic.
+
+        Raises:
+            KitError: the arguments contradict each other, or Kafka refused.
+        """
+        if assignment is not None:
+            if sorted(assignment) != list(range(len(assignment))):
+                raise KitError(f"assignment must have the partitions 0..n-1, not {sorted(assignment)}")
+            if partitions not in {None, len(assignment)}:
+                raise KitError(f"partitions={partitions}, but assignment has {len(assignment)}")
+            layout: dict[str, Any] = {
+                "num_partitions": len(assignment),
+                "replica_assignment": [list(assignment[partition]) for partition in range(len(assignment))],
+            }
+        elif partitions is None:
+            raise KitError(f"topic {name}: say how many partitions, or give an assignment")
+        else:
+            layout = {"num_partitions": partitions, "replication_factor": replication_factor}
+        client = self._client()
+        from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        topic = NewTopic(name, config=dict(config), **layout)
+        _finish(client.create_topics([topic], request_timeout=_LIMIT_S), f"create topic {name}")
+
+    def grow(self, name: str, partitions: int) -> None:
+        """Grow a topic to `partitions` in all.
+
+        Raises:
+            KitError: Kafka refused, for example because the topic is not smaller now.
+        """
+        client = self._client()
+        from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]  # noqa: PLC0415
+
+        request = [NewPartitions(name, partitions)]
+        growth = client.create_partitions(request, request_timeout=_LIMIT_S)
+        _finish(growth, f"grow topic {name} to {partitions} partitions")
+
+    def delete(self, name: str) -> None:
+        """Delete a topic.
+
+        Raises:
+            KitError: Kafka refused, for example because there is none of that name.
+        """
+        client = self._client()  # must live until the answer is there
+        _finish(client.delete_topics([name], request_timeout=_LIMIT_S), f"delete topic {name}")
+
+    def _client(self) -> "AdminClient":
+        try:
+            from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+        except ImportError as error:
+            raise KitError(
+                "changing topics needs confluent-kafka, which is not installed; "
+                'install the extra: pip install "kafka-partition-events[testing]"'
+            ) from error
+        # log_level 2 (critical): a broker that a test has killed is no news worth a line on stderr.
+        return AdminClient({"bootstrap.servers": self._bootstrap_servers(), "log_level": 2})
+
+
+def _finish(futures: Mapping[str, Any], what: str) -> None:
+    for future in futures.values():
+        try:
+            future.result(_LIMIT_S + 5.0)
+        except Exception as error:
+            raise KitError(f"could not {what}: {error}") from error
