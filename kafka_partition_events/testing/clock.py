@@ -1,0 +1,105 @@
+"""A clock that stands still until a test moves it."""
+
+import threading
+from datetime import UTC, datetime, timedelta
+
+from attrs import define
+
+_START = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+@define(eq=False)
+class _Waiter:
+    condition: threading.Condition
+    deadline: float
+
+
+class ManualClock:
+    """A `Clock` whose time passes by `advance` only. Thread-safe; nothing ever sleeps.
+
+    A wait ends when its condition is notified, or when `advance` passes its deadline. A test that must not
+    move the time before some thread waits for it calls `wait_for_waiters` first::
+
+        clock.wait_for_waiters()  # the poller has gone to sleep
+        clock.advance(30)         # its next poll is due
+
+    Lock order: a waiter holds its condition and then takes the clock's lock for a moment; `advance` lets go
+    of the clock's lock before it takes any condition. So call `advance` without holding a lock.
+    """
+
+    def __init__(self, start: float = 0.0, wall: datetime = _START) -> None:
+        """Make a clock.
+
+        Args:
+            start: The monotonic time now, in seconds.
+            wall: The same moment as an aware UTC time.
+        """
+        self._start = start
+        self._wall = wall
+        self._time = start
+        self._waiters: list[_Waiter] = []
+        self._changed = threading.Condition()
+
+    def monotonic(self) -> float:
+        """Return the seconds that have been advanced, counted from ``start``."""
+        with self._changed:
+            return self._time
+
+    def now(self) -> datetime:
+        """Return the aware UTC time; it moves in step with `monotonic`."""
+        return self._wall + timedelta(seconds=self.monotonic() - self._start)
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
+        """Wait on a condition that the caller holds, until notified or ``timeout`` has been advanced."""
+        if timeout is None:
+            condition.wait()
+            return
+        with self._changed:
+            waiter = _Waiter(condition, self._time + timeout)
+            if timeout > 0:
+                self._waiters.append(waiter)
+                self._changed.notify_all()
+        if timeout <= 0:
+            condition.wait(0)  # lets others take the lock, as a real clock would
+            return
+        # `advance` notifies with the condition held, so it cannot come between here and the wait.
+        try:
+            condition.wait()
+        finally:
+            with self._changed:
+                self._waiters.remove(waiter)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass in one step, and wake whoever waited for a moment that is now past.
+
+        Args:
+            seconds: How many, 0 or more.
+
+        Raises:
+            ValueError: time cannot go back.
+        """
+        if seconds < 0:
+            raise ValueError(f"time cannot go back: advance({seconds})")
+        with self._changed:
+            self._time += seconds
+            due = [waiter.condition for waiter in self._waiters if waiter.deadline <= self._time]
+        for condition in due:
+            with condition:
+                condition.notify_all()
+
+    def wait_for_waiters(self, count: int = 1, timeout: float = 10.0) -> None:
+        """Wait, in real time, until so many threads wait for a moment that lies in the future.
+
+        Args:
+            count: How many threads.
+            timeout: Real seconds after which to give up.
+
+        Raises:
+            TimeoutError: fewer threads than that came to wait.
+        """
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._sleeping() >= count, timeout):
+                raise TimeoutError(f"{self._sleeping()} threads wait for this clock, not {count}")
+
+    def _sleeping(self) -> int:
+        return sum(waiter.deadline > self._time for waiter in self._waiters)
