@@ -1,3 +1,119 @@
-"""Metadata-aware partitioners for Kafka producers, with typed partition-change events."""
+"""Metadata-aware partitioners for Kafka producers, with typed partition-change events.
+
+One poller looks at the cluster's metadata, compares it once for everybody, and pushes typed changes to
+partitioners, which reroute around offline partitions, and to listeners. Importing this package imports no
+Kafka client; ``kafka_partition_events.clients`` has what belongs to one.
+"""
+
+from kafka_partition_events.errors import (
+    ConfigurationError,
+    KafkaPartitionEventsError,
+    MetadataFetchError,
+    PartitionOfflineError,
+    PollerClosedError,
+)
+from kafka_partition_events.metadata.cluster import (
+    EMPTY,
+    Cluster,
+    Node,
+    PartitionInfo,
+    TopicInfo,
+    TopicPartition,
+)
+from kafka_partition_events.metadata.diff import apply, diff
+from kafka_partition_events.metadata.events import (
+    BrokerAdded,
+    BrokerChanged,
+    BrokerRemoved,
+    CapLifted,
+    CapReached,
+    Event,
+    IsrChanged,
+    LeaderChanged,
+    MetadataRecovered,
+    MetadataRejected,
+    MetadataStale,
+    MetadataUnavailable,
+    PartitionEvent,
+    PartitionOffline,
+    PartitionOnline,
+    PartitionsAdded,
+    Rejection,
+    ReplicasChanged,
+    Resync,
+    TopicAdded,
+    TopicEvent,
+    TopicIdLearned,
+    TopicRecreated,
+    TopicRemoved,
+)
+from kafka_partition_events.metadata.listener import (
+    PartitionChangeListener,
+    Registration,
+    RegistrationStats,
+)
+from kafka_partition_events.metadata.poller import Health, MetadataPoller
+from kafka_partition_events.metadata.source import MetadataSource, Observation, Proof
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.round_robin import RoundRobinPartitioner
+from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
+from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.routing.table import Route, RoutingTable
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "EMPTY",
+    "UNASSIGNED",
+    "BrokerAdded",
+    "BrokerChanged",
+    "BrokerRemoved",
+    "BufferBudget",
+    "CapLifted",
+    "CapReached",
+    "Cluster",
+    "ConfigurationError",
+    "DefaultPartitioner",
+    "Event",
+    "Health",
+    "IsrChanged",
+    "KafkaPartitionEventsError",
+    "LeaderChanged",
+    "MetadataFetchError",
+    "MetadataPoller",
+    "MetadataRecovered",
+    "MetadataRejected",
+    "MetadataSource",
+    "MetadataStale",
+    "MetadataUnavailable",
+    "Node",
+    "Observation",
+    "PartitionChangeListener",
+    "PartitionEvent",
+    "PartitionInfo",
+    "PartitionOffline",
+    "PartitionOfflineError",
+    "PartitionOnline",
+    "Partitioner",
+    "PartitionsAdded",
+    "PollerClosedError",
+    "Proof",
+    "Registration",
+    "RegistrationStats",
+    "Rejection",
+    "ReplicasChanged",
+    "Resync",
+    "RoundRobinPartitioner",
+    "Route",
+    "RoutingTable",
+    "StickyPartitioner",
+    "TopicAdded",
+    "TopicEvent",
+    "TopicIdLearned",
+    "TopicInfo",
+    "TopicPartition",
+    "TopicRecreated",
+    "TopicRemoved",
+    "apply",
+    "diff",
+]

@@ -1,0 +1,1 @@
+"""Partitioners for confluent-kafka and kafka-python producers: one file each."""

@@ -1,0 +1,214 @@
+"""The base of every partitioner: where its routes come from, and the rules that hold for all of them."""
+
+import sys
+import threading
+from abc import abstractmethod
+from collections.abc import Mapping
+from threading import get_ident
+from typing import ClassVar, Literal, get_args
+
+from kafka_partition_events.errors import ConfigurationError, PartitionOfflineError
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import CapLifted, CapReached, Event
+from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
+from kafka_partition_events.partitioners.argument_routes import ArgumentRoutes, ClusterView
+from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.routing.hashing import HashName, key_hash
+from kafka_partition_events.routing.table import Route, RoutingTable, compile_table
+
+UNASSIGNED = -1
+"""What `Partitioner.partition` returns when it knows nothing of a topic: the client shall choose itself.
+
+It is librdkafka's ``RD_KAFKA_PARTITION_UA``."""
+
+KeyedPolicy = Literal["pin", "reroute", "raise"]
+
+
+class Partitioner(PartitionChangeListener, ClusterAdopter):
+    """Chooses the partition of each record; subclass it and override `choose`.
+
+    The signature of `partition` is kafka-python's, so an instance goes into
+    ``KafkaProducer(partitioner=...)`` as it is, and into `PartitioningProducer` of this library.
+    ``poller.register(partitioner)`` gives it a table that follows the cluster; without one it reads the
+    ``cluster`` argument.
+
+    An instance serves one cluster, and any number of topics, producers and threads. Choosing takes no lock
+    and the same time for 3 and for 10,000 partitions.
+
+    A subclass may also override the hooks of `PartitionChangeListener`. They run on the partitioner's own
+    worker thread and are for bookkeeping: rerouting does not wait for them.
+    """
+
+    sticky: ClassVar[bool] = False
+    """Whether unkeyed records stay on one partition until `on_new_batch` is called."""
+
+    def __init__(
+        self,
+        *,
+        budget: BufferBudget | None = None,
+        keyed: KeyedPolicy = "pin",
+        hash_name: HashName = "murmur2",
+    ) -> None:
+        """Make a partitioner.
+
+        Args:
+            budget: A cap on the partitions that unkeyed records go to (KIP-34); None: no cap.
+            keyed: What happens to a keyed record whose partition is offline. ``"pin"``: it goes there all
+                the same, because its order comes first. ``"reroute"``: it goes to a partition that is
+                usable. ``"raise"``: `PartitionOfflineError`.
+            hash_name: The key hash. One topic should be written with one hash.
+
+        Raises:
+            ConfigurationError: an argument is not one of its choices.
+        """
+        if keyed not in get_args(KeyedPolicy):
+            raise ConfigurationError(
+                f"keyed must be one of {', '.join(get_args(KeyedPolicy))}, not {keyed!r}"
+            )
+        self.budget = budget
+        self.keyed = keyed
+        self.hash_name = hash_name
+        self._hash = key_hash(hash_name)
+        self._pinned = keyed == "pin"
+        self._repeats: dict[tuple[int, str], int] = {}
+        self._argument_routes = ArgumentRoutes(self._use_current_routes)
+        self._table: RoutingTable | None = None
+        self._swapping = threading.Lock()
+        self._routes: Mapping[str, Route] = {}  # all that a choice reads; replaced, never changed in place
+        self._use_current_routes()
+        _be_a_kafka_python_partitioner()
+
+    # -- choosing ------------------------------------------------------------------------------------
+
+    def partition(
+        self,
+        topic: str,
+        key: object,
+        serialized_key: bytes | None,
+        value: object,
+        serialized_value: bytes | None,
+        cluster: ClusterView | None,
+    ) -> int:
+        """Return the partition for one record.
+
+        Args:
+            topic: The record's topic.
+            key: The key before serialization; not used.
+            serialized_key: The key's bytes; None makes the record unkeyed, ``b""`` is a key.
+            value: The value before serialization; not used.
+            serialized_value: The value's bytes.
+            cluster: The client's metadata, for a topic that is not in the table.
+
+        Returns:
+            A partition id that the client knows, or `UNASSIGNED` when neither a table nor ``cluster`` tells
+            anything of the topic.
+
+        Raises:
+            ValueError: ``cluster`` is given and does not know the topic.
+            PartitionOfflineError: with ``keyed="raise"`` only.
+        """
+        if self._repeats and (again := self._repeats.pop((get_ident(), topic), None)) is not None:
+            return again
+        route = self._routes.get(topic) or self.route(topic, cluster)
+        if route is None:
+            return UNASSIGNED
+        return self.choose(route, topic, serialized_key, serialized_value)
+
+    @abstractmethod
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        """Choose among the route's ready tuples. Called once for each record, on the producer's thread.
+
+        Args:
+            route: The topic's partitions as they are now.
+            topic: The record's topic.
+            key: The key's bytes, None for an unkeyed record.
+            value: The value's bytes.
+        """
+
+    def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
+        """Hear from the producer that the record would open a new batch on ``prev_partition`` (KIP-480).
+
+        kafka-python then asks `partition` a second time about the same record, on the same thread
+        (KAFKA-9965: a naive round robin so reaches only every other partition). The second answer of this
+        thread is the first one again. `StickyPartitioner` overrides this to move on instead.
+        """
+        self._repeats[get_ident(), topic] = prev_partition
+
+    def keyed_partition(self, route: Route, key: bytes) -> int:
+        """Return a key's partition: its hash, by the ``keyed`` policy.
+
+        Raises:
+            PartitionOfflineError: the partition is offline and the policy is ``"raise"``.
+        """
+        home = self._hash(key, route.count)
+        if self._pinned or route.is_online(home):
+            return home
+        if self.keyed == "raise":
+            raise PartitionOfflineError(
+                f"partition {home} of topic {route.info.name} has no leader; the key's records wait for it"
+                ' with keyed="pin" and go elsewhere with keyed="reroute"'
+            )
+        return route.usable[self._hash(key, len(route.usable))]
+
+    # -- routes --------------------------------------------------------------------------------------
+
+    def route(self, topic: str, cluster: ClusterView | None = None) -> Route | None:
+        """Return a topic's route: of the table, or of ``cluster``, or None when neither is there.
+
+        Raises:
+            ValueError: ``cluster`` is given and does not know the topic.
+        """
+        table = self._table
+        if table is not None and (route := table.routes.get(topic)) is not None:
+            return route
+        return None if cluster is None else self._argument_routes.route(topic, cluster)
+
+    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:
+        """Compile the table for a snapshot; None drops it, and the ``cluster`` argument decides again.
+
+        The poller calls this before it tells anybody of the change.
+        """
+        before = self._table
+        self._table = None if cluster is None else compile_table(cluster, self.budget, before)
+        self._use_current_routes()
+        if self._table is None or self.budget is None:
+            return ()
+        return tuple(_cap_changes(self.name or type(self).__name__, before, self._table))
+
+    def _use_current_routes(self) -> None:
+        # Under a lock, because two threads come here: the poller's with a table, and kafka-python's when
+        # its cluster object was updated. Unguarded, the latter could read "no table", be overtaken by the
+        # former, and put the argument's routes in place of the table's.
+        with self._swapping:
+            table = self._table
+            self._routes = self._argument_routes.routes if table is None else table.routes
+
+
+def _cap_changes(name: str, before: RoutingTable | None, after: RoutingTable) -> list[Event]:
+    events: list[Event] = []
+    for topic, route in after.routes.items():
+        old = before.routes.get(topic) if before else None
+        if old is route:
+            continue
+        if route.capped:
+            if old is None or (old.count, old.admitted) != (route.count, route.admitted):
+                events.append(
+                    CapReached(
+                        topic=topic,
+                        partitions=route.count,
+                        admitted=route.admitted,
+                        limit=len(route.admitted),
+                        partitioner=name,
+                    )
+                )
+        elif old is not None and old.capped:
+            events.append(CapLifted(topic=topic, partitions=route.count, partitioner=name))
+    return events
+
+
+def _be_a_kafka_python_partitioner() -> None:
+    # kafka-python calls anything that is not an instance of its ABC with three arguments. Its package has
+    # no types and must stay optional, so this is a virtual subclass, from the moment that kafka is loaded.
+    kafka = sys.modules.get("kafka.partitioner")
+    if kafka is not None:
+        kafka.Partitioner.register(Partitioner)

@@ -1,0 +1,1 @@
+"""CHOOSE the partition of a record: routes, buffer budget, key hashes."""

@@ -1,0 +1,141 @@
+"""How many partitions a producer can afford, and which ones (KIP-34). Pure.
+
+A producer that batches needs a batch buffer for every partition that it writes to. When a topic grows, a
+producer whose memory was sized for fewer partitions blocks or drops records. A budget keeps such a producer
+on as many partitions as its memory affords.
+"""
+
+import hashlib
+import uuid
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import Cluster
+
+
+@frozen
+class Share:
+    """What one topic is granted.
+
+    Attributes:
+        chosen: Ids of the partitions of first choice, ascending.
+        ranking: Every partition of the topic in this instance's order of preference; the first online ones
+            that are not chosen stand in for chosen ones that are offline. None when all are chosen.
+    """
+
+    chosen: tuple[int, ...]
+    ranking: tuple[int, ...] | None = None
+
+
+Admission = Mapping[str, Share]
+"""What each topic is granted."""
+
+NO_ADMISSION: Admission = MappingProxyType({})
+
+
+def _read_only(limits: Mapping[str, int]) -> Mapping[str, int]:
+    return MappingProxyType(dict(limits))
+
+
+def _positive(name: str, value: object) -> None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        raise ConfigurationError(f"{name} must be a whole number of at least 1, not {value!r}")
+
+
+@frozen(kw_only=True)
+class BufferBudget:
+    """A cap on the partitions that unkeyed records of one producer go to.
+
+    Keyed records are not capped: their order and their co-partitioning with other topics come first.
+
+    The instance id seeds which partitions are chosen: one instance chooses the same ones after every
+    restart, and a fleet of instances with different ids covers all partitions evenly (rendezvous hashing).
+
+    Attributes:
+        buffer_memory: Bytes that the producer may use for batches, over all topics that it writes.
+        batch_size: Bytes of one batch. ``buffer_memory // batch_size`` partitions are affordable.
+        max_partitions: A limit of its own for some topics: name -> number of partitions.
+        instance_id: What tells this instance from others and stays the same over restarts: a pod name or an
+            ordinal, say. Random when not given: then every restart chooses anew.
+
+    Raises:
+        ConfigurationError: a value is not positive, or only one of the two sizes is given.
+    """
+
+    buffer_memory: int | None = None
+    batch_size: int | None = None
+    max_partitions: Mapping[str, int] = field(default=MappingProxyType({}), converter=_read_only)
+    instance_id: str = field(factory=lambda: uuid.uuid4().hex)
+
+    def __attrs_post_init__(self) -> None:
+        """Check the values."""
+        _positive("buffer_memory", self.buffer_memory)
+        _positive("batch_size", self.batch_size)
+        for topic, limit in self.max_partitions.items():
+            _positive(f"max_partitions[{topic!r}]", limit)
+        if (self.buffer_memory is None) != (self.batch_size is None):
+            raise ConfigurationError("buffer_memory and batch_size (both in bytes) must be given together")
+        if self.affordable is not None and self.affordable < 1:
+            raise ConfigurationError(
+                f"buffer_memory={self.buffer_memory} holds not even one batch of batch_size={self.batch_size}"
+            )
+
+    @property
+    def affordable(self) -> int | None:
+        """How many partitions the memory affords over all topics; None: no such limit."""
+        if self.buffer_memory is None or self.batch_size is None:
+            return None
+        return self.buffer_memory // self.batch_size
+
+    def admit(self, cluster: Cluster, before: Admission = NO_ADMISSION) -> Admission:
+        """Grant every topic its partitions.
+
+        Partitions that were granted stay granted; growth gets what is left. Without a past, memory is
+        shared evenly between the topics. Every topic gets at least one partition, even beyond the budget:
+        a cap must never be the reason that a record cannot be sent.
+
+        Args:
+            cluster: The topics that the producer writes.
+            before: What the last call granted.
+        """
+        counts = {n: len(t.partitions) for n, t in cluster.by_topic.items() if not t.internal}
+        wanted = {n: min(count, self.max_partitions.get(n, count)) for n, count in counts.items()}
+        held = {n: min(len(before[n].chosen), wanted[n]) if n in before else 0 for n in counts}
+        granted = wanted if self.affordable is None else _share_out(self.affordable, wanted, held)
+        return {n: self._choose(n, counts[n], granted[n], before.get(n)) for n in counts}
+
+    def _choose(self, topic: str, count: int, granted: int, before: Share | None) -> Share:
+        if granted >= count:
+            return Share(tuple(range(count)))
+        ranking = before.ranking if before else None
+        if ranking is None or len(ranking) != count:
+            ranking = self._ranking(topic, count)
+        kept = [p for p in (before.chosen if before else ()) if p < count][:granted]
+        new = [p for p in ranking if p not in kept][: granted - len(kept)]
+        return Share(tuple(sorted([*kept, *new])), ranking)
+
+    def _ranking(self, topic: str, count: int) -> tuple[int, ...]:
+        seed = hashlib.blake2b(f"{self.instance_id}\0{topic}\0".encode(), digest_size=8)
+
+        def score(partition: int) -> bytes:
+            mixed = seed.copy()
+            mixed.update(b"%d" % partition)
+            return mixed.digest()
+
+        return tuple(sorted(range(count), key=score))
+
+
+def _share_out(total: int, wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
+    """Give everyone what they hold, at least one, and share the rest evenly among those who want more."""
+    granted = {name: max(1, held[name]) for name in wanted}
+    left = total - sum(granted.values())
+    hungry = sorted((name for name in wanted if wanted[name] > granted[name]), key=lambda n: (wanted[n], n))
+    while hungry and left > 0:
+        name = hungry.pop(0)  # the most modest first: what it does not take is left to the others
+        more = min(wanted[name] - granted[name], max(1, left // (len(hungry) + 1)))
+        granted[name] += more
+        left -= more
+    return granted

@@ -1,0 +1,123 @@
+"""Ready-to-use routes, compiled from a snapshot and a budget. Pure.
+
+Whoever chooses a partition reads tuples that were computed when the metadata changed, so a choice costs the
+same at 3 and at 10,000 partitions.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+
+from attrs import field, frozen
+
+from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
+from kafka_partition_events.routing.budget import NO_ADMISSION, Admission, BufferBudget, Share
+
+
+@frozen(eq=False)
+class Route:
+    """One topic's partitions, sorted by id in every tuple. The tuples are one object where they are equal.
+
+    Attributes:
+        info: What the route was compiled from.
+        share: What the budget granted, None without a budget.
+        all: Every partition.
+        online: Those with a leader.
+        admitted: Those that the budget chose; all without a budget.
+        admitted_online: Admitted ones that are online, and stand-ins for admitted ones that are not.
+        usable: Where unkeyed records go: the first of ``admitted_online``, ``online``, ``admitted`` and
+            ``all`` that is not empty. A topic without an online partition still takes records (fail open).
+        usable_set: The same as a set.
+    """
+
+    info: TopicInfo
+    share: Share | None
+    all: tuple[int, ...]
+    online: tuple[int, ...]
+    admitted: tuple[int, ...]
+    admitted_online: tuple[int, ...]
+    usable: tuple[int, ...] = field(init=False)
+    usable_set: frozenset[int] = field(init=False)
+    count: int = field(init=False)
+    """How many partitions the topic has: the modulus of key hashes."""
+
+    def __attrs_post_init__(self) -> None:
+        """Derive what is read most."""
+        usable = self.admitted_online or self.online or self.admitted or self.all
+        object.__setattr__(self, "usable", usable)
+        object.__setattr__(self, "usable_set", _as_set(usable))
+        object.__setattr__(self, "count", len(self.all))
+
+    @property
+    def capped(self) -> bool:
+        """Whether the budget leaves partitions out."""
+        return len(self.admitted) < len(self.all)
+
+    @property
+    def rerouted(self) -> bool:
+        """Whether an admitted partition is offline, so that its unkeyed records go elsewhere."""
+        return self.admitted_online is not self.admitted
+
+    def is_online(self, partition: int) -> bool:
+        """Tell whether a partition of this topic has a leader."""
+        return self.info.partitions[partition].leader is not None
+
+
+@lru_cache(maxsize=256)
+def _ids(count: int) -> tuple[int, ...]:
+    return tuple(range(count))
+
+
+@lru_cache(maxsize=256)
+def _as_set(ids: tuple[int, ...]) -> frozenset[int]:
+    return frozenset(ids)
+
+
+def compile_route(info: TopicInfo, share: Share | None = None) -> Route:
+    """Compile one topic's route."""
+    every = _ids(len(info.partitions))
+    online = tuple(p.partition for p in info.partitions if p.leader is not None)
+    if len(online) == len(every):
+        online = every
+    if share is None or share.ranking is None:
+        return Route(info, share, every, online, every, online)
+    admitted = share.chosen
+    up = set(online)
+    present = [p for p in admitted if p in up]
+    if len(present) == len(admitted):
+        return Route(info, share, every, online, admitted, admitted)
+    stand_ins = [p for p in share.ranking if p in up and p not in admitted]
+    present += stand_ins[: len(admitted) - len(present)]
+    return Route(info, share, every, online, admitted, tuple(sorted(present)))
+
+
+@frozen(eq=False)
+class RoutingTable:
+    """All routes of one generation. ``routes`` must not be changed by readers."""
+
+    generation: int
+    routes: Mapping[str, Route]
+    admission: Admission = NO_ADMISSION
+
+
+def compile_table(
+    cluster: Cluster, budget: BufferBudget | None = None, before: RoutingTable | None = None
+) -> RoutingTable:
+    """Compile every route; topics that did not change keep their `Route` object.
+
+    Args:
+        cluster: The snapshot.
+        budget: The cap; None admits every partition.
+        before: The table to be replaced, whose grants are kept and whose routes are reused.
+    """
+    admission = NO_ADMISSION
+    if budget is not None:
+        admission = budget.admit(cluster, before.admission if before else NO_ADMISSION)
+    known: Mapping[str, Route] = before.routes if before else {}
+    routes: dict[str, Route] = {}
+    for name, info in cluster.by_topic.items():
+        share = admission.get(name)
+        route = known.get(name)
+        if route is None or route.info is not info or route.share != share:
+            route = compile_route(info, share)
+        routes[name] = route
+    return RoutingTable(cluster.generation, routes, admission)
