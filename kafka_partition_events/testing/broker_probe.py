@@ -11,10 +11,12 @@ from collections.abc import Iterator
 
 from attrs import frozen
 
+from kafka_partition_events.testing.errors import KitError
+
 _METADATA, _VERSION = 3, 4
 
 
-class ProbeError(Exception):
+class ProbeError(KitError):
     """The broker did not answer: it is down, frozen or still starting."""
 
 

@@ -56,6 +56,8 @@ def _relay(command: "subprocess.Popen[bytes]", owner: int, wake: int) -> None:
     pending = b""
     while command.poll() is None and os.getppid() == owner:
         ready, _, _ = select.select([0, wake], [], [], PARENT_CHECK_S)
+        if wake in ready:
+            os.read(wake, 4096)  # also after a mere SIGSTOP; left unread, it would keep us spinning
         if 0 not in ready:
             continue
         received = os.read(0, 4096)

@@ -1,6 +1,6 @@
 """Change topics of a test cluster through confluent-kafka's admin client."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kafka_partition_events.testing.errors import KitError
@@ -27,7 +27,7 @@ class TopicAdmin:
         partitions: int | None,
         replication_factor: int,
         config: Mapping[str, str],
-        assignment: Mapping[int, list[int]] | None,
+        assignment: Mapping[int, Sequence[int]] | None,
     ) -> None:
         """Create a topic.
 

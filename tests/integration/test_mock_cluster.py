@@ -1,0 +1,93 @@
+"""librdkafka's mock cluster, seen by a real client."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_partition_events.testing import KitError, MockCluster
+from kafka_partition_events.testing.broker_probe import BrokerView, ask_broker
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(brokers=3) as cluster:
+        yield cluster
+
+
+def ask(cluster: MockCluster, broker: int) -> BrokerView:
+    host, port = cluster.bootstrap_servers.split(",")[broker - 1].split(":")
+    return ask_broker(host, int(port))
+
+
+def leaders(cluster: MockCluster, topic: str) -> dict[int, int]:
+    return {partition: found.leader for partition, found in ask(cluster, 1).topics[topic].items()}
+
+
+def test_a_producer_delivers(cluster: MockCluster) -> None:
+    cluster.create_topic("orders", partitions=3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    delivered: list[int | None] = []
+
+    producer.produce("orders", b"x", partition=2, on_delivery=lambda _, m: delivered.append(m.partition()))
+
+    assert producer.flush(30) == 0
+    assert delivered == [2]
+
+
+def test_set_leader_moves_a_partition_and_takes_it_offline(cluster: MockCluster) -> None:
+    cluster.create_topic("orders", partitions=2, replication_factor=2)
+
+    cluster.set_leader("orders", 0, 3)
+    cluster.set_leader("orders", 1, None)
+
+    assert leaders(cluster, "orders") == {0: 3, 1: -1}
+
+
+def test_a_broker_that_is_down_leaves_the_list_but_is_still_named_as_leader(cluster: MockCluster) -> None:
+    cluster.create_topic("orders", partitions=1)
+    cluster.set_leader("orders", 0, 2)
+
+    cluster.set_broker_down(2)
+    assert ask(cluster, 1).brokers == {1, 3}
+    assert leaders(cluster, "orders") == {0: 2}
+
+    cluster.set_broker_up(2)
+    assert ask(cluster, 2).brokers == {1, 2, 3}
+
+
+def test_deleted_topics_are_gone(cluster: MockCluster) -> None:
+    cluster.create_topic("orders", partitions=1)
+    cluster.delete_topic("orders")
+    assert "orders" not in ask(cluster, 1).topics
+
+
+def test_rtt_delays_one_broker_only(cluster: MockCluster) -> None:
+    cluster.set_rtt(2, 300)
+
+    before = time.monotonic()
+    ask(cluster, 2)
+
+    assert time.monotonic() - before >= 0.3
+
+
+def test_wrong_arguments_are_named(cluster: MockCluster) -> None:
+    cluster.create_topic("orders", partitions=1)
+    with pytest.raises(KitError, match="no partition 1 of orders, which has 1"):
+        cluster.set_leader("orders", 1, 1)
+    with pytest.raises(KitError, match="no broker 9, only 1, 2, 3"):
+        cluster.set_broker_down(9)
+    with pytest.raises(KitError, match="already exists"):
+        cluster.create_topic("orders", partitions=1)
+    with pytest.raises(KitError, match="on 4 of 3 brokers"):
+        cluster.create_topic("payments", partitions=1, replication_factor=4)
+    with pytest.raises(ValueError, match="at least 1"):
+        MockCluster(brokers=0)
+
+
+def test_a_closed_cluster_says_so(cluster: MockCluster) -> None:
+    cluster.close()
+    cluster.close()
+    with pytest.raises(KitError, match="closed"):
+        cluster.create_topic("orders", partitions=1)

@@ -1,0 +1,118 @@
+"""No process that the kit starts outlives its owner, whichever way the owner ends. `sleep` plays Kafka."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.testing.errors import KitError
+from kafka_partition_events.testing.processes import SupervisedProcess, tail
+from kafka_partition_events.testing.supervisor import PARENT_CHECK_S
+
+LIMIT_S = 60.0
+
+OWNER = """
+import os, signal, sys, time
+from pathlib import Path
+from kafka_partition_events.testing.processes import SupervisedProcess
+
+process = SupervisedProcess(["sleep", "600"], log=Path(sys.argv[1]))
+process.send_signal(signal.SIGSTOP)
+fork = 0
+if sys.argv[2] == "fork":  # it inherits our end of the pipe, as a multiprocessing worker would
+    fork = os.fork()
+    if fork == 0:
+        time.sleep(600)
+print(process.pid, process._supervisor.pid, fork, flush=True)
+time.sleep(600)
+"""
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended; a zombie that nobody has collected yet has."""
+    command = ["ps", "-o", "stat=", "-p", str(pid)]
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return not shown.stdout.strip() or shown.stdout.startswith("Z")
+
+
+def await_gone(pid: int) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not is_gone(pid):
+        assert time.monotonic() < deadline, f"process {pid} still runs"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("how", ["alone", "fork"])
+def test_a_frozen_command_ends_with_its_killed_owner(tmp_path: Path, how: str) -> None:
+    fork = 0
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", OWNER, tmp_path / "log", how], stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        try:
+            command, supervisor, fork = map(int, owner.stdout.readline().split())
+            assert not is_gone(command)
+            owner.kill()
+            await_gone(command)
+            await_gone(supervisor)
+        finally:
+            owner.kill()
+            if fork:
+                os.kill(fork, signal.SIGKILL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux can tie a process to its parent")
+def test_the_command_ends_with_its_killed_supervisor(tmp_path: Path) -> None:
+    process = SupervisedProcess(["sleep", "600"], log=tmp_path / "log")
+    try:
+        os.kill(process._supervisor.pid, signal.SIGKILL)
+        await_gone(process.pid)
+    finally:
+        process.kill()
+
+
+def test_the_command_outlives_the_thread_that_started_it(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        process = pool.submit(SupervisedProcess, ["sleep", "600"], log=tmp_path / "log").result(LIMIT_S)
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(1.5 * PARENT_CHECK_S)
+    finally:
+        process.kill()
+
+
+def test_exit_code_output_and_signals(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    process = SupervisedProcess(["sh", "-c", "echo hello; exit 3"], log=log)
+    assert process.wait(LIMIT_S) == 3
+    assert not process.alive
+    assert tail(log) == "hello"
+    process.send_signal(signal.SIGTERM)  # too late, and harmless
+    process.kill()
+
+    process = SupervisedProcess(["sleep", "600"], log=log)
+    assert process.alive
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(LIMIT_S) == 128 + signal.SIGTERM
+
+
+def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KitError, match=r"could not start /no/such/java(.|\n)*No such file"):
+        SupervisedProcess(["/no/such/java"], log=tmp_path / "log")
+
+
+def test_a_fork_of_the_owner_cannot_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    process = SupervisedProcess(["sleep", "600"], log=tmp_path / "log")
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: -1)
+            process.kill()
+        assert process.alive
+    finally:
+        process.kill()
+    assert not process.alive

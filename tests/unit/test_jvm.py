@@ -1,0 +1,193 @@
+"""The store of the JVM jars: nothing unverified is ever used, and every fault is named. No network."""
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.testing import jvm
+from kafka_partition_events.testing.errors import KitError
+from kafka_partition_events.testing.jvm import ivy
+from kafka_partition_events.testing.jvm.__main__ import main
+from kafka_partition_events.testing.jvm.java import find_java
+from kafka_partition_events.testing.jvm.store import RETRY, JarStore, find_faults, read_checksums
+
+JARS = {"kafka/server-1.jar": b"server", "kafka/clients-1.jar": b"clients", "spark/connector-2.jar": b"spark"}
+
+
+class FakeFetch:
+    """Writes jars as a download would; counts its calls."""
+
+    def __init__(self, jars: dict[str, bytes]) -> None:
+        self.jars = jars
+        self.calls = 0
+
+    def __call__(self, _ivy_file: Path, into: Path, cache: Path) -> str:
+        self.calls += 1
+        cache.mkdir(exist_ok=True)
+        for name, content in self.jars.items():
+            (into / name).parent.mkdir(parents=True, exist_ok=True)
+            (into / name).write_bytes(content)
+        return "what Ivy said"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> JarStore:
+    (tmp_path / "ivy.xml").write_text("<ivy-module/>")
+    lines = [f"{hashlib.sha256(content).hexdigest()}  {name}\n" for name, content in JARS.items()]
+    (tmp_path / "jars.sha256").write_text("".join(lines))
+    return JarStore.of(
+        ivy_file=tmp_path / "ivy.xml", checksums_file=tmp_path / "jars.sha256", parent=tmp_path / "cache"
+    )
+
+
+def test_jars_are_fetched_once(store: JarStore) -> None:
+    fetch = FakeFetch(JARS)
+    assert not store.is_complete()
+
+    assert store.ensure(fetch) == store.directory
+    assert store.ensure(fetch) == store.directory
+
+    assert fetch.calls == 1
+    assert store.is_complete()
+    assert (store.directory / "spark/connector-2.jar").read_bytes() == b"spark"
+    # No scratch directory and no Ivy cache stay behind.
+    assert sorted(path.suffix for path in store.directory.parent.iterdir()) == ["", ".lock"]
+
+
+def test_many_threads_fetch_once(store: JarStore) -> None:
+    fetch = FakeFetch(JARS)
+    together = threading.Barrier(8)
+
+    def ensure() -> None:
+        together.wait(30)
+        store.ensure(fetch)
+
+    threads = [threading.Thread(target=ensure) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert fetch.calls == 1
+    assert store.is_complete()
+
+
+def test_missing_jars_are_named_and_what_has_arrived_is_kept(store: JarStore) -> None:
+    fetch = FakeFetch({"kafka/clients-1.jar": b"clients"})
+    with pytest.raises(KitError) as failure:
+        store.ensure(fetch)
+
+    message = str(failure.value)
+    assert "2 of 3 missing: kafka/server-1.jar, spark/connector-2.jar" in message
+    assert "kafka/clients-1.jar" not in message
+    assert "what Ivy said" in message
+    assert RETRY in message
+    assert not store.directory.exists()
+    assert store.directory.with_suffix(".ivy").exists()
+
+
+def test_a_corrupt_jar_is_named_and_not_kept(store: JarStore) -> None:
+    fetch = FakeFetch({**JARS, "kafka/clients-1.jar": b"clientz"})
+    with pytest.raises(KitError, match=r"sha256 differs from jars.sha256: kafka/clients-1\.jar;"):
+        store.ensure(fetch)
+    assert not store.directory.exists()
+    assert not store.directory.with_suffix(".ivy").exists()  # else Ivy would hand it out again
+
+    store.ensure(FakeFetch(JARS))
+    assert store.is_complete()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda jar: jar.unlink(),
+        lambda jar: jar.write_bytes(b"clie"),
+        lambda jar: (jar.parent.parent / "verified.txt").unlink(),
+        lambda jar: shutil.rmtree(jar.parent),
+    ],
+    ids=["a jar is gone", "a jar is truncated", "the stamp is gone", "a folder is gone"],
+)
+def test_a_damaged_directory_is_fetched_again(store: JarStore, damage: Callable[[Path], None]) -> None:
+    store.ensure(FakeFetch(JARS))
+    damage(store.directory / "kafka/clients-1.jar")
+    assert not store.is_complete()
+
+    store.ensure(FakeFetch(JARS))
+    assert find_faults(store.directory, store.checksums) == ([], [])
+
+
+def test_other_checksums_invalidate_the_directory(store: JarStore, tmp_path: Path) -> None:
+    store.ensure(FakeFetch(JARS))
+    text = (tmp_path / "jars.sha256").read_text()
+    (tmp_path / "jars.sha256").write_text(text.replace(hashlib.sha256(b"spark").hexdigest(), "0" * 64))
+    again = JarStore.of(
+        ivy_file=tmp_path / "ivy.xml", checksums_file=tmp_path / "jars.sha256", parent=tmp_path / "cache"
+    )
+    assert again.directory == store.directory
+    assert not again.is_complete()
+
+
+def test_find_faults_tells_missing_from_wrong(tmp_path: Path) -> None:
+    (tmp_path / "a.jar").write_bytes(b"a")
+    (tmp_path / "b.jar").write_bytes(b"b")
+    digest = hashlib.sha256(b"a").hexdigest()
+    assert find_faults(tmp_path, dict.fromkeys(("a.jar", "b.jar", "c.jar"), digest)) == (["c.jar"], ["b.jar"])
+
+
+def test_the_committed_checksums_cover_both_class_paths() -> None:
+    names = jvm.jar_store().checksums
+    assert sum(name.startswith("kafka/kafka-server-4") for name in names) == 1
+    assert len([name for name in names if name.startswith("spark/")]) == 4
+    assert all(len(digest) == 64 for digest in names.values())
+    assert read_checksums(f"{'0' * 64} *x/y.jar\n\n") == {"x/y.jar": "0" * 64}
+
+
+def make_java(home: Path, version: str) -> Path:
+    java = home / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\"' >&2\n")
+    java.chmod(0o755)
+    return java
+
+
+def test_java_comes_from_java_home_then_from_path(tmp_path: Path) -> None:
+    newer, older = make_java(tmp_path / "21", "21.0.2"), make_java(tmp_path / "11", "11.0.22")
+    oldest = make_java(tmp_path / "8", "1.8.0_402")
+    path = os.pathsep.join
+    assert find_java({"JAVA_HOME": str(tmp_path / "21"), "PATH": str(older.parent)}) == newer
+    assert find_java({"JAVA_HOME": str(tmp_path / "11"), "PATH": str(newer.parent)}) == newer
+    assert find_java({"JAVA_HOME": str(tmp_path / "nowhere"), "PATH": str(newer.parent)}) == newer
+    assert find_java({"PATH": path([str(older.parent), str(tmp_path)])}) is None
+    assert find_java({"PATH": str(oldest.parent)}) is None
+    assert find_java({"PATH": ""}) is None
+
+
+def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert jvm.java() is None
+    with pytest.raises(KitError, match="Java 17 or newer is not installed: install it, or let JAVA_HOME"):
+        jvm.ensure_jars()
+
+
+def test_the_command_reports_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(jvm, "java", lambda: None)
+    assert main() == 1
+    shown = capsys.readouterr()
+    assert shown.out.count("\n") == 1
+    assert shown.err.startswith("error: Java 17 or newer is not installed")
+
+
+def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(KitError, match=r"kafka-partition-events\[testing\]"):
+        ivy.ivy_jar()
