@@ -1,0 +1,112 @@
+"""KIP-34's cap: how many partitions a producer affords, which ones, and that they stay the same."""
+
+import pytest
+
+from kafka_partition_events import BufferBudget, ConfigurationError
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.testing.scripted import cluster_of
+
+
+def topics(**counts: int) -> Cluster:
+    return cluster_of({name: [1] * count for name, count in counts.items()})
+
+
+def test_memory_affords_as_many_partitions_as_it_holds_batches() -> None:
+    budget = BufferBudget(buffer_memory=1_000_000, batch_size=16_384, instance_id="a")
+    assert budget.affordable == 61
+
+
+def test_without_a_limit_every_partition_is_admitted() -> None:
+    share = BufferBudget(instance_id="a").admit(topics(orders=12))["orders"]
+    assert share.chosen == tuple(range(12))
+
+
+def test_a_topics_own_limit_holds_for_that_topic_only() -> None:
+    admission = BufferBudget(max_partitions={"orders": 9}, instance_id="a").admit(
+        topics(orders=12, payments=12)
+    )
+    assert len(admission["orders"].chosen) == 9
+    assert len(admission["payments"].chosen) == 12
+
+
+def test_memory_is_shared_evenly_and_what_small_topics_leave_goes_to_large_ones() -> None:
+    budget = BufferBudget(buffer_memory=20, batch_size=1, instance_id="a")
+    admission = budget.admit(topics(small=2, large=100, larger=200))
+    assert {name: len(share.chosen) for name, share in admission.items()} == {
+        "small": 2,
+        "large": 9,
+        "larger": 9,
+    }
+
+
+def test_growth_keeps_what_was_admitted_and_gets_what_is_left() -> None:
+    budget = BufferBudget(max_partitions={"orders": 9}, instance_id="a")
+    before = budget.admit(topics(orders=6))
+    after = budget.admit(topics(orders=12), before)
+    assert set(range(6)) < set(after["orders"].chosen)
+    assert len(after["orders"].chosen) == 9
+
+
+def test_growth_of_one_topic_takes_nothing_from_another() -> None:
+    budget = BufferBudget(buffer_memory=10, batch_size=1, instance_id="a")
+    before = budget.admit(topics(orders=5, payments=3))
+    after = budget.admit(topics(orders=50, payments=3), before)
+    assert after["payments"].chosen == (0, 1, 2)
+    assert len(after["orders"].chosen) == 7
+
+
+def test_every_topic_gets_one_partition_even_beyond_the_budget() -> None:
+    budget = BufferBudget(buffer_memory=2, batch_size=1, instance_id="a")
+    admission = budget.admit(topics(a=5, b=5, c=5))
+    assert [len(admission[name].chosen) for name in "abc"] == [1, 1, 1]
+    assert budget.admit(topics(a=5, b=5, c=5), admission) == admission
+
+
+def test_internal_topics_cost_nothing() -> None:
+    budget = BufferBudget(buffer_memory=4, batch_size=1, instance_id="a")
+    admission = budget.admit(topics(__consumer_offsets=50, orders=4))
+    assert admission.keys() == {"orders"}
+    assert len(admission["orders"].chosen) == 4
+
+
+def test_one_instance_chooses_the_same_after_every_restart() -> None:
+    first = BufferBudget(max_partitions={"orders": 4}, instance_id="pod-7").admit(topics(orders=12))
+    again = BufferBudget(max_partitions={"orders": 4}, instance_id="pod-7").admit(topics(orders=12))
+    assert first["orders"].chosen == again["orders"].chosen
+
+
+def test_without_an_instance_id_a_restart_chooses_anew() -> None:
+    chosen = {
+        BufferBudget(max_partitions={"orders": 4}).admit(topics(orders=12))["orders"].chosen
+        for _ in range(20)
+    }
+    assert len(chosen) > 10
+
+
+def test_a_fleet_covers_every_partition_evenly() -> None:
+    """200 instances x 4 of 12: 66.7 on average; 5 standard deviations (6.7 each) are 33 either way."""
+    uses = [0] * 12
+    for instance in range(200):
+        budget = BufferBudget(max_partitions={"orders": 4}, instance_id=f"pod-{instance}")
+        for partition in budget.admit(topics(orders=12))["orders"].chosen:
+            uses[partition] += 1
+    assert min(uses) > 33
+    assert max(uses) < 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"buffer_memory": 0, "batch_size": 1}, "buffer_memory must be a whole number"),
+        ({"buffer_memory": 1, "batch_size": -1}, "batch_size must be a whole number"),
+        ({"buffer_memory": True, "batch_size": 1}, "buffer_memory"),
+        ({"buffer_memory": 5}, "given together"),
+        ({"buffer_memory": 5, "batch_size": 10}, "not even one batch"),
+        ({"max_partitions": {"orders": 0}}, r"max_partitions\['orders'\]"),
+    ],
+)
+def test_impossible_budgets_are_refused_by_the_name_of_the_key(
+    arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        BufferBudget(**arguments)  # type: ignore[arg-type]

@@ -1,0 +1,365 @@
+"""What holds for every built-in partitioner, and what is special to each."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import (
+    UNASSIGNED,
+    BufferBudget,
+    CapLifted,
+    CapReached,
+    Cluster,
+    ConfigurationError,
+    DefaultPartitioner,
+    Partitioner,
+    PartitionOfflineError,
+    RoundRobinPartitioner,
+    Route,
+    StickyPartitioner,
+)
+from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.testing.scripted import cluster_of
+
+BUILT_IN: list[Callable[..., Partitioner]] = [DefaultPartitioner, StickyPartitioner, RoundRobinPartitioner]
+EIGHT_KEYS = [b"", b"a", b"order-1", b"order-2", b"order-3", b"x" * 100, b"\x00\xff", "ключ".encode()]
+
+
+def ask(partitioner: Partitioner, topic: str = "t", key: bytes | None = None, cluster: Any = None) -> int:
+    return partitioner.partition(topic, key, key, b"value", b"value", cluster)
+
+
+def with_table(partitioner: Partitioner, *leaders: int | None, topic: str = "t") -> Partitioner:
+    partitioner.adopt(cluster_of({topic: list(leaders)}, brokers=[1, 2, 3]))
+    return partitioner
+
+
+class FakeKafkaPythonCluster:
+    """kafka-python's live ClusterMetadata, as far as a partitioner sees it."""
+
+    def __init__(self, leaders: list[int]) -> None:
+        self.leaders = leaders
+        self.listeners: list[Callable[[object], None]] = []
+        self.reads = 0
+
+    def add_listener(self, listener: Callable[[object], None]) -> None:
+        self.listeners.append(listener)
+
+    def update(self, leaders: list[int]) -> None:
+        self.leaders = leaders
+        for listener in self.listeners:
+            listener(self)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        self.reads += 1
+        return set(range(len(self.leaders))) if topic == "t" else None
+
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        return {i for i, leader in enumerate(self.leaders) if leader != -1} if topic == "t" else None
+
+
+@pytest.mark.parametrize("make", BUILT_IN)
+class TestEveryBuiltIn:
+    def test_can_be_made_without_arguments(self, make: Callable[..., Partitioner]) -> None:
+        assert ask(make(), cluster=cluster_of({"t": [1]})) == 0
+
+    @pytest.mark.parametrize("count", [1, 2, 3, 10_000])
+    def test_answers_with_an_id_that_exists(self, make: Callable[..., Partitioner], count: int) -> None:
+        partitioner = with_table(make(), *[1] * count)
+        for key in [None, *EIGHT_KEYS]:
+            assert 0 <= ask(partitioner, key=key) < count
+
+    def test_without_table_and_cluster_leaves_the_choice_to_the_client(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        assert ask(make()) == UNASSIGNED
+        assert ask(with_table(make(), 1, 2), topic="another") == UNASSIGNED
+
+    def test_an_unknown_topic_in_the_cluster_argument_raises_as_kafka_pythons_do(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        with pytest.raises(ValueError, match="Topic nosuch not found"):
+            ask(make(), topic="nosuch", cluster=cluster_of({"t": [1]}))
+
+    def test_unkeyed_records_avoid_offline_partitions(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), 1, None, 3, None)
+        assert {self.next_batch(partitioner) for _ in range(200)} == {0, 2}
+
+    def test_unkeyed_records_avoid_offline_partitions_of_the_cluster_argument(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        live = FakeKafkaPythonCluster([1, -1, 3, -1])
+        partitioner = make()
+        assert {self.next_batch(partitioner, live) for _ in range(200)} == {0, 2}
+
+    def test_unkeyed_records_respect_the_cap(self, make: Callable[..., Partitioner]) -> None:
+        budget = BufferBudget(max_partitions={"t": 4}, instance_id="a")
+        partitioner = with_table(make(budget=budget), *[1] * 12)
+        route = partitioner.route("t")
+        assert route is not None
+        assert {self.next_batch(partitioner) for _ in range(500)} == set(route.admitted)
+
+    def test_all_offline_still_takes_records(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), None, None)
+        assert {self.next_batch(partitioner) for _ in range(50)} == {0, 1}
+
+    def test_a_table_that_is_dropped_gives_way_to_the_cluster_argument(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        partitioner = with_table(make(), 1, 1, 1, 1)
+        partitioner.adopt(None)
+        live = FakeKafkaPythonCluster([-1, 2])
+        assert {self.next_batch(partitioner, live) for _ in range(20)} == {1}
+        with_table(partitioner, 1, None)
+        assert {self.next_batch(partitioner, live) for _ in range(20)} == {0}
+
+    def test_the_cluster_argument_is_read_once_for_each_of_its_updates(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        live = FakeKafkaPythonCluster([1] * 1000)
+        partitioner = make()
+        for _ in range(100):
+            self.next_batch(partitioner, live)
+        assert live.reads == 1
+        live.update([1] * 2000)
+        assert max(self.next_batch(partitioner, live) for _ in range(3000)) >= 1000
+        assert live.reads == 2
+
+    def test_a_snapshot_as_argument_is_answered_by_itself_not_by_the_one_before(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        partitioner = make()
+        assert ask(partitioner, cluster=cluster_of({"t": [1, None]})) == 0
+        assert self.next_batch(partitioner, cluster_of({"t": [None, 1]}, brokers=[1])) == 1
+
+    def test_a_topic_may_vanish_and_come_back_smaller(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), *[1] * 12)
+        ask(partitioner)
+        with_table(partitioner, 1, topic="other")
+        assert ask(partitioner) == UNASSIGNED
+        with_table(partitioner, 1, 1)
+        assert {self.next_batch(partitioner) for _ in range(50)} == {0, 1}
+
+    def test_tells_when_the_cap_is_reached_and_lifted(self, make: Callable[..., Partitioner]) -> None:
+        budget = BufferBudget(max_partitions={"t": 4}, instance_id="a")
+        partitioner = make(budget=budget)
+        assert partitioner.adopt(cluster_of({"t": [1] * 4})) == ()
+        (reached,) = partitioner.adopt(cluster_of({"t": [1] * 6}))
+        assert isinstance(reached, CapReached)
+        assert (reached.topic, reached.partitions, reached.limit) == ("t", 6, 4)
+        assert reached.admitted == (0, 1, 2, 3)
+        assert reached.partitioner == type(partitioner).__name__
+        offline = cluster_of({"t": [None, 1, 1, 1, 1, 1]})
+        assert partitioner.adopt(offline) == (), "a stand-in is not a new cap"
+        (lifted,) = partitioner.adopt(cluster_of({"t": [1] * 3}))
+        assert isinstance(lifted, CapLifted)
+
+    @staticmethod
+    def next_batch(partitioner: Partitioner, cluster: Any = None) -> int:
+        """What one unkeyed record that opens a batch gets, asked as kafka-python asks: twice."""
+        first = ask(partitioner, cluster=cluster)
+        partitioner.on_new_batch("t", cluster, first)
+        return ask(partitioner, cluster=cluster)
+
+
+@pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
+class TestKeyedRecords:
+    def test_go_where_the_java_client_sends_them(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), *[1] * 12)
+        for key in EIGHT_KEYS:
+            assert ask(partitioner, key=key) == murmur2_partition(key, 12)
+
+    def test_stay_on_their_partition_when_it_is_offline_or_beyond_the_cap(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        budget = BufferBudget(max_partitions={"t": 2}, instance_id="a")
+        partitioner = with_table(make(budget=budget), *[None] * 11, 1)
+        for key in EIGHT_KEYS:
+            assert ask(partitioner, key=key) == murmur2_partition(key, 12)
+
+    def test_an_empty_key_is_a_key(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), *[1] * 1000)
+        assert ask(partitioner, key=b"") == 681
+
+    def test_reroute_moves_only_those_whose_partition_is_offline(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        partitioner = with_table(make(keyed="reroute"), 1, None, 1, 1)
+        for number in range(200):
+            key = b"%d" % number
+            home = murmur2_partition(key, 4)
+            answer = ask(partitioner, key=key)
+            assert answer == home if home != 1 else answer in {0, 2, 3}
+            assert answer == ask(partitioner, key=key), "one key, one place"
+
+    def test_raise_says_which_partition_and_what_to_do(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(keyed="raise"), None)
+        with pytest.raises(PartitionOfflineError, match=r'partition 0 of topic t has no leader.*"reroute"'):
+            ask(partitioner, key=b"a")
+        assert ask(partitioner, key=None) == 0
+
+    def test_an_unknown_policy_is_refused(self, make: Callable[..., Partitioner]) -> None:
+        with pytest.raises(ConfigurationError, match="keyed must be one of pin, reroute, raise, not 'spill'"):
+            make(keyed="spill")
+
+
+@pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
+class TestSticky:
+    def test_stays_until_a_new_batch_begins(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), 1, 2, 3)
+        stuck = ask(partitioner)
+        assert {ask(partitioner) for _ in range(50)} == {stuck}
+        partitioner.on_new_batch("t", None, stuck)
+        moved = ask(partitioner)
+        assert moved != stuck
+        assert {ask(partitioner) for _ in range(50)} == {moved}
+
+    def test_a_second_thread_that_saw_the_same_full_batch_moves_nothing(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        partitioner = with_table(make(), 1, 2, 3)
+        stuck = ask(partitioner)
+        partitioner.on_new_batch("t", None, stuck)
+        moved = ask(partitioner)
+        partitioner.on_new_batch("t", None, stuck)
+        assert ask(partitioner) == moved
+
+    def test_never_draws_the_previous_one_and_all_others_evenly(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        """3,000 moves over 4 others: 750 each, standard deviation 24; the bounds are 5 of them."""
+        partitioner = with_table(make(rng=random.Random(7)), *[1] * 5)
+        drawn: Counter[int] = Counter()
+        for _ in range(3000):
+            partitioner._turns.clear()  # type: ignore[attr-defined]
+            partitioner.on_new_batch("t", None, 2)
+            drawn[ask(partitioner)] += 1
+        assert drawn.keys() == {0, 1, 3, 4}
+        assert all(630 < n < 870 for n in drawn.values())
+
+    def test_the_first_choice_is_even_too(self, make: Callable[..., Partitioner]) -> None:
+        """3,000 beginnings over 3 partitions: 1,000 each, standard deviation 26."""
+        rng = random.Random(7)
+        drawn = Counter(ask(with_table(make(rng=rng), 1, 1, 1)) for _ in range(3000))
+        assert all(870 < drawn[p] < 1130 for p in range(3))
+
+    def test_one_partition_is_drawn_again(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), 1)
+        partitioner.on_new_batch("t", None, 0)
+        assert ask(partitioner) == 0
+
+    def test_topics_do_not_disturb_each_other(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = make()
+        partitioner.adopt(cluster_of({"t": [1, 1, 1], "u": [1, 1, 1]}))
+        here, there = ask(partitioner), ask(partitioner, topic="u")
+        partitioner.on_new_batch("u", None, there)
+        assert ask(partitioner) == here
+
+    def test_leaves_a_partition_at_once_when_it_goes_offline(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), 1, 2, 3)
+        stuck = ask(partitioner)
+        with_table(partitioner, *[None if p == stuck else 1 for p in range(3)])
+        assert ask(partitioner) != stuck
+
+    def test_stays_when_something_else_changes(self, make: Callable[..., Partitioner]) -> None:
+        partitioner = with_table(make(), 1, 2, 3)
+        stuck = ask(partitioner)
+        with_table(partitioner, 1, 2, 3, 1, 2, 3)
+        assert ask(partitioner) == stuck
+
+
+class TestRoundRobin:
+    def test_visits_all_in_turn_keyed_or_not(self) -> None:
+        partitioner = with_table(RoundRobinPartitioner(), *[1] * 4)
+        asked = [ask(partitioner, key=key) for key in [None, b"same", b"same", b""] * 10]
+        assert Counter(asked) == {0: 10, 1: 10, 2: 10, 3: 10}
+
+    @pytest.mark.parametrize("count", [2, 3, 4, 6, 7, 8, 12])
+    def test_is_asked_twice_and_answers_as_if_asked_once(self, count: int) -> None:
+        partitioner = with_table(RoundRobinPartitioner(), *[1] * count)
+        answers = []
+        for _ in range(10 * count):
+            first = ask(partitioner)
+            partitioner.on_new_batch("t", None, first)
+            answers.append(ask(partitioner))
+            assert answers[-1] == first
+        assert Counter(answers) == dict.fromkeys(range(count), 10)
+
+    def test_topics_do_not_disturb_each_other(self) -> None:
+        partitioner = RoundRobinPartitioner()
+        partitioner.adopt(cluster_of({"t": [1, 1, 1], "u": [1]}))
+        asked = []
+        for i in range(30):
+            asked.append(ask(partitioner))
+            if i % 5 == 0:
+                ask(partitioner, topic="u")
+        assert Counter(asked) == {0: 10, 1: 10, 2: 10}
+
+    def test_skips_offline_partitions_evenly(self) -> None:
+        partitioner = with_table(RoundRobinPartitioner(), 1, None, 1)
+        assert Counter(ask(partitioner) for _ in range(100)) == {0: 50, 2: 50}
+
+    def test_instances_begin_at_different_partitions(self) -> None:
+        assert len({ask(with_table(RoundRobinPartitioner(), *[1] * 50)) for _ in range(50)}) > 10
+
+
+class TestSubclasses:
+    """What an application team writes."""
+
+    def test_choose_decides_even_below_a_built_in_with_short_cuts(self) -> None:
+        class VipFirst(DefaultPartitioner):
+            def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+                if key is not None and key.startswith(b"vip-"):
+                    return 0
+                return super().choose(route, topic, key, value)
+
+        partitioner = with_table(VipFirst(), *[1] * 12)
+        assert ask(partitioner, key=b"vip-7") == 0
+        assert ask(partitioner, key=b"order-1") == murmur2_partition(b"order-1", 12)
+
+    def test_choose_is_called_once_for_a_record_that_kafka_python_asks_about_twice(self) -> None:
+        class Counting(Partitioner):
+            calls = 0
+
+            def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+                self.calls += 1
+                return route.usable[self.calls % len(route.usable)]
+
+        partitioner = Counting()
+        with_table(partitioner, *[1] * 4)
+        first = ask(partitioner)
+        partitioner.on_new_batch("t", None, first)
+        assert ask(partitioner) == first
+        assert partitioner.calls == 1
+
+    def test_a_subclass_of_a_subclass_keeps_its_parents_partition(self) -> None:
+        class Fixed(DefaultPartitioner):
+            def partition(self, *args: Any) -> int:
+                return 5
+
+        class Below(Fixed):
+            def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+                return 6
+
+        assert ask(with_table(Below(), *[1] * 12)) == 5
+
+
+def test_a_gap_in_kafka_pythons_ids_moves_no_keys() -> None:
+    class Gappy(FakeKafkaPythonCluster):
+        def partitions_for_topic(self, topic: str) -> set[int] | None:
+            return {0, 1, 3}
+
+        def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+            return {0, 3}
+
+    partitioner = DefaultPartitioner()
+    for key in EIGHT_KEYS:
+        assert ask(partitioner, key=key, cluster=Gappy([])) == murmur2_partition(key, 4)
+
+
+def test_a_cluster_needs_no_listener_support() -> None:
+    assert isinstance(cluster_of({"t": [1]}), Cluster)
+    assert ask(RoundRobinPartitioner(), cluster=cluster_of({"t": [1]})) == 0
