@@ -107,11 +107,11 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
             ValueError: ``cluster`` is given and does not know the topic.
             PartitionOfflineError: with ``keyed="raise"`` only.
         """
-        if self._repeats and (again := self._repeats.pop((get_ident(), topic), None)) is not None:
-            return again
         route = self._routes.get(topic) or self.route(topic, cluster)
         if route is None:
             return UNASSIGNED
+        if self._repeats and (again := self._repeats.pop((get_ident(), topic), None)) in route.usable_set:
+            return again
         return self.choose(route, topic, serialized_key, serialized_value)
 
     @abstractmethod
