@@ -1,0 +1,126 @@
+"""Timing that can be trusted on a shared machine: interleaved, as ratios, with the noise on record.
+
+CPU work is timed by the thread's CPU time; a neighbour that takes the processor away does not count. The
+share of stolen time is read around every run, and runs above `MAX_STEAL` are left out by that rule.
+"""
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from attrs import asdict, field, frozen
+
+RESULTS = Path(__file__).parent / "results"
+MAX_STEAL = 0.10
+"""Runs during which more than this share of the processors was stolen are discarded."""
+
+
+@frozen
+class Spread:
+    """Minimum, median and maximum of some runs."""
+
+    low: float
+    median: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Spread":
+        return cls(min(values), statistics.median(values), max(values))
+
+    def text(self, digits: int = 2) -> str:
+        return f"{self.median:.{digits}f} ({self.low:.{digits}f} - {self.high:.{digits}f})"
+
+
+@frozen
+class Pair:
+    """Two things measured in turn: ``ratio`` is B's cost over A's, so more than 1 means that A is cheaper."""
+
+    a: Spread
+    b: Spread
+    ratio: Spread
+    discarded: int
+
+
+@frozen
+class Environment:
+    """What a number depends on."""
+
+    python: str = field(factory=platform.python_version)
+    processor_count: int = field(factory=lambda: os.cpu_count() or 0)
+    machine: str = field(factory=lambda: f"{platform.system()} {platform.machine()}")
+    versions: dict[str, str] = field(
+        factory=lambda: {name: _version(name) for name in ("confluent-kafka", "kafka-python", "attrs")}
+    )
+    taken_at: str = field(factory=lambda: time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()))
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def stolen() -> float:
+    """Return the seconds that the hypervisor has taken from this machine's processors so far."""
+    try:
+        fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+        return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError):
+        return 0.0
+
+
+def cpu_ns(call: Callable[[], object], repeats: int) -> float:
+    """Return the thread's CPU nanoseconds for one call, averaged over a loop."""
+    loop = range(repeats)
+    began = time.thread_time_ns()
+    for _ in loop:
+        call()
+    return (time.thread_time_ns() - began) / repeats
+
+
+def interleaved(a: Callable[[], float], b: Callable[[], float], pairs: int) -> Pair:
+    """Measure A B A B ... after one warm-up each; each function returns its own cost."""
+    a(), b()
+    costs: list[tuple[float, float]] = []
+    discarded = 0
+    for i in range(pairs):
+        before, began = stolen(), time.perf_counter()
+        costs.append((a(), b()) if i % 2 else (b(), a())[::-1])
+        wall = (time.perf_counter() - began) * (os.cpu_count() or 1)
+        if (stolen() - before) / wall > MAX_STEAL:
+            costs.pop()
+            discarded += 1
+    if not costs:
+        raise SystemExit(f"all {pairs} runs were disturbed (over {MAX_STEAL:.0%} steal); try again later")
+    return Pair(
+        a=Spread.of([cost_a for cost_a, _ in costs]),
+        b=Spread.of([cost_b for _, cost_b in costs]),
+        ratio=Spread.of([cost_b / cost_a for cost_a, cost_b in costs]),
+        discarded=discarded,
+    )
+
+
+def save(name: str, title: str, header: Sequence[str], rows: Sequence[Sequence[str]], raw: object) -> None:
+    """Write a table for people and the numbers for machines, and show the table."""
+    RESULTS.mkdir(exist_ok=True)
+    environment = Environment()
+    lines = [f"# {title}", ""]
+    lines += ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    lines += ["| " + " | ".join(row) + " |" for row in rows]
+    versions = ", ".join(f"{package} {number}" for package, number in environment.versions.items())
+    lines += ["", f"{environment.taken_at}; Python {environment.python}, {environment.machine},"]
+    lines += [
+        f"{environment.processor_count} shared cores; {versions}.",
+        "Cells are median (minimum - maximum).",
+    ]
+    text = "\n".join(lines) + "\n"
+    (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
+    document = {"environment": asdict(environment), "results": raw}
+    (RESULTS / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(text)

@@ -1,0 +1,76 @@
+"""Which module may import which, and what `import kafka_partition_events` must not drag in."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[2] / "kafka_partition_events"
+HEAVY = {"kafka", "confluent_kafka", "pyspark", "pyarrow", "typer", "starlette", "cloudevents"}
+LAYERS = {
+    "metadata": {"metadata"},
+    "routing": {"metadata", "routing"},
+    "partitioners": {"metadata", "routing", "partitioners"},
+    "clients": {"metadata", "routing", "partitioners", "clients"},
+}
+SHARED = {"errors"}
+
+
+def imported_by(file: Path) -> set[str]:
+    """Return the first-level parts of this package that a file imports."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            modules.add(node.module)
+    parts = (module.split(".") for module in modules)
+    return {part[1] for part in parts if part[0] == PACKAGE.name and len(part) > 1}
+
+
+@pytest.mark.parametrize("wing", LAYERS)
+def test_imports_point_one_way(wing: str) -> None:
+    for file in (PACKAGE / wing).rglob("*.py"):
+        foreign = imported_by(file) - LAYERS[wing] - SHARED
+        assert not foreign, f"{file.relative_to(PACKAGE)} imports {foreign}"
+
+
+@pytest.mark.parametrize("first", ["kafka_partition_events", "kafka_partition_events_listeners"])
+def test_importing_the_package_imports_no_client_no_spark_no_cli(first: str) -> None:
+    second = {"kafka_partition_events", "kafka_partition_events_listeners"} - {first}
+    program = (
+        f"import sys, {first}, {second.pop()}, kafka_partition_events.listeners;"
+        f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY!r}))"
+    )
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout.split()
+
+
+def test_the_pytest_plugin_is_cheap_to_load() -> None:
+    program = (
+        "import sys, kafka_partition_events.testing.plugin;"
+        f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY!r}))"
+    )
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert not done.stdout.split()
+
+
+def test_the_core_stays_small() -> None:
+    """The design aims at under 3,000 lines for the four wings."""
+    lines = sum(
+        len(file.read_text(encoding="utf-8").splitlines())
+        for wing in LAYERS
+        for file in (PACKAGE / wing).rglob("*.py")
+    )
+    assert lines < 3_500
