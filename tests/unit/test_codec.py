@@ -1,0 +1,165 @@
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
+from kafka_partition_events.metadata.codec import (
+    CodecError,
+    Snapshot,
+    decode_snapshot,
+    encode_event,
+    encode_snapshot,
+    encode_time,
+)
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.testing.scripted import cluster_of
+
+NOON = datetime(2024, 1, 31, 12, 0, 0, 250, UTC)
+RICH_CLUSTER = cluster_of(
+    {
+        "orders": {
+            "id": "A",
+            "partitions": [
+                {"leader": 1, "epoch": 7, "replicas": [1, 2], "isr": [1]},
+                {"leader": None, "replicas": [2], "isr": []},
+            ],
+        },
+        "empty": [],
+        "plain": [1],
+    },
+    brokers=[Node(1, "a", 9092, "r1"), Node(2, "b", 9093)],
+    generation=5,
+)
+
+
+def _through_json(document: object) -> object:
+    return json.loads(json.dumps(document))
+
+
+@pytest.mark.parametrize("cluster", [EMPTY, RICH_CLUSTER], ids=["empty", "rich"])
+def test_a_snapshot_survives_the_round_trip(cluster: Cluster) -> None:
+    snapshot = Snapshot(cluster, NOON)
+    back = decode_snapshot(_through_json(encode_snapshot(snapshot)))
+    assert back == snapshot
+    assert (back.cluster.cluster_id, back.cluster.generation) == (cluster.cluster_id, cluster.generation)
+
+
+def test_equal_clusters_give_equal_text() -> None:
+    one, other = cluster_of({"a": [1], "b": [1]}), cluster_of({"b": [1], "a": [1]})
+    assert json.dumps(encode_snapshot(Snapshot(one))) == json.dumps(encode_snapshot(Snapshot(other)))
+
+
+def test_a_reader_passes_over_fields_that_it_does_not_know() -> None:
+    document = {**encode_snapshot(Snapshot(RICH_CLUSTER)), "new_in_a_later_version": 1}
+    assert decode_snapshot(document).cluster == RICH_CLUSTER
+
+
+def _damaged(path: str, value: object) -> dict[str, object]:
+    document = _through_json(encode_snapshot(Snapshot(RICH_CLUSTER, NOON)))
+    assert isinstance(document, dict)
+    place = document
+    *parents, last = [int(step) if step.isdigit() else step for step in path.split(".")]
+    for step in parents:
+        place = place[step]
+    if value is KeyError:
+        del place[last]
+    else:
+        place[last] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "complaint"),
+    [
+        ("format", "other", 'not a snapshot: "format" is not "kpe.snapshot"'),
+        ("version", 2, "snapshot version 2 is not known here, only 1"),
+        ("version", True, "version must be a whole number, not bool"),
+        ("brokers", {}, "brokers must be a list, not an object"),
+        ("brokers.0", 7, "brokers[0] must be an object, not a whole number"),
+        ("brokers.1.id", 1, "a broker id or a topic name occurs twice"),
+        ("topics.1.name", KeyError, "topics[1].name is missing"),
+        ("topics.1.topic_id", 4, "topics[1].topic_id must be text or null, not a whole number"),
+        ("topics.1.partitions.0.partition", 3, "topics[1].partitions: ids are not 0 to 1 in order"),
+        (
+            "topics.1.partitions.0.leader",
+            "x",
+            "topics[1].partitions[0].leader must be a whole number or null",
+        ),
+        ("topics.1.partitions.0.isr", ["x"], "topics[1].partitions[0].isr must be a list of whole numbers"),
+        ("taken_at", "noon", "taken_at: 'noon' is not an ISO-8601 time with a zone"),
+        ("taken_at", "2024-01-31T12:00:00", "taken_at: '2024-01-31T12:00:00' is not"),
+    ],
+)
+def test_a_damaged_snapshot_is_refused_with_the_place(path: str, value: object, complaint: str) -> None:
+    with pytest.raises(CodecError) as refused:
+        decode_snapshot(_damaged(path, value))
+    assert str(refused.value).startswith(complaint)
+
+
+@pytest.mark.parametrize("document", [None, [], "x", 3])
+def test_something_else_is_refused(document: object) -> None:
+    with pytest.raises(CodecError, match="the document must be an object"):
+        decode_snapshot(document)
+
+
+def test_times_are_utc() -> None:
+    assert encode_time(datetime(2024, 1, 31, 14, tzinfo=timezone(timedelta(hours=2)))) == (
+        "2024-01-31T12:00:00.000000Z"
+    )
+
+
+def test_an_event_is_a_flat_object_of_stable_names() -> None:
+    old = cluster_of({"orders": [{"leader": 1, "replicas": [1, 2], "isr": [1, 2]}]}, brokers=[1, 2])
+    new = cluster_of(
+        {"orders": [{"leader": None, "replicas": [1, 2], "isr": [1, 2]}]}, brokers=[1, 2], generation=2
+    )
+    (event,) = diff(old, new, first_sequence=9, wall_time=NOON)
+    assert _through_json(encode_event(event)) == {
+        "kind": "partition_offline",
+        "cluster_id": "test",
+        "sequence": 9,
+        "generation": 2,
+        "wall_time": "2024-01-31T12:00:00.000250Z",
+        "previous_at": None,
+        "initial": False,
+        "topic": "orders",
+        "partition": 0,
+        "old": {"partition": 0, "leader": 1, "leader_epoch": None, "replicas": [1, 2], "isr": [1, 2]},
+        "new": {"partition": 0, "leader": None, "leader_epoch": None, "replicas": [1, 2], "isr": [1, 2]},
+    }
+
+
+def test_every_kind_of_event_becomes_json() -> None:
+    topic = RICH_CLUSTER.by_topic["orders"]
+    partition, node = topic.partitions[0], RICH_CLUSTER.nodes[1]
+    changes = {"old": partition, "new": partition, "topic": "orders", "partition": 0}
+    made = [
+        ev.TopicAdded(topic="orders", new=topic),
+        ev.TopicRemoved(topic="orders", old=topic),
+        ev.TopicRecreated(topic="orders", old=topic, new=topic),
+        ev.TopicIdLearned(topic="orders", old=topic, new=topic),
+        ev.PartitionsAdded(topic="orders", old=topic, new=topic),
+        ev.PartitionOffline(**changes),
+        ev.PartitionOnline(**changes),
+        ev.LeaderChanged(**changes),
+        ev.IsrChanged(**changes),
+        ev.ReplicasChanged(**changes),
+        ev.BrokerAdded(new=node),
+        ev.BrokerRemoved(old=node),
+        ev.BrokerChanged(old=node, new=node),
+        ev.CapReached(topic="orders", partitions=12, admitted=(1, 2), limit=2, partitioner="P"),
+        ev.CapLifted(topic="orders", partitions=12, partitioner="P"),
+        ev.MetadataUnavailable(error="down"),
+        ev.MetadataRecovered(attempts=2, blind_s=1.5),
+        ev.MetadataStale(age_s=2.0, limit_s=1.0),
+        ev.MetadataRejected(reason=ev.Rejection.SHRINK, topic="orders"),
+        ev.Resync(cluster=RICH_CLUSTER, dropped=3),
+    ]
+    assert tuple(map(type, made)) == ev.EVENT_TYPES
+    for event in made:
+        encoded = _through_json(encode_event(event))
+        assert isinstance(encoded, dict)
+        assert encoded["kind"] == event.kind
+        assert "observed_at" not in encoded
