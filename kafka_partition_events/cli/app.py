@@ -1,0 +1,227 @@
+"""The commands: their options, help and exit codes. What they do stands in the modules they call."""
+
+import contextlib
+import math
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import Annotated, Any
+
+import typer
+
+import kafka_partition_events
+from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, one_line
+from kafka_partition_events.cli.logs import configure_logs
+from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
+from kafka_partition_events.cli.output import Output, abandon_stdout, choose_output
+from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
+from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
+from kafka_partition_events.errors import KafkaPartitionEventsError
+
+app = typer.Typer(
+    name="kpe",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: it reads the same in a terminal, a pipe and a bug report
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+# The base of what typer's parser raises about a command line; typer exports this one child of it only.
+_UsageError: type[Any] = typer.BadParameter.__mro__[1]
+
+
+# -- options that several commands share -------------------------------------------------------------------
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT[,...]",
+        envvar="KPE_BOOTSTRAP_SERVERS",
+        help="Brokers to ask first.",
+    ),
+]
+ClientOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X",
+        metavar="KEY=VALUE",
+        help="An option of confluent-kafka (librdkafka), for TLS, SASL and the like; repeat it for more. "
+        "Values are never shown or logged.",
+    ),
+]
+Topics = Annotated[
+    str | None,
+    typer.Option(
+        "--topic",
+        metavar="REGEX",
+        help="Only topics whose whole name matches: 'orders' is one topic, 'orders.*' a family.",
+    ),
+]
+OutputChoice = Annotated[
+    Output | None,
+    typer.Option("--output", help="Default: table on a terminal, jsonl (one JSON object a line) in a pipe."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything to stderr.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kpe {kafka_partition_events.__version__}")
+        raise typer.Exit
+
+
+@app.callback(
+    epilog="Exit codes: 0 all is well; 1 `kpe diff` found differences, or the demo failed; 2 error, told in "
+    "one line on stderr. `kpe COMMAND --help` has examples."
+)
+def top(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_show_version, help="Show the version.")
+    ] = False,
+) -> None:
+    """See what happens to the partitions of a Kafka cluster.
+
+    \b
+    kpe watch -b localhost:9092                     what changes, as it happens
+    kpe snapshot -b localhost:9092 -o before.json   the cluster as it is now, to a file
+    kpe diff before.json after.json                 what happened between two snapshots
+    kpe demo                                        a tour on a cluster of its own
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+
+
+@app.command("watch", short_help="Show what changes, as it happens.")
+def watch_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    client_options: ClientOptions = None,
+    topic: Topics = None,
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "5s",
+    output: OutputChoice = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Show what happens to topics, partitions and brokers, as it happens.
+
+    Begins with the state as it is: in a table with a summary and what is offline, in JSON with one event
+    ("initial": true) for each broker, topic and offline partition. While something is offline it looks
+    more often than --interval. What happens and is undone between two looks is not seen. Times are UTC.
+    Durations are 500ms, 5s, 10m, 1h.
+
+    \b
+    kpe watch -b localhost:9092
+    kpe watch -b localhost:9092 --topic 'orders|payments' --interval 1s
+    kpe watch -b localhost:9092 --for 10m > events.jsonl
+    kpe watch -b localhost:9092 | jq -c 'select(.kind == "partition_offline")'
+    kpe watch -b broker:9093 -X security.protocol=SASL_SSL -X ssl.ca.location=ca.pem \\
+        -X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=noc -X "sasl.password=$PASSWORD"
+
+    Exit codes: 0 the time of --for is over, or Ctrl-C; 2 wrong address, refused login, unknown option.
+    """  # noqa: D301
+    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    request = Watch(
+        config=parse_client_options(bootstrap, client_options or ()),
+        topics=TopicFilter(topic),
+        interval=parse_duration(interval),
+        output=choose_output(output),
+        limit=math.inf if for_ is None else parse_duration(for_),
+    )
+    watch(request, context.obj)
+
+
+@app.command("snapshot", short_help="Write the cluster as it is now to a file.")
+def snapshot_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    file: Annotated[
+        str, typer.Option("--out", "-o", metavar="FILE", help="Where to write; - is standard output.")
+    ],
+    client_options: ClientOptions = None,
+    topic: Topics = None,
+    verbose: Verbose = False,
+) -> None:
+    """Write the cluster's brokers, topics and partitions to a file, as JSON.
+
+    The file appears at once when it is complete. Its format has a version; `kpe diff` reads it.
+
+    \b
+    kpe snapshot -b localhost:9092 -o before.json
+    kpe snapshot -b localhost:9092 -o - | jq '.topics | length'
+
+    Exit codes: 0 written; 2 wrong address, refused login, unknown option, file can't be written.
+    """  # noqa: D301
+    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    config = parse_client_options(bootstrap, client_options or ())
+    take_snapshot(config, TopicFilter(topic), file, context.obj)
+
+
+@app.command("diff", short_help="Show what happened between two snapshots.")
+def diff_command(
+    old: Annotated[str, typer.Argument(metavar="A", help="The earlier snapshot.")],
+    new: Annotated[str, typer.Argument(metavar="B", help="The later snapshot; one of the two may be -.")],
+    output: OutputChoice = None,
+) -> None:
+    """Show what happened between two snapshots, in the words of `kpe watch`. Needs no cluster.
+
+    \b
+    kpe diff before.json after.json
+    kpe snapshot -b localhost:9092 -o - | kpe diff before.json -
+
+    Exit codes: 0 the same; 1 different; 2 a file can't be read or is no snapshot.
+    """  # noqa: D301
+    if show_difference(old, new, choose_output(output)):
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+@contextlib.contextmanager
+def sigterm_as_ctrl_c() -> Iterator[None]:
+    """Let SIGTERM unwind the stack as Ctrl-C does, so that everything that was opened is closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set a handler
+        return
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+def run(arguments: Sequence[str], services: Services | None = None) -> int:
+    """Run one command line and return its exit code.
+
+    Args:
+        arguments: What follows ``kpe``.
+        services: The world outside; by default the real one.
+    """
+    try:
+        with sigterm_as_ctrl_c():
+            code = app(
+                args=list(arguments) or ["--help"],
+                prog_name="kpe",
+                standalone_mode=False,
+                obj=services or Services(),
+            )
+        return code if isinstance(code, int) else 0
+    except BrokenPipeError:
+        abandon_stdout()
+        return 0  # the reader has seen enough: `kpe watch | head -1`
+    except (KafkaPartitionEventsError, _UsageError) as error:
+        message = error.format_message() if isinstance(error, _UsageError) else str(error)
+        sys.stderr.write(f"kpe: {one_line(message)}\n")
+        return EXIT_ERROR
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("kpe: interrupted\n")
+        return 130

@@ -1,0 +1,146 @@
+"""Events in words. Pure, but for the terminal that a table line is made for."""
+
+from rich.text import Text
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+
+_KIND_WIDTH = max(len(cls.kind) for cls in ev.EVENT_TYPES)
+_SUBJECT_WIDTH = 24
+
+_BAD = {"partition_offline", "broker_removed", "metadata_unavailable", "metadata_stale"}
+_GOOD = {"partition_online", "broker_added", "metadata_recovered", "cap_lifted"}
+_NEWS = {"topic_added", "topic_removed", "topic_recreated", "partitions_added"}
+
+
+def table_line(event: ev.Event, *, timed: bool = True) -> Text:
+    """Return one line: time, kind, subject, what changed. Long names push the rest to the right."""
+    line = Text()
+    if timed:
+        line.append(f"{event.wall_time:%H:%M:%S}.{event.wall_time.microsecond // 1000:03}Z  ", style="dim")
+    line.append(f"{event.kind:<{_KIND_WIDTH}}  ", style=_style(event.kind))
+    line.append(f"{subject(event):<{_SUBJECT_WIDTH}}  ", style="bold")
+    line.append(describe(event))
+    return line
+
+
+def _style(kind: str) -> str:
+    if kind in _BAD:
+        return "red"
+    if kind in _GOOD:
+        return "green"
+    return "cyan" if kind in _NEWS else "yellow"
+
+
+def subject(event: ev.Event) -> str:
+    """Return what an event is about: a partition, a topic, a broker or the whole cluster."""
+    match event:
+        case ev.PartitionEvent(topic=topic, partition=partition):
+            return f"{topic}-{partition}"
+        case ev.TopicEvent(topic=topic):
+            return topic
+        case ev.BrokerAdded(new=node) | ev.BrokerChanged(new=node) | ev.BrokerRemoved(old=node):
+            return f"broker {node.id}"
+        case ev.MetadataRejected(topic=str(topic), partition=partition):
+            return topic if partition is None else f"{topic}-{partition}"
+        case _:
+            return "cluster"
+
+
+def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line for each kind of event
+    """Return what changed, in words."""
+    match event:
+        case ev.TopicAdded(new=new):
+            return shape(new)
+        case ev.TopicRemoved(old=old):
+            return f"had {shape(old)}"
+        case ev.TopicRecreated(old=old, new=new):
+            proof = "its smaller size tells" if event.inferred else "new topic id"
+            return f"{_growth(old, new)}, {proof}"
+        case ev.TopicIdLearned(new=new):
+            return f"topic id {new.topic_id}"
+        case ev.PartitionsAdded(old=old, new=new):
+            return _growth(old, new)
+        case ev.PartitionOffline(old=old, new=new) if old == new:
+            return f"no leader; replicas on {ids(new.replicas)}"
+        case ev.LeaderChanged(old=old, new=new) if not event.moved:
+            return f"leader {_leader(new)} elected again, epoch {old.leader_epoch} -> {new.leader_epoch}"
+        case ev.PartitionOffline(old=old, new=new) | ev.PartitionOnline(old=old, new=new):
+            return f"leader {_leader(old)} -> {_leader(new)}"
+        case ev.LeaderChanged(old=old, new=new):
+            return f"leader {_leader(old)} -> {_leader(new)}"
+        case ev.IsrChanged(old=old, new=new):
+            return f"in sync {ids(old.isr)} -> {ids(new.isr)} of {ids(new.replicas)}"
+        case ev.ReplicasChanged(old=old, new=new):
+            return f"replicas {ids(old.replicas)} -> {ids(new.replicas)}"
+        case ev.BrokerAdded(new=node):
+            return _address(node)
+        case ev.BrokerRemoved(old=node):
+            return f"was {_address(node)}"
+        case ev.BrokerChanged(old=before, new=node):
+            return f"{_address(before)} -> {_address(node)}"
+        case ev.CapReached():
+            return f"{event.partitioner} uses {len(event.admitted)} of {event.partitions} partitions"
+        case ev.CapLifted():
+            return f"{event.partitioner} uses all {event.partitions} partitions"
+        case ev.MetadataUnavailable(error=error):
+            return " ".join(error.split())
+        case ev.MetadataRecovered():
+            return (
+                f"answers again after {_count(event.attempts, 'failed attempt')}, {event.blind_s:.1f} s blind"
+            )
+        case ev.MetadataStale():
+            return f"last good answer {event.age_s:.0f} s ago, limit {event.limit_s:.0f} s"
+        case ev.MetadataRejected():
+            return f"{event.reason}: keeps {event.kept}, was offered {event.offered} (strike {event.strike})"
+        case ev.Resync():
+            return (
+                f"{_count(event.dropped, 'event')} not shown (output too slow); now {totals(event.cluster)}"
+            )
+        case _:
+            return ""
+
+
+def totals(cluster: Cluster) -> str:
+    """Return a cluster's size in words."""
+    topics = cluster.by_topic.values()
+    offline = sum(not p.online for info in topics for p in info.partitions)
+    return ", ".join(
+        (
+            _count(len(cluster.nodes), "broker"),
+            _count(len(topics), "topic"),
+            _count(sum(len(info.partitions) for info in topics), "partition"),
+            f"{offline} offline",
+        )
+    )
+
+
+def shape(info: TopicInfo) -> str:
+    """Return a topic's size in words."""
+    factors = sorted({len(p.replicas) for p in info.partitions})
+    words = _count(len(info.partitions), "partition")
+    if factors and factors != [0]:
+        words += f", replication factor {'/'.join(map(str, factors))}"
+    return words
+
+
+def ids(numbers: tuple[int, ...]) -> str:
+    """Return broker ids as text."""
+    return ",".join(map(str, numbers)) or "none"
+
+
+def _growth(old: TopicInfo, new: TopicInfo) -> str:
+    return f"{len(old.partitions)} -> {_count(len(new.partitions), 'partition')}"
+
+
+def _leader(info: PartitionInfo) -> str:
+    return "none" if info.leader is None else str(info.leader)
+
+
+def _address(node: Node) -> str:
+    rack = f", rack {node.rack}" if node.rack else ""
+    return f"{node.host}:{node.port}{rack}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,84 @@
+"""What commands use of the world outside; tests hand in their own."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+
+from attrs import field, frozen
+
+from kafka_partition_events.cli.errors import CliError, one_line
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.source import MetadataSource
+
+FIRST_ANSWER_S = 7.0
+"""How long the first answer may take: a wrong address must be told within 10 s, start-up included."""
+
+_QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
+
+
+def open_confluent_source(config: Mapping[str, str]) -> MetadataSource:
+    """Return a source on a confluent-kafka client of its own.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    try:
+        from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
+
+        return ConfluentMetadataSource({**_QUIET, **config})
+    except ModuleNotFoundError as error:
+        raise CliError(
+            f'{error.name} is not installed; run: pip install "kafka-partition-events[cli]"'
+        ) from error
+    except ConfigurationError as error:
+        raise CliError(one_line(error)) from error
+
+
+@frozen(kw_only=True)
+class Services:
+    """The cluster and the time."""
+
+    open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
+    clock: Clock = field(factory=SystemClock)
+
+
+def first_look(
+    services: Services, config: Mapping[str, str], interval: float = 30.0
+) -> tuple[MetadataPoller, tuple[Event, ...]]:
+    """Return a poller that has its first snapshot and does not run yet, and the events of that snapshot.
+
+    Raises:
+        CliError: there was no good answer. Of the options, the message tells names but no values.
+    """
+    try:
+        source = services.open_source(config)
+    except CliError as error:
+        raise CliError(redacted(str(error), config)) from None
+    poller = MetadataPoller(source, interval=interval, fetch_timeout=FIRST_ANSWER_S, clock=services.clock)
+    with contextlib.ExitStack() as undo:
+        undo.callback(poller.close, timeout=1.0)
+        initial = poller.poll_once()
+        if poller.cluster is None:
+            cause = poller.health.last_error or "the answer listed no brokers"
+            where = config["bootstrap.servers"]
+            raise CliError(f"no metadata from {where}: {redacted(one_line(cause), config)}")
+        undo.pop_all()
+    return poller, initial
+
+
+def redacted(text: str, config: Mapping[str, str]) -> str:
+    """Return a client's message without the values of options, which may be secrets.
+
+    librdkafka quotes what it refuses. A short value such as ``1`` is hidden only where it is quoted, or
+    every 1 in the message would go.
+    """
+    for name, value in config.items():
+        if name == "bootstrap.servers" or not value:
+            continue
+        for quote in "\"'":
+            text = text.replace(f"{quote}{value}{quote}", "***")
+        if len(value) >= 4:
+            text = text.replace(value, "***")
+    return text

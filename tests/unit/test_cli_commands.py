@@ -1,0 +1,245 @@
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.services import Services
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.codec import Snapshot, encode_snapshot
+from kafka_partition_events.metadata.source import MetadataSource
+from kafka_partition_events.testing import ManualClock, ScriptedSource
+from kafka_partition_events.testing.scripted import TopicWords, cluster_of, observe
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()  # the program configures it, the library's other tests want it untouched
+
+
+def _services(source: ScriptedSource, clock: ManualClock | None = None) -> Services:
+    return Services(open_source=lambda _config: source, clock=clock or ManualClock())
+
+
+def _json_lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _watch_for_ten_seconds(source: ScriptedSource, *options: str) -> int:
+    """Run `kpe watch` beside a clock that is moved on whenever poller and command wait for it."""
+    clock, codes = ManualClock(), []
+    arguments = ["watch", "-b", "x:1", "--interval", "5s", "--for", "10s", *options]
+    command = threading.Thread(target=lambda: codes.append(run(arguments, _services(source, clock))))
+    command.start()
+    while command.is_alive():
+        if clock.monotonic() < 10:
+            clock.wait_for_waiters(2)
+        clock.advance(1)
+        command.join(0.01)
+    return int(codes[0])
+
+
+RECOVERS = (
+    observe({"orders": [1, None], "other": [2]}, brokers=[1, 2]),
+    observe({"orders": [1, 2], "other": [2]}),
+)
+
+
+def test_watch_writes_json_lines_into_a_pipe(capsys: Captured) -> None:
+    assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS)) == 0
+    events = _json_lines(capsys.readouterr().out)
+    kinds = [(e["kind"], e["initial"]) for e in events]
+    assert kinds == [
+        ("broker_added", True),
+        ("broker_added", True),
+        ("topic_added", True),
+        ("partition_offline", True),
+        ("topic_added", True),
+        ("partition_online", False),
+    ]
+    assert [e["sequence"] for e in events] == [1, 2, 3, 4, 5, 6]
+    assert events[-1]["wall_time"].endswith("Z")
+
+
+def test_watch_in_words(capsys: Captured) -> None:
+    assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS), "--output", "table") == 0
+    told = capsys.readouterr()
+    assert [re.sub(r"^\S+Z  ", "", line) for line in told.out.splitlines()] == [
+        "cluster test: 2 brokers, 2 topics, 3 partitions, 1 offline",
+        "  orders: 2 partitions",
+        "  other: 1 partition",
+        "partition_offline     orders-1                  no leader; replicas on none",
+        "partition_online      orders-1                  leader none -> 2",
+    ]
+    assert told.err.startswith("kpe: 1 event in 1")
+
+
+def test_watch_shows_only_the_topics_that_were_asked_for(capsys: Captured) -> None:
+    assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS), "--topic", "ot.*") == 0
+    topics = {e.get("topic") for e in _json_lines(capsys.readouterr().out)}
+    assert topics == {None, "other"}
+
+
+def test_an_outage_is_an_event_and_not_a_log_line_too(capsys: Captured) -> None:
+    first = observe({"orders": [1]})
+    source = ScriptedSource(first, first, MetadataFetchError("connection refused"))
+    assert _watch_for_ten_seconds(source) == 0
+    told = capsys.readouterr()
+    assert [e["error"] for e in _json_lines(told.out) if e["kind"] == "metadata_unavailable"] == [
+        "connection refused"
+    ]
+    assert told.err.count("\n") == 1
+
+
+def test_watch_says_in_one_line_that_nobody_answers(capsys: Captured) -> None:
+    source = ScriptedSource(MetadataFetchError("connection\n refused"))
+    assert run(["watch", "-b", "x:1"], _services(source)) == 2
+    told = capsys.readouterr()
+    assert (told.out, told.err) == ("", "kpe: no metadata from x:1: connection refused\n")
+    assert source.closed == 1
+
+
+def test_watch_never_repeats_an_option_value(capsys: Captured) -> None:
+    def refuse(config: Mapping[str, str]) -> MetadataSource:
+        raise CliError(f'no such option: "{config["nonsense"]}" beside {config["sasl.password"]}')
+
+    options = ["-X", "nonsense=1", "-X", "sasl.password=hunter2"]
+    assert run(["watch", "-b", "x:1", *options], Services(open_source=refuse)) == 2
+    assert capsys.readouterr().err == "kpe: no such option: *** beside ***\n"
+
+
+def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
+    before, after = str(tmp_path / "before.json"), str(tmp_path / "after.json")
+    for target, observation in ((before, RECOVERS[0]), (after, RECOVERS[1])):
+        assert run(["snapshot", "-b", "x:1", "-o", target], _services(ScriptedSource(observation))) == 0
+    assert sorted(os.listdir(tmp_path)) == ["after.json", "before.json"]  # noqa: PTH208
+    assert run(["diff", before, before]) == 0
+    assert capsys.readouterr().out == ""
+    assert run(["diff", before, after]) == 1
+    (event,) = _json_lines(capsys.readouterr().out)
+    assert (event["kind"], event["topic"], event["partition"]) == ("partition_online", "orders", 1)
+    assert run(["diff", before, after, "--output", "table"]) == 1
+    assert capsys.readouterr().out.split() == ["partition_online", "orders-1", "leader", "none", "->", "2"]
+
+
+def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
+    code = run(["snapshot", "-b", "x:1", "-o", "-", "--topic", "other"], _services(ScriptedSource(*RECOVERS)))
+    document = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert (document["format"], document["version"], document["taken_at"]) == (
+        "kpe.snapshot",
+        1,
+        "2024-01-01T00:00:00.000000Z",
+    )
+    assert [topic["name"] for topic in document["topics"]] == ["other"]
+
+
+def test_a_snapshot_that_can_not_be_written_leaves_nothing(tmp_path: Path, capsys: Captured) -> None:
+    target = tmp_path / "absent" / "s.json"
+    assert run(["snapshot", "-b", "x:1", "-o", str(target)], _services(ScriptedSource(*RECOVERS))) == 2
+    assert capsys.readouterr().err == f"kpe: {target}: can't write the snapshot: No such file or directory\n"
+
+
+def _file(tmp_path: Path, name: str, topics: Mapping[str, TopicWords], cluster_id: str = "test") -> str:
+    path = tmp_path / name
+    path.write_text(json.dumps(encode_snapshot(Snapshot(cluster_of(topics, cluster_id=cluster_id)))))
+    return str(path)
+
+
+def test_diff_does_not_take_a_blinder_source_for_a_change(tmp_path: Path) -> None:
+    sharp = _file(tmp_path, "a", {"orders": {"id": "A", "partitions": [{"leader": 1, "epoch": 4}]}})
+    blunt = _file(tmp_path, "b", {"orders": [1]})
+    assert run(["diff", sharp, blunt]) == 0
+
+
+def test_diff_notes_that_the_clusters_are_not_the_same(tmp_path: Path, capsys: Captured) -> None:
+    one, other = _file(tmp_path, "a", {"t": [1]}, "one"), _file(tmp_path, "b", {"t": [1]}, "other")
+    assert run(["diff", one, other]) == 0
+    assert "different clusters" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "cause"),
+    [
+        (b"", "not JSON: Expecting value"),
+        (b"\xff\xfe", "not a text file in UTF-8"),
+        (b"[]", "the document must be an object, not a list"),
+        (b'{"format": "kpe.snapshot", "version": 99}', "snapshot version 99 is not known here"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_diff_of_a_bad_file_names_it_and_the_cause(
+    content: bytes | None, cause: str, tmp_path: Path, capsys: Captured
+) -> None:
+    bad = tmp_path / "bad.json"
+    if content is not None:
+        bad.write_bytes(content)
+    assert run(["diff", str(bad), str(bad)]) == 2
+    err = capsys.readouterr().err
+    assert err.startswith(f"kpe: {bad}: {cause}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["watch"], "Missing option"),
+        (["watch", "-b", "x:1", "--nope"], "No such option"),
+        (["wach"], "No such command"),
+        (["watch", "-b", "x:1", "--interval", "5"], "is not a duration"),
+        (["watch", "-b", "x:1", "--topic", "("], "is not a regular expression"),
+        (["watch", "-b", "x:1", "-X", "broken"], "-X number 1"),
+        (["diff", "a"], "Missing argument"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_one_line(
+    arguments: list[str], complaint: str, capsys: Captured
+) -> None:
+    assert run(arguments, _services(ScriptedSource())) == 2
+    told = capsys.readouterr()
+    assert complaint in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("command", ["watch", "snapshot", "diff"])
+def test_every_command_documents_its_exit_codes_and_has_examples(command: str, capsys: Captured) -> None:
+    assert run([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit codes: 0 " in text
+    assert f"\n  kpe {command}" in text
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"]])
+def test_help_needs_nothing(arguments: list[str], capsys: Captured) -> None:
+    assert run(arguments) == 0
+    assert "kpe watch -b localhost:9092" in capsys.readouterr().out
+
+
+def test_version(capsys: Captured) -> None:
+    assert run(["--version"]) == 0
+    assert re.fullmatch(r"kpe \d+\.\d+\.\d+\S*\n", capsys.readouterr().out)
+
+
+def test_without_the_extra_it_says_what_to_install() -> None:
+    script = (
+        "import sys\n"
+        "sys.modules['typer'] = None\n"  # import then raises ModuleNotFoundError
+        "from kafka_partition_events.cli import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert 'pip install "kafka-partition-events[cli]"' in done.stderr

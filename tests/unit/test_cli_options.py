@@ -1,0 +1,71 @@
+import pytest
+
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
+from kafka_partition_events.cli.services import redacted
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import TopicInfo
+from kafka_partition_events.testing.scripted import cluster_of
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("500ms", 0.5), ("5s", 5.0), ("10m", 600.0), ("1h", 3600.0), ("1.5s", 1.5), (" 2s ", 2.0)],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
+    assert parse_duration(text) == pytest.approx(seconds)
+
+
+@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5 s", "5d", "1e3s", "5sec", "1h30m"])
+def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
+    with pytest.raises(CliError, match="such as 500ms or 10m"):
+        parse_duration(text)
+
+
+@pytest.mark.parametrize("text", ["0s", "0ms", "9" * 400 + "s"])
+def test_a_duration_has_to_be_something(text: str) -> None:
+    with pytest.raises(CliError):
+        parse_duration(text)
+
+
+def test_client_options_are_split_at_the_first_equals_sign() -> None:
+    config = parse_client_options("a:1", ["sasl.password=p=q", "client.id="])
+    assert config == {"bootstrap.servers": "a:1", "sasl.password": "p=q", "client.id": ""}
+
+
+def test_a_malformed_client_option_is_named_by_its_place_only() -> None:
+    with pytest.raises(CliError) as refused:
+        parse_client_options("a:1", ["client.id=x", "secret"])
+    assert str(refused.value) == "-X number 2 is not of the form key=value"
+
+
+def test_the_brokers_have_one_place() -> None:
+    with pytest.raises(CliError, match="with -b"):
+        parse_client_options("a:1", ["bootstrap.servers=b:2"])
+
+
+def test_values_of_client_options_are_cut_out_of_messages() -> None:
+    config = {"bootstrap.servers": "host:1", "sasl.password": "hunter2", "nonsense": "1"}
+    text = 'hunter2 is no good for "1" at host:1'
+    assert redacted(text, config) == "*** is no good for *** at host:1"
+
+
+def test_a_topic_filter_matches_whole_names_and_lets_cluster_events_pass() -> None:
+    topics = TopicFilter("orders")
+    assert topics.wants(ev.TopicAdded(topic="orders", new=TopicInfo("orders", ())))
+    assert not topics.wants(ev.TopicAdded(topic="orders-2", new=TopicInfo("orders-2", ())))
+    assert topics.wants(ev.MetadataUnavailable(error="down"))
+    assert topics.wants(ev.MetadataRejected(reason=ev.Rejection.NO_BROKERS))
+    assert not topics.wants(ev.MetadataRejected(reason=ev.Rejection.SHRINK, topic="payments"))
+
+
+def test_a_resync_is_narrowed_to_the_wanted_topics() -> None:
+    cluster = cluster_of({"orders": [1], "payments": [1]})
+    shown = TopicFilter("orders").shown(ev.Resync(cluster=cluster, dropped=1))
+    assert isinstance(shown, ev.Resync)
+    assert set(shown.cluster.by_topic) == {"orders"}
+
+
+def test_a_bad_pattern_is_told() -> None:
+    with pytest.raises(CliError, match="is not a regular expression"):
+        TopicFilter("(")
