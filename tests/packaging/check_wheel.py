@@ -39,7 +39,7 @@ print("version", kpe.__version__)
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    done = subprocess.run(  # noqa: S603 - our own commands
+    done = subprocess.run(
         [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False
     )
     if done.returncode:
@@ -62,7 +62,7 @@ def main() -> None:
         python = clean / "venv" / "bin" / "python"
         run(python, "-m", "pip", "install", "--quiet", wheel, cwd=clean)
         print(wheel.name, run(python, "-W", "error", "-c", USE, cwd=clean))
-        without_cli = subprocess.run(  # noqa: S603
+        without_cli = subprocess.run(
             [str(clean / "venv" / "bin" / "kpe"), "--help"],
             cwd=clean,
             capture_output=True,

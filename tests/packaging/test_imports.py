@@ -44,7 +44,7 @@ def test_importing_the_package_imports_no_client_no_spark_no_cli(first: str) -> 
         f"import sys, {first}, {second.pop()}, kafka_partition_events.listeners;"
         f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY!r}))"
     )
-    done = subprocess.run(  # noqa: S603 - our own program
+    done = subprocess.run(
         [sys.executable, "-W", "error", "-c", program],
         capture_output=True,
         text=True,
@@ -60,7 +60,7 @@ def test_the_pytest_plugin_is_cheap_to_load() -> None:
         "import sys, kafka_partition_events.testing.plugin;"
         f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY!r}))"
     )
-    done = subprocess.run(  # noqa: S603 - our own program
+    done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
     assert not done.stdout.split()

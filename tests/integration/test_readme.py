@@ -1,0 +1,67 @@
+"""Every example of the README runs as it stands, against a real cluster."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.testing import KafkaCluster
+
+README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
+PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+SHELL = [
+    line.partition("#")[0].strip()
+    for block in re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+    for line in block.splitlines()
+]
+KPE = [command for command in SHELL if command.startswith("kpe ")]
+LIMIT_S = 60
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture(scope="module")
+def orders(kafka_cluster: KafkaCluster) -> str:
+    kafka_cluster.create_topic("orders", 6)
+    return kafka_cluster.bootstrap_servers
+
+
+def run(command: list[str], cwd: Path) -> str:
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    allowed = {0, 1} if "diff" in command else {0}  # 1: the snapshots differ
+    assert done.returncode in allowed, done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "example", [e for e in PYTHON if "def test_" not in e], ids=lambda e: e.split("\n")[0]
+)
+def test_python_example(example: str, orders: str, tmp_path: Path) -> None:
+    program = tmp_path / "example.py"
+    program.write_text(example.replace("localhost:9092", orders), encoding="utf-8")
+    run([sys.executable, str(program)], tmp_path)
+
+
+def test_pytest_example(tmp_path: Path) -> None:
+    (example,) = (e for e in PYTHON if "def test_" in e)
+    (tmp_path / "test_example.py").write_text(example, encoding="utf-8")
+    assert "1 passed" in run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], tmp_path)
+
+
+def test_kpe_examples_in_their_order(orders: str, tmp_path: Path) -> None:
+    assert {command.split()[1] for command in KPE} == {"watch", "snapshot", "diff"}
+    for command in KPE:
+        words = shlex.split(command.replace("localhost:9092", orders))
+        if words[1] == "watch":
+            words += ["--for", "2s"]
+        if words[1] == "diff":
+            run([*kpe(), "snapshot", "-b", orders, "-o", "after.json"], tmp_path)
+        run([*kpe(), *words[1:]], tmp_path)
+
+
+def kpe() -> list[str]:
+    return [str(Path(sys.executable).with_name("kpe"))]
