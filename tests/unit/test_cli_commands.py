@@ -239,7 +239,7 @@ def test_without_the_extra_it_says_what_to_install() -> None:
         "from kafka_partition_events.cli import main\n"
         "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)  # noqa: S603
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert 'pip install "kafka-partition-events[cli]"' in done.stderr
