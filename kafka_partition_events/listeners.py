@@ -1,0 +1,41 @@
+"""The ready-made listeners.
+
+Each name is loaded on first use, so importing this module imports no Kafka client and no CloudEvents
+library, and an application needs only the extras of the listeners that it uses.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka_partition_events_listeners.cloudevents import to_cloudevent, to_record
+    from kafka_partition_events_listeners.kafka_events import KafkaEventListener, PublishStats
+    from kafka_partition_events_listeners.structlog_listener import StructlogListener
+
+__all__ = ["KafkaEventListener", "PublishStats", "StructlogListener", "to_cloudevent", "to_record"]
+
+_HOME = {
+    "KafkaEventListener": "kafka_events",
+    "PublishStats": "kafka_events",
+    "StructlogListener": "structlog_listener",
+    "to_cloudevent": "cloudevents",
+    "to_record": "cloudevents",
+}
+_EXTRA = {"kafka_events": "events", "cloudevents": "events"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = _HOME[name]
+    try:
+        return getattr(importlib.import_module(f"kafka_partition_events_listeners.{home}"), name)
+    except ModuleNotFoundError as error:
+        if home not in _EXTRA:
+            raise
+        hint = f"{name} needs {error.name}: pip install 'kafka-partition-events[{_EXTRA[home]}]'"
+        raise ModuleNotFoundError(hint, name=error.name) from error
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,126 @@
+"""The library's events as CloudEvents 1.0, and as Kafka records in structured JSON mode. Pure.
+
+Structured mode, because a binary-mode event without data is a tombstone to a compacted topic.
+
+What makes an ``id``
+--------------------
+The id is a UUID 5 over the *state transition*, so that two observers, and an observer before and after a
+restart, give one transition one id:
+
+======================================  ===========================================================
+name                                    identified by
+======================================  ===========================================================
+topic.created .deleted .identified      topic id
+topic.recreated                         old and new topic id
+partitions.added                        topic id, count before, count after
+partition.offline .online               topic id, partition, leader epoch
+leadership.moved                        topic id, partition, leader epoch
+everything else                         nothing in Kafka's metadata does
+======================================  ===========================================================
+
+Where nothing does, or the source cannot prove topic ids and epochs, the moment of the observation stands in,
+because two transitions under one id would be one transition lost; then observers disagree, and consumers see
+doubles. ``data.identity`` tells which it is: ``"transition"`` or ``"observation"``.
+"""
+
+import json
+import uuid
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from cloudevents.core.bindings.kafka import KafkaMessage, to_structured
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events_listeners.facts import Facts, facts_of
+from kafka_partition_events_listeners.vocabulary import name_of, severity_of
+
+TYPE_PREFIX: Final = "org.pypi.kafka-partition-events"
+"""The default prefix of event types: the project's name on the Python package index, reversed."""
+
+_IDS: Final = uuid.UUID("6f1b2f0e-0c55-5d0b-9a42-3d1f0b8d7c11")
+_UNKNOWN_CLUSTER: Final = "unknown"
+_FORMAT: Final = JSONFormat()
+
+
+def to_cloudevent(
+    event: Event,
+    *,
+    cluster: Cluster | None = None,
+    observer: str | None = None,
+    recorded_at: datetime | None = None,
+    blind: bool = False,
+    type_prefix: str = TYPE_PREFIX,
+) -> CloudEvent:
+    """Return the event as a CloudEvent.
+
+    ``time`` is the upper bound of when it happened. It happened within ``data.snapshot``: after ``prev_at``,
+    when the last look before that still found it otherwise, and no later than ``at``. A null ``prev_at``
+    means "at any time before".
+
+    Args:
+        event: A stamped event.
+        cluster: The snapshot that the event led to; gives partition events their topic id, without which
+            their ids differ from observer to observer.
+        observer: The name of who saw it.
+        recorded_at: When it is being recorded, an aware time.
+        blind: Whether looks failed between ``prev_at`` and ``at`` (``data.snapshot.gap``).
+        type_prefix: What comes before the name in ``type``, a reverse DNS name.
+    """
+    name, facts = name_of(event), facts_of(event, cluster)
+    cluster_id = event.cluster_id or _UNKNOWN_CLUSTER
+    attributes: dict[str, Any] = {
+        "specversion": "1.0",
+        "id": _id(event, name, facts, observer),
+        "type": f"{type_prefix}.{name}.v1",
+        "source": f"kafka://{cluster_id}",
+        "time": event.wall_time.astimezone(UTC),
+        "datacontenttype": "application/json",
+        "partitionkey": cluster_id if facts.topic is None else f"{cluster_id}|{facts.topic}",
+        "sequence": f"{event.sequence:020d}",  # CloudEvents compares it as text
+        "severitynumber": int(severity_of(event)),
+    }
+    if facts.subject is not None:
+        attributes["subject"] = facts.subject
+    if recorded_at is not None:
+        attributes["recordedtime"] = _rfc3339(recorded_at)
+    return CloudEvent(attributes, _data(event, facts, observer, blind))
+
+
+def to_record(event: CloudEvent) -> KafkaMessage:
+    """Return the CloudEvent as a Kafka record: JSON value, ``partitionkey`` as the key."""
+    return to_structured(event, _FORMAT)
+
+
+def _data(event: Event, facts: Facts, observer: str | None, blind: bool) -> dict[str, Any]:
+    data: dict[str, Any] = {"cluster_id": event.cluster_id}
+    if facts.topic is not None:
+        data["topic"] = facts.topic
+    return {
+        **data,
+        **facts.data,
+        "snapshot": {
+            "seq": event.generation,
+            "prev_at": None if event.previous_at is None else _rfc3339(event.previous_at),
+            "at": _rfc3339(event.wall_time),
+            "gap": blind,
+        },
+        "initial": event.initial,
+        "identity": "observation" if facts.transition is None else "transition",
+        "observer": observer,
+    }
+
+
+def _id(event: Event, name: str, facts: Facts, observer: str | None) -> str:
+    identity: list[str | int | None] = [event.cluster_id, name]
+    if facts.transition is not None:
+        identity += facts.transition
+    else:
+        identity += [facts.subject, _rfc3339(event.wall_time), event.sequence, observer]
+    return str(uuid.uuid5(_IDS, json.dumps(identity)))
+
+
+def _rfc3339(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

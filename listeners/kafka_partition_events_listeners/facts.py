@@ -1,0 +1,219 @@
+"""What an event says, as plain JSON-able values: subject, key, before and after, and what identifies it.
+
+Pure, and free of any CloudEvents library, so that webhooks and logs can say the same.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events_listeners.ranges import ranges
+
+MAX_LISTED = 5_000
+"""Partitions of one event whose leaders are listed: round robin defeats ranges, 5,000 ids take 25 kB, and
+CloudEvents promises transport for 64 KiB only."""
+
+
+@frozen(kw_only=True)
+class Facts:
+    """What one event says.
+
+    Attributes:
+        subject: What the event is about, for instance ``topic/orders/0-2``; None for the whole cluster.
+        topic: The topic's name; None when the event is about no single topic.
+        data: The part of the payload that is particular to the event.
+        transition: What identifies the state transition itself, wherever and whenever it is seen; None
+            when nothing in the metadata does.
+    """
+
+    subject: str | None = None
+    topic: str | None = None
+    data: Mapping[str, Any] = field(factory=dict)
+    transition: tuple[str | int, ...] | None = None
+
+
+def facts_of(event: ev.Event, cluster: Cluster | None = None) -> Facts:
+    """Return what the event says.
+
+    Args:
+        event: Any event; of a class unknown here only the common fields are told.
+        cluster: The snapshot that the event led to, for the topic id of partition events.
+    """
+    match event:
+        case ev.TopicEvent():
+            return _topic_facts(event, cluster)
+        case ev.BrokerAdded(new=node):
+            return _broker_facts(node.id, None, node)
+        case ev.BrokerRemoved(old=node):
+            return _broker_facts(node.id, node, None)
+        case ev.BrokerChanged(old=old, new=new):
+            return _broker_facts(new.id, old, new)
+        case _:
+            return _observer_facts(event)
+
+
+# -- topics and partitions -----------------------------------------------------------------------------
+
+
+def _topic_facts(event: ev.TopicEvent, cluster: Cluster | None) -> Facts:
+    match event:
+        case ev.PartitionEvent():
+            return _partition_facts(event, _topic_id(event.topic, cluster))
+        case ev.CapReached() | ev.CapLifted():
+            return _cap_facts(event, _topic_id(event.topic, cluster))
+        case ev.PartitionsAdded():
+            return _growth_facts(event)
+        case _:
+            return _whole_topic_facts(event)
+
+
+def _whole_topic_facts(event: ev.TopicEvent) -> Facts:
+    old: TopicInfo | None = getattr(event, "old", None)
+    new: TopicInfo | None = getattr(event, "new", None)
+    current = new or old
+    if current is None:  # an event of the user's own
+        return Facts(subject=f"topic/{event.topic}", topic=event.topic)
+    after = None if new is None else _counted(new, new.partitions)
+    transition = _proved(current.topic_id)
+    if isinstance(event, ev.TopicRecreated):
+        after = {**_counted(event.new, event.new.partitions), "inferred": event.inferred}
+        transition = _proved(event.old.topic_id, event.new.topic_id)
+    return Facts(
+        subject=f"topic/{event.topic}",
+        topic=event.topic,
+        data={
+            "topic_id": current.topic_id,
+            "partitions": ranges(range(len(current.partitions))),
+            "before": None if old is None else _counted(old),
+            "after": after,
+        },
+        transition=transition,
+    )
+
+
+def _growth_facts(event: ev.PartitionsAdded) -> Facts:
+    added = ranges(p.partition for p in event.added)
+    old, new = event.old, event.new
+    return Facts(
+        subject=f"topic/{event.topic}/{added}",
+        topic=event.topic,
+        data={
+            "topic_id": new.topic_id,
+            "partitions": added,
+            "before": _counted(old),
+            "after": _counted(new, event.added),
+        },
+        transition=_proved(new.topic_id, len(old.partitions), len(new.partitions)),
+    )
+
+
+def _partition_facts(event: ev.PartitionEvent, topic_id: str | None) -> Facts:
+    # A leader epoch numbers the transitions of leadership only: an ISR or a replica list can come back to
+    # what it was within one epoch, so these have no identity of their own.
+    elected = isinstance(event, ev.PartitionOffline | ev.PartitionOnline | ev.LeaderChanged)
+    epoch = event.new.leader_epoch if elected else None
+    born = event.old is event.new or event.old == event.new
+    return Facts(
+        subject=f"topic/{event.topic}/{event.partition}",
+        topic=event.topic,
+        data={
+            "topic_id": topic_id,
+            "partitions": str(event.partition),
+            "before": None if born else _partition(event.old),
+            "after": _partition(event.new),
+        },
+        transition=_proved(topic_id, event.partition, epoch),
+    )
+
+
+def _cap_facts(event: ev.CapReached | ev.CapLifted, topic_id: str | None) -> Facts:
+    concerned = set(range(event.partitions))
+    after: dict[str, Any] = {"count": event.partitions}
+    if isinstance(event, ev.CapReached):
+        concerned -= set(event.admitted)  # the ones left out
+        after |= {"admitted": ranges(event.admitted), "limit": event.limit}
+    return Facts(
+        subject=f"topic/{event.topic}",
+        topic=event.topic,
+        data={
+            "topic_id": topic_id,
+            "partitions": ranges(concerned),
+            "partitioner": event.partitioner,
+            "after": after,
+        },
+    )
+
+
+def _proved(*identity: str | int | None) -> tuple[str | int, ...] | None:
+    known = tuple(part for part in identity if part is not None)
+    return known if len(known) == len(identity) else None
+
+
+def _topic_id(topic: str, cluster: Cluster | None) -> str | None:
+    info = None if cluster is None else cluster.topic(topic)
+    return None if info is None else info.topic_id
+
+
+def _counted(topic: TopicInfo, listed: tuple[PartitionInfo, ...] = ()) -> dict[str, Any]:
+    data: dict[str, Any] = {"count": len(topic.partitions), "topic_id": topic.topic_id}
+    if listed and len(listed) <= MAX_LISTED:
+        data["leaders"] = _by_leader(listed)
+    return data
+
+
+def _by_leader(partitions: Iterable[PartitionInfo]) -> dict[str, int | None]:
+    by_leader: dict[int | None, list[int]] = {}
+    for p in partitions:
+        by_leader.setdefault(p.leader, []).append(p.partition)
+    return {ranges(ids): leader for leader, ids in by_leader.items()}
+
+
+def _partition(info: PartitionInfo) -> dict[str, Any]:
+    return {
+        "leader": info.leader,
+        "leader_epoch": info.leader_epoch,
+        "replicas": list(info.replicas),
+        "isr": list(info.isr),
+    }
+
+
+# -- brokers and the observer --------------------------------------------------------------------------
+
+
+def _broker_facts(id_: int, old: Node | None, new: Node | None) -> Facts:
+    return Facts(
+        subject=f"broker/{id_}",
+        data={"broker": id_, "before": _node(old), "after": _node(new)},
+    )
+
+
+def _node(node: Node | None) -> dict[str, Any] | None:
+    return None if node is None else {"host": node.host, "port": node.port, "rack": node.rack}
+
+
+def _observer_facts(event: ev.Event) -> Facts:
+    data: dict[str, Any] = {}
+    topic: str | None = None
+    match event:
+        case ev.MetadataUnavailable(error=error):
+            data = {"error": error}
+        case ev.MetadataRecovered(attempts=attempts, blind_s=blind_s):
+            data = {"attempts": attempts, "blind_s": blind_s}
+        case ev.MetadataStale(age_s=age_s, limit_s=limit_s):
+            data = {"age_s": age_s, "limit_s": limit_s}
+        case ev.MetadataRejected():
+            topic = event.topic
+            data = {
+                "reason": event.reason.value,
+                "partitions": None if event.partition is None else str(event.partition),
+                "kept": event.kept,
+                "offered": event.offered,
+                "strike": event.strike,
+            }
+        case ev.Resync(dropped=dropped):
+            data = {"dropped": dropped}
+    subject = None if topic is None else f"topic/{topic}"
+    return Facts(subject=subject, topic=topic, data=data)

@@ -1,0 +1,54 @@
+"""How the outside world names the events, and how grave each one is. Shared by all ready-made listeners."""
+
+from enum import IntEnum
+from typing import Final
+
+from kafka_partition_events.metadata import events as ev
+
+
+class Severity(IntEnum):
+    """OpenTelemetry's severity numbers, as far as they are used here."""
+
+    DEBUG = 5
+    INFO = 9
+    WARN = 13
+    ERROR = 17
+
+
+_TABLE: Final[dict[type[ev.Event], tuple[str, Severity]]] = {
+    ev.TopicAdded: ("topic.created", Severity.INFO),
+    ev.TopicRemoved: ("topic.deleted", Severity.WARN),
+    ev.TopicRecreated: ("topic.recreated", Severity.ERROR),
+    ev.TopicIdLearned: ("topic.identified", Severity.INFO),
+    ev.PartitionsAdded: ("partitions.added", Severity.INFO),
+    ev.PartitionOffline: ("partition.offline", Severity.ERROR),
+    ev.PartitionOnline: ("partition.online", Severity.INFO),
+    ev.LeaderChanged: ("leadership.moved", Severity.INFO),
+    ev.ReplicasChanged: ("replicas.changed", Severity.INFO),
+    ev.BrokerAdded: ("broker.joined", Severity.INFO),
+    ev.BrokerRemoved: ("broker.left", Severity.ERROR),
+    ev.BrokerChanged: ("broker.changed", Severity.INFO),
+    ev.CapReached: ("cap.reached", Severity.WARN),
+    ev.CapLifted: ("cap.lifted", Severity.INFO),
+    ev.MetadataUnavailable: ("metadata.unavailable", Severity.WARN),
+    ev.MetadataRecovered: ("metadata.recovered", Severity.INFO),
+    ev.MetadataStale: ("metadata.stale", Severity.ERROR),
+    ev.MetadataRejected: ("metadata.rejected", Severity.WARN),
+    ev.Resync: ("observer.resync", Severity.WARN),
+}
+
+
+def name_of(event: ev.Event) -> str:
+    """Return the dotted name; an event of a later version, or of the user, is named after its ``kind``."""
+    if isinstance(event, ev.IsrChanged):
+        return "isr.shrunk" if event.left else "isr.expanded"
+    entry = _TABLE.get(type(event))
+    return event.kind.replace("_", ".") if entry is None else entry[0]
+
+
+def severity_of(event: ev.Event) -> Severity:
+    """Return how grave the event is; an unknown one is for information."""
+    if isinstance(event, ev.IsrChanged):
+        return Severity.WARN if event.left else Severity.INFO
+    entry = _TABLE.get(type(event))
+    return Severity.INFO if entry is None else entry[1]

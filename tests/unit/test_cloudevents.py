@@ -1,0 +1,276 @@
+"""Events as CloudEvents: one id per transition whoever sees it, honest times, valid JSON."""
+
+import json
+import uuid
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from attrs import evolve
+from cloudevents.core.bindings.kafka import KafkaMessage, from_kafka
+from cloudevents.core.formats.json import JSONFormat
+from cloudevents.core.v1.event import CloudEvent
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_partition_events.listeners import to_cloudevent, to_record
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
+from kafka_partition_events_listeners.facts import MAX_LISTED
+from kafka_partition_events_listeners.ranges import ranges
+from kafka_partition_events_listeners.vocabulary import name_of
+
+BEFORE = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+SEEN = BEFORE + timedelta(seconds=10)
+
+
+def orders(*leaders: int | None, id: str | None = "id-1", epoch: int | None = 5) -> dict[str, TopicSpec]:  # noqa: A002
+    return {"orders": {"id": id, "partitions": [{"leader": leader, "epoch": epoch} for leader in leaders]}}
+
+
+def cluster(topics: dict[str, TopicSpec], brokers: tuple[int, ...] = (1, 2, 3)) -> Cluster:
+    return cluster_of(topics, brokers=brokers, cluster_id="c-1")
+
+
+def changes(old: Cluster, new: Cluster, **stamp: Any) -> tuple[ev.Event, ...]:
+    return diff(old, new, **{"wall_time": SEEN, "previous_at": BEFORE, **stamp})
+
+
+def only(old: Cluster, new: Cluster, **stamp: Any) -> CloudEvent:
+    (event,) = changes(old, new, **stamp)
+    return to_cloudevent(event, cluster=new)
+
+
+def as_json(event: CloudEvent) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(to_record(event).value)
+    return parsed
+
+
+UP = cluster(orders(1, 2, 3))
+DOWN = cluster(
+    {
+        "orders": {
+            "id": "id-1",
+            "partitions": [
+                {"leader": 1, "epoch": 5},
+                {"leader": None, "epoch": 6},
+                {"leader": 3, "epoch": 5},
+            ],
+        }
+    }
+)
+
+
+def test_an_offline_partition_in_full() -> None:
+    (event,) = changes(UP, DOWN, first_sequence=4812)
+    made = to_cloudevent(event, cluster=DOWN, observer="obs-a", recorded_at=SEEN + timedelta(seconds=0.412))
+    value = as_json(made)
+    assert uuid.UUID(value.pop("id")).version == 5
+    assert value == {
+        "specversion": "1.0",
+        "type": "org.pypi.kafka-partition-events.partition.offline.v1",
+        "source": "kafka://c-1",
+        "subject": "topic/orders/1",
+        "time": "2026-11-20T10:00:10Z",
+        "recordedtime": "2026-11-20T10:00:10.412000Z",
+        "datacontenttype": "application/json",
+        "partitionkey": "c-1|orders",
+        "sequence": "00000000000000004812",
+        "severitynumber": 17,
+        "data": {
+            "cluster_id": "c-1",
+            "topic": "orders",
+            "topic_id": "id-1",
+            "partitions": "1",
+            "before": {"leader": 2, "leader_epoch": 5, "replicas": [], "isr": []},
+            "after": {"leader": None, "leader_epoch": 6, "replicas": [], "isr": []},
+            "snapshot": {
+                "seq": 1,
+                "prev_at": "2026-11-20T10:00:00.000000Z",
+                "at": "2026-11-20T10:00:10.000000Z",
+                "gap": False,
+            },
+            "initial": False,
+            "identity": "transition",
+            "observer": "obs-a",
+        },
+    }
+
+
+def test_two_observers_agree_on_the_id_of_a_transition() -> None:
+    other = {"wall_time": SEEN + timedelta(seconds=3), "previous_at": None, "first_sequence": 77}
+    (seen_by_a,), (seen_by_b,) = changes(UP, DOWN), changes(UP, DOWN, **other)
+    a = to_cloudevent(seen_by_a, cluster=DOWN, observer="a")
+    b = to_cloudevent(seen_by_b, cluster=DOWN, observer="b")
+    assert a.get_id() == b.get_id()
+
+
+def test_after_a_restart_the_state_found_has_the_ids_of_the_transitions_that_led_to_it() -> None:
+    lived = [to_cloudevent(e, cluster=DOWN) for e in (*changes(EMPTY, UP), *changes(UP, DOWN))]
+    found = [to_cloudevent(e, cluster=DOWN) for e in changes(EMPTY, DOWN, initial=True)]
+    by_type = {e.get_type().removesuffix(".v1").split("events.")[1]: e for e in found}
+    ids = {e.get_id() for e in lived}
+    assert by_type["partition.offline"].get_id() in ids
+    assert by_type["topic.created"].get_id() in ids
+    assert all(as_json(e)["data"]["initial"] for e in found)
+
+
+def test_the_same_partition_offline_again_is_another_transition() -> None:
+    again = cluster(orders(1, None, 3, epoch=8))
+    assert only(UP, DOWN).get_id() != to_cloudevent(changes(UP, again)[-1], cluster=again).get_id()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [cluster(orders(1, 2, 3, 1)), cluster(orders(1, 2, 3, 1, 1, 1)), cluster(orders(1, 2, id="id-2"))],
+    ids=["grown by 1", "grown by 3", "re-created"],
+)
+def test_different_transitions_have_different_ids(other: Cluster) -> None:
+    grown_by_two = cluster(orders(1, 2, 3, 1, 2))
+    assert only(UP, other).get_id() != only(UP, grown_by_two).get_id()
+
+
+def test_a_topic_of_the_same_name_but_another_id_has_other_transitions() -> None:
+    up, down = cluster(orders(1, 2, id="id-2")), cluster(orders(1, None, id="id-2"))
+    (first,) = changes(UP, DOWN)
+    second = changes(up, down)[-1]
+    assert to_cloudevent(first, cluster=DOWN).get_id() != to_cloudevent(second, cluster=down).get_id()
+
+
+def test_without_proof_the_moment_of_the_observation_identifies_so_that_nothing_collapses() -> None:
+    up = cluster(orders(1, 2, id=None, epoch=None))
+    down = cluster(orders(1, None, id=None, epoch=None))
+    first, later = only(up, down), only(up, down, wall_time=SEEN + timedelta(minutes=1))
+    assert first.get_id() != later.get_id()
+    assert first.get_id() == only(up, down).get_id()
+    assert as_json(first)["data"]["identity"] == "observation"
+
+
+def test_an_isr_that_shrinks_twice_within_one_epoch_is_two_transitions() -> None:
+    full = cluster({"t": {"id": "id-1", "partitions": [{"leader": 1, "epoch": 3, "isr": [1, 2]}]}})
+    shrunk = cluster({"t": {"id": "id-1", "partitions": [{"leader": 1, "epoch": 3, "isr": [1]}]}})
+    first, second = only(full, shrunk), only(full, shrunk, wall_time=SEEN + timedelta(seconds=9))
+    assert first.get_type().endswith(".isr.shrunk.v1")
+    assert only(shrunk, full).get_type().endswith(".isr.expanded.v1")
+    assert first.get_id() != second.get_id()
+
+
+def test_growth_names_the_new_partitions_as_a_range_and_their_leaders() -> None:
+    growth, _born_offline = changes(UP, cluster(orders(1, 2, 3, 1, 1, None)))
+    value = as_json(to_cloudevent(growth))
+    data = value["data"]
+    assert value["subject"] == "topic/orders/3-5"
+    assert data["partitions"] == "3-5"
+    assert data["before"]["count"] == 3
+    assert data["after"] == {"count": 6, "topic_id": "id-1", "leaders": {"3-4": 1, "5": None}}
+
+
+def test_a_topic_too_large_to_list_says_how_many_partitions_it_has() -> None:
+    huge = cluster({"t": {"id": "x", "partitions": [1, 2, 3] * MAX_LISTED}})
+    created = next(e for e in changes(EMPTY, huge) if isinstance(e, ev.TopicAdded))
+    assert "leaders" not in as_json(to_cloudevent(created))["data"]["after"]
+    largest = cluster({"t": {"id": "x", "partitions": [1 + i % 3 for i in range(MAX_LISTED)]}})
+    created = next(e for e in changes(EMPTY, largest) if isinstance(e, ev.TopicAdded))
+    assert len(to_record(to_cloudevent(created)).value) < 65_536
+
+
+EVERY_KIND = [
+    ev.TopicAdded(topic="orders", new=UP.by_topic["orders"]),
+    ev.TopicRemoved(topic="orders", old=UP.by_topic["orders"]),
+    ev.TopicRecreated(topic="orders", old=UP.by_topic["orders"], new=DOWN.by_topic["orders"]),
+    ev.TopicIdLearned(topic="orders", old=UP.by_topic["orders"], new=DOWN.by_topic["orders"]),
+    *changes(UP, cluster(orders(1, 2, 3, 1))),
+    *changes(UP, DOWN),
+    *changes(DOWN, UP),
+    *changes(UP, cluster(orders(2, 2, 3))),
+    *changes(cluster({"t": {"partitions": [{"leader": 1, "isr": [1], "replicas": [1]}]}}),
+             cluster({"t": {"partitions": [{"leader": 1, "isr": [1, 2], "replicas": [1, 2]}]}})),
+    ev.BrokerAdded(new=Node(4, "b4", 9092, "r1")),
+    ev.BrokerRemoved(old=Node(4, "b4", 9092)),
+    ev.BrokerChanged(old=Node(4, "b4", 9092), new=Node(4, "b4", 9093)),
+    ev.CapReached(topic="orders", partitions=9, admitted=(0, 1, 2, 7), limit=4, partitioner="sticky"),
+    ev.CapLifted(topic="orders", partitions=4, partitioner="sticky"),
+    ev.MetadataUnavailable(error="timed out"),
+    ev.MetadataRecovered(attempts=3, blind_s=12.5),
+    ev.MetadataStale(age_s=301.0, limit_s=300.0),
+    ev.MetadataRejected(reason=ev.Rejection.SHRINK, topic="orders", kept="9", offered="3"),
+    ev.Resync(cluster=UP, dropped=12),
+]  # fmt: skip
+
+
+def test_the_list_above_has_every_kind() -> None:
+    assert {type(event) for event in EVERY_KIND} == set(ev.EVENT_TYPES)
+
+
+@pytest.mark.parametrize("event", EVERY_KIND, ids=lambda event: event.kind)
+def test_every_kind_survives_the_sdk_and_keeps_to_the_envelope(event: ev.Event) -> None:
+    stamped = evolve(event, cluster_id="c-1", sequence=3, wall_time=SEEN, previous_at=BEFORE)
+    made = to_cloudevent(stamped, cluster=UP, recorded_at=SEEN)
+    record = to_record(made)
+    back = from_kafka(record, JSONFormat())
+    assert record.headers == {"content-type": b"application/cloudevents+json"}
+    assert back.get_attributes() == made.get_attributes()
+    assert back.get_data() == made.get_data()
+    assert isinstance(record.key, str)
+    assert record.key.startswith("c-1")
+    assert {"cluster_id", "snapshot", "initial", "identity", "observer"} <= as_json(made)["data"].keys()
+
+
+def test_every_kind_has_a_name_of_its_own() -> None:
+    names = [name_of(event) for event in EVERY_KIND]
+    assert len(set(names)) == len(names)
+
+
+def test_a_cap_names_the_partitions_that_it_leaves_out() -> None:
+    event = ev.CapReached(topic="t", partitions=9, admitted=(0, 1, 2, 7), limit=4, partitioner="sticky")
+    data = as_json(to_cloudevent(event))["data"]
+    assert data["partitions"] == "3-6,8"
+    assert data["after"] == {"count": 9, "admitted": "0-2,7", "limit": 4}
+
+
+def test_an_event_of_the_users_own_is_told_by_its_kind() -> None:
+    class PaymentHeld(ev.Event):
+        kind = "payment_held"
+
+    value = as_json(to_cloudevent(PaymentHeld(cluster_id="c-1"), type_prefix="com.example"))
+    assert value["type"] == "com.example.payment.held.v1"
+    assert "subject" not in value
+
+
+def test_times_of_another_zone_become_utc_and_keep_their_moment() -> None:
+    east = SEEN.astimezone(timezone(timedelta(hours=9)))
+    made = only(UP, DOWN, wall_time=east, previous_at=None)
+    assert made.get_time() == SEEN
+    assert made.get_time().utcoffset() == timedelta(0)  # type: ignore[union-attr]
+    snapshot = as_json(made)["data"]["snapshot"]
+    assert snapshot["at"] == "2026-11-20T10:00:10.000000Z"
+    assert snapshot["prev_at"] is None
+
+
+def test_a_blind_interval_is_told() -> None:
+    (event,) = changes(UP, DOWN)
+    assert as_json(to_cloudevent(event, cluster=DOWN, blind=True))["data"]["snapshot"]["gap"] is True
+
+
+def test_the_key_is_the_cluster_where_no_topic_is_concerned() -> None:
+    record: KafkaMessage = to_record(to_cloudevent(ev.BrokerAdded(new=Node(4, "b4", 9092), cluster_id="c-1")))
+    assert record.key == "c-1"
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [((), ""), ((3,), "3"), ((0, 1, 2, 5), "0-2,5"), ((5, 4, 9, 4), "4-5,9"), (range(12, 24), "12-23")],
+)
+def test_ranges(ids: tuple[int, ...], text: str) -> None:
+    assert ranges(ids) == text
+
+
+@given(st.frozensets(st.integers(0, 200)))
+def test_ranges_lose_nothing(ids: frozenset[int]) -> None:
+    back: set[int] = set()
+    for part in filter(None, ranges(ids).split(",")):
+        first, _, last = part.partition("-")
+        back |= set(range(int(first), int(last or first) + 1))
+    assert back == ids

@@ -1,0 +1,84 @@
+"""The log of events: level, event name and fields, and no configuring of structlog."""
+
+import subprocess
+import sys
+
+from structlog.testing import capture_logs
+
+from kafka_partition_events.listeners import StructlogListener
+from kafka_partition_events.metadata.cluster import EMPTY
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.metadata.events import BrokerAdded, MetadataUnavailable
+from kafka_partition_events.testing.scripted import cluster_of
+
+UP = cluster_of({"orders": [1, 2, 3]}, brokers=[1, 2, 3])
+DOWN = cluster_of({"orders": [1, None, 3]}, brokers=[1, 2, 3])
+
+
+def test_an_offline_partition_is_an_error_with_its_facts() -> None:
+    with capture_logs() as logs:
+        for event in diff(UP, DOWN, first_sequence=7):
+            event.deliver(StructlogListener())
+    assert logs == [
+        {
+            "event": "partition_offline",
+            "log_level": "error",
+            "cluster_id": "test",
+            "sequence": 7,
+            "topic": "orders",
+            "partitions": "1",
+            "before": {"leader": 2, "leader_epoch": None, "replicas": [], "isr": []},
+            "after": {"leader": None, "leader_epoch": None, "replicas": [], "isr": []},
+        }
+    ]
+
+
+def test_coming_back_is_information() -> None:
+    with capture_logs() as logs:
+        for event in diff(DOWN, UP):
+            event.deliver(StructlogListener())
+    assert [(log["event"], log["log_level"]) for log in logs] == [("partition_online", "info")]
+
+
+def test_the_state_on_registration_is_quiet_except_for_what_is_offline() -> None:
+    with capture_logs() as logs:
+        for event in diff(EMPTY, DOWN, initial=True):
+            event.deliver(StructlogListener())
+    loud = [log for log in logs if log["log_level"] != "debug"]
+    assert [log["event"] for log in loud] == ["partition_offline"]
+    assert all(log["initial"] for log in logs)
+    assert {log["event"] for log in logs} == {"broker_added", "topic_added", "partition_offline"}
+
+
+def test_it_uses_the_logger_it_is_given() -> None:
+    class Log:
+        def __init__(self) -> None:
+            self.lines: list[tuple[str, object]] = []
+
+        def warning(self, event: str, **fields: object) -> None:
+            self.lines.append((event, fields["error"]))
+
+    log = Log()
+    StructlogListener(log).on_event(MetadataUnavailable(error="no answer"))
+    assert log.lines == [("metadata_unavailable", "no answer")]
+
+
+def test_a_broker_is_named() -> None:
+    (joined, *_) = diff(EMPTY, UP)
+    assert isinstance(joined, BrokerAdded)
+    with capture_logs() as logs:
+        StructlogListener().on_event(joined)
+    assert logs[0]["broker"] == 1
+    assert logs[0]["after"] == {"host": "broker-1", "port": 9092, "rack": None}
+
+
+def test_the_facade_imports_no_optional_library() -> None:
+    script = (
+        "import sys, kafka_partition_events.listeners as l; l.StructlogListener;"
+        "print(sorted({'confluent_kafka', 'cloudevents', 'structlog._config'} & sys.modules.keys()));"
+        "import structlog; print(structlog.is_configured())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.splitlines() == ["['structlog._config']", "False"]
