@@ -32,4 +32,4 @@ class SystemClock:
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
         """Wait on a condition that the caller holds, for at most ``timeout`` seconds; None: no limit."""
-        condition.wait(timeout)
+        condition.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))

@@ -94,7 +94,7 @@ def _changes(old: Cluster, new: Cluster) -> Iterator[_Make]:
             yield _Make(ev.TopicAdded, topic=name, new=new.by_topic[name])
             yield from _born_offline(new.by_topic[name].partitions)
 
-    for id_ in old.nodes.keys() - new.nodes.keys():
+    for id_ in sorted(old.nodes.keys() - new.nodes.keys()):
         yield _Make(ev.BrokerRemoved, old=old.nodes[id_])
 
 

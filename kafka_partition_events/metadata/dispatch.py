@@ -16,7 +16,12 @@ from attrs import frozen
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import PartitionChangeListener, RegistrationStats, hears_events
+from kafka_partition_events.metadata.listener import (
+    PartitionChangeListener,
+    RegistrationStats,
+    hears_events,
+    overrides,
+)
 
 FAILURES_BEFORE_PAUSE = 5
 PAUSE_S = 1.0
@@ -55,18 +60,15 @@ class Mailbox:
         """
         self.listener = listener
         self.name = listener.name or type(listener).__name__
-        self.wants_changes = (
-            type(listener).on_partitions_change is not PartitionChangeListener.on_partitions_change
-        )
-        self._deaf = not hears_events(type(listener))
-        self._has_close = type(listener).close is not PartitionChangeListener.close
+        self.wants_changes = overrides(listener, "on_partitions_change")
+        self._deaf = not hears_events(listener)
+        self._has_close = overrides(listener, "close")
         self._capacity = capacity
         self._clock = clock
         self._on_closed = on_closed
-        self.reset_after_fork()
+        self._start_afresh()
 
-    def reset_after_fork(self) -> None:
-        """Start afresh in a forked child: the worker and whoever held the lock exist in the parent only."""
+    def _start_afresh(self) -> None:
         self._condition = threading.Condition()
         self._queue: deque[Batch] = deque()
         self._waiting = 0  # events in the queue
@@ -83,6 +85,19 @@ class Mailbox:
         self._consecutive = 0
         self._last_error: str | None = None
         self._paused = False
+
+    def reset_after_fork(self) -> bool:
+        """Start afresh in a forked child: the worker and whoever held the lock exist in the parent only.
+
+        Returns:
+            Whether the mailbox is still in use.
+        """
+        was_closing = self._closing
+        self._start_afresh()
+        if was_closing:
+            self._closing = True
+            self._closed.set()
+        return not was_closing
 
     # -- the poller's side ---------------------------------------------------------------------------
 
@@ -105,6 +120,12 @@ class Mailbox:
         earlier = sum(e.dropped for b in self._queue for e in b.events if isinstance(e, Resync))
         resyncs = sum(isinstance(e, Resync) for b in self._queue for e in b.events)
         lost = self._waiting - resyncs + len(batch.events)
+        changed = {
+            tp: now
+            for missed in (*self._queue, batch)
+            for tp in missed.changed or ()
+            if (now := batch.cluster.partition(tp)) is not None
+        }
         self._accepted -= len(self._queue)
         self._queue.clear()
         self._waiting = 0
@@ -119,7 +140,7 @@ class Mailbox:
             cluster=batch.cluster,
             dropped=earlier + lost,
         )
-        return Batch(batch.cluster, (resync,))
+        return Batch(batch.cluster, (resync,), changed)
 
     def _ensure_worker(self) -> None:
         if self._worker is not None:
@@ -127,9 +148,8 @@ class Mailbox:
         worker = threading.Thread(target=self._run, name=f"kpe-listener-{self.name}", daemon=True)
         try:
             worker.start()
-        except (
-            RuntimeError
-        ) as error:  # no more threads, or the interpreter is going down: try at the next put
+        except RuntimeError as error:
+            # No more threads, or the interpreter is going down: try again at the next put.
             _log.error("listener_worker_not_started", listener=self.name, error=repr(error))
         else:
             self._worker = worker
@@ -200,21 +220,22 @@ class Mailbox:
                 with self._condition:
                     self._handled += 1
                     self._condition.notify_all()
-            self.listener.close()
-        except Exception as error:  # noqa: BLE001 - close() is the listener's code
-            _log.warning("listener_close_failed", listener=self.name, error=repr(error))
         except BaseException as error:  # noqa: BLE001 - a listener that exits its thread ends its own delivery only
             _log.critical("listener_worker_ended", listener=self.name, error=repr(error))
             self._fail(error)
+        with self._condition:
+            self._closing = True
+            self._queue.clear()
+            self._waiting = 0
+            self._handled = self._accepted
+            self._condition.notify_all()
+        self._on_closed(self)
+        try:
+            self.listener.close()
+        except BaseException as error:  # noqa: BLE001 - close() is the listener's code
+            _log.warning("listener_close_failed", listener=self.name, error=repr(error))
         finally:
-            with self._condition:
-                self._closing = True
-                self._queue.clear()
-                self._waiting = 0
-                self._handled = self._accepted
-                self._condition.notify_all()
             self._closed.set()
-            self._on_closed(self)
 
     def _next(self) -> Batch | None:
         with self._condition:
@@ -227,7 +248,7 @@ class Mailbox:
             return batch
 
     def _deliver(self, batch: Batch) -> None:
-        if self.wants_changes and batch.changed:
+        if self.wants_changes and batch.changed and not (self._closing and not self._drain):
             changed = batch.changed
             self._attempt(lambda: self.listener.on_partitions_change(batch.cluster, changed))
         for event in batch.events:

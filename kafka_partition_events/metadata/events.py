@@ -321,7 +321,7 @@ class MetadataRecovered(Event):
     """The cluster answers again.
 
     Attributes:
-        attempts: How many fetches in a row had failed.
+        attempts: How many fetches in a row had failed; 0 if there were answers, but none that was believed.
         blind_s: Seconds since the last good answer: what happened in between is known by its result only.
     """
 
@@ -377,11 +377,11 @@ class MetadataRejected(Event):
 
 @frozen(kw_only=True)
 class Resync(Event):
-    """The listener was too slow and its backlog was dropped. Rebuild from ``cluster``.
+    """The listener was too slow and its backlog was dropped, or the process forked. Rebuild from ``cluster``.
 
     Attributes:
         cluster: The snapshot at the moment of the drop; later events follow on from it.
-        dropped: How many events this listener never saw.
+        dropped: How many events this listener never saw; 0 in a forked child, where nobody counted.
     """
 
     kind: ClassVar[str] = "resync"

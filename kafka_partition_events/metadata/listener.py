@@ -10,6 +10,7 @@ The delivery contract
   table are at least as new as the event's ``generation``. They may be newer.
 - A listener that falls behind by more than its mailbox holds gets one `Resync` with the current snapshot
   and the number of events that it missed, in place of the backlog.
+- A forked child starts every listener with one `Resync`.
 - Registering replays the current state as events with ``initial=True``, without a gap and without a
   double to the live events that follow.
 - What happens and is undone between two polls is not seen.
@@ -41,7 +42,9 @@ class PartitionChangeListener:
     ) -> None:
         """Hear of one accepted change as a whole (KIP-34's ``onPartitionsChange``).
 
-        Called once per accepted change that touches partitions, before the typed events of that change.
+        Called once per accepted change that touches partitions, before the typed events of that change. A
+        replay is one call with all partitions; in place of a backlog that was dropped comes one call with
+        what changed in it.
 
         Args:
             cluster: The snapshot that the change led to.
@@ -139,9 +142,15 @@ class PartitionChangeListener:
 _HOOKS = tuple(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
 
 
-def hears_events(listener: type[PartitionChangeListener]) -> bool:
-    """Tell whether a listener class overrides any hook; one that does not needs no worker."""
-    return any(getattr(listener, hook) is not getattr(PartitionChangeListener, hook) for hook in _HOOKS)
+def overrides(listener: PartitionChangeListener, method: str) -> bool:
+    """Tell whether a listener has a method of its own, from its class or set on the object."""
+    function = getattr(getattr(listener, method), "__func__", None)
+    return function is not getattr(PartitionChangeListener, method)
+
+
+def hears_events(listener: PartitionChangeListener) -> bool:
+    """Tell whether a listener overrides any hook; one that does not needs no worker."""
+    return any(overrides(listener, hook) for hook in _HOOKS)
 
 
 class ClusterAdopter(ABC):
@@ -168,7 +177,7 @@ class RegistrationStats:
         delivered: Events that a listener method returned from.
         failures: Events that a listener method raised on.
         dropped: Events lost to a full mailbox.
-        lag: Events waiting now.
+        lag: Events waiting now, behind the batch in hand.
         last_error: The last exception, as text.
         paused: Whether delivery is paused after repeated failures.
     """
@@ -190,6 +199,8 @@ class Registration(Protocol):
 
     def wait_synced(self, timeout: float) -> bool:
         """Wait until everything that was queued at the time of this call has been handled.
+
+        Inside a callback of the same listener that cannot come true before the timeout.
 
         Args:
             timeout: Seconds to wait at most. Returns False when they passed first.

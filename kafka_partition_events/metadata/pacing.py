@@ -11,8 +11,8 @@ class Pacing:
 
     Normal polls come every ``interval`` seconds. While something is offline or was refused, and after
     errors, delays start at ``floor`` and double: up to a tenth of the interval (at least 1 s) in the first
-    case, up to the whole interval in the second. All delays are jittered by 10% so that a fleet of producers
-    that were started together does not ask together.
+    case, up to the whole interval in the second. All delays are jittered by 10%, but not below ``floor``, so
+    that a fleet of producers that were started together does not ask together.
     """
 
     def __init__(self, interval: float, floor: float, rng: random.Random) -> None:
@@ -34,17 +34,17 @@ class Pacing:
             return self._jittered(self.interval)
         if changed:
             self._step = 0
-        return self._next(self._fast_limit)
+        delay = self._doubled(self._step, self._fast_limit)
+        self._step += 1
+        return delay
 
     def after_failure(self, attempts: int) -> float:
         """Return the delay in seconds after the given number of failures in a row."""
-        self._step = attempts - 1
-        return self._next(self.interval)
+        self._step = 0
+        return self._doubled(attempts - 1, self.interval)
 
-    def _next(self, limit: float) -> float:
-        delay = min(limit, self.floor * 2.0 ** min(self._step, 32))
-        self._step += 1
-        return self._jittered(delay)
+    def _doubled(self, times: int, limit: float) -> float:
+        return self._jittered(min(limit, self.floor * 2.0 ** min(times, 32)))
 
     def _jittered(self, delay: float) -> float:
-        return delay * self._rng.uniform(0.9, 1.1)
+        return max(self.floor, delay * self._rng.uniform(0.9, 1.1))

@@ -8,54 +8,25 @@ from collections.abc import Iterable
 from typing import Self
 
 import structlog
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.events import (
-    Event,
-    MetadataRecovered,
-    MetadataRejected,
-    MetadataStale,
-    MetadataUnavailable,
-)
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.health import Health
+from kafka_partition_events.metadata.intake import Intake
 from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
 from kafka_partition_events.metadata.pacing import Pacing
 from kafka_partition_events.metadata.publisher import Publisher
-from kafka_partition_events.metadata.reconcile import Memory, Refusal, reconcile
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 
+__all__ = ["Health", "MetadataPoller"]
+
+LEAST_MAX_AGE_S = 300.0
+MAX_AGE_INTERVALS = 10
+
 _log = structlog.get_logger(__name__)
-
-
-@frozen(kw_only=True)
-class Health:
-    """How the poller is doing. Times are seconds of its monotonic clock.
-
-    Attributes:
-        running: Whether the polling thread is alive.
-        last_attempt: When the last fetch began; None before the first.
-        last_success: When the last good answer came; None before the first.
-        failures: Failed fetches in a row.
-        last_error: The last fetch's error, None when it succeeded.
-        polls: Fetches so far.
-        refused: What the staleness gate refused so far.
-        stale: Whether the snapshot is too old to be trusted.
-        internal_errors: Bugs of this library that were contained; please report what the log says.
-        next_delay: Seconds between the last answer and the next fetch, as planned.
-    """
-
-    running: bool = False
-    last_attempt: float | None = None
-    last_success: float | None = None
-    failures: int = 0
-    last_error: str | None = None
-    polls: int = 0
-    refused: int = 0
-    stale: bool = False
-    internal_errors: int = 0
-    next_delay: float = 0.0
 
 
 class MetadataPoller:
@@ -71,7 +42,7 @@ class MetadataPoller:
         topics: Iterable[str] | None = None,
         interval: float = 30.0,
         *,
-        max_age: float = 300.0,
+        max_age: float | None = None,
         fetch_timeout: float = 10.0,
         min_interval: float = 0.25,
         clock: Clock | None = None,
@@ -84,7 +55,8 @@ class MetadataPoller:
             topics: What to ask for; None asks for all topics, which is for watchers: inside a producer,
                 name the producer's own (or `track` them).
             interval: Seconds between polls when all is well, give or take 10%.
-            max_age: Seconds after which a snapshot is not trusted any more (`MetadataStale`).
+            max_age: Seconds after which a snapshot is not trusted any more (`MetadataStale`); None: ten
+                intervals, and at least 300.
             fetch_timeout: Seconds that one fetch may take.
             min_interval: Seconds between polls at the least.
             clock: For tests.
@@ -93,24 +65,29 @@ class MetadataPoller:
         Raises:
             ConfigurationError: an argument is out of range.
         """
-        for name, value in (("interval", interval), ("max_age", max_age), ("fetch_timeout", fetch_timeout)):
-            if value <= 0:
+        if max_age is None:
+            max_age = max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * interval)
+        seconds = {"interval": interval, "fetch_timeout": fetch_timeout, "min_interval": min_interval}
+        for name, value in seconds.items():
+            if not value > 0:
                 raise ConfigurationError(f"{name} must be more than 0 seconds, not {value}")
+        if not max_age >= interval:
+            raise ConfigurationError(
+                f"max_age must be at least the interval of {interval} seconds, not {max_age}: "
+                "the snapshot would turn stale between any two polls"
+            )
         if isinstance(topics, str):
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self._source = source
         self._topics = None if topics is None else frozenset(topics)
-        self._max_age = max_age
         self._fetch_timeout = fetch_timeout
         self._clock: Clock = clock or SystemClock()
-        self._pacing = Pacing(interval, min_interval, rng or random.Random())
-
         self._news = Publisher(self._clock)
-        self._memory = Memory()
-        self._health = Health()
-        self._blind_since = self._clock.monotonic()
+        self._pacing = Pacing(interval, min_interval, rng or random.Random())
+        self._intake = Intake(self._news, self._pacing, self._clock, max_age)
         self._thread: threading.Thread | None = None
         self._source_closed = False
+        self._in_flight = 0  # fetches, on any thread
         self._wake = False
         self._begun = 0  # fetches begun
         self._done = 0  # the latest of them that is finished
@@ -131,10 +108,16 @@ class MetadataPoller:
     @property
     def health(self) -> Health:
         """How the poller is doing."""
-        thread = self._thread
-        running = thread is not None and thread.is_alive()
         stale = not self._news.trusted and not self._news.closed
-        return evolve(self._health, running=running, stale=stale, internal_errors=self._news.internal_errors)
+        internal_errors = self._news.internal_errors
+        return evolve(
+            self._intake.health, running=self._running, stale=stale, internal_errors=internal_errors
+        )
+
+    @property
+    def _running(self) -> bool:
+        thread = self._thread
+        return thread is not None and thread.is_alive()
 
     # -- listeners -----------------------------------------------------------------------------------
 
@@ -162,7 +145,10 @@ class MetadataPoller:
             return self._news.register(listener, replay=replay, capacity=capacity)
 
     def emit(self, event: Event) -> None:
-        """Stamp an event and deliver it to every listener. Never blocks; ignored after `close`."""
+        """Stamp an event and deliver it to every listener.
+
+        Never waits for a listener or for the cluster; ignored after `close`.
+        """
         self._news.emit(event)
 
     def track(self, *topics: str) -> None:
@@ -183,14 +169,16 @@ class MetadataPoller:
         """
         with self._lock:
             self._check_open()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="kpe-poller", daemon=True)
-                self._thread.start()
+            if not self._running:
+                thread = threading.Thread(target=self._run, name="kpe-poller", daemon=True)
+                thread.start()
+                self._thread = thread
 
     def refresh(self, reason: str, wait: float | None = None) -> bool:
         """Ask for a poll soon. Requests that come before it begins are served by the same one.
 
-        Without a running thread the poll is made here, by the caller.
+        Without a running thread there is nobody to poll soon: with ``wait`` the poll is made here, by the
+        caller; without it, the first poll after `start` serves the request.
 
         Args:
             reason: Why, for the log.
@@ -205,7 +193,7 @@ class MetadataPoller:
         _log.debug("metadata_refresh_requested", reason=reason)
         with self._lock:
             self._check_open()
-            running = self._thread is not None
+            running = self._running
             target = self._begun + 1
             self._wake = True
             self._lock.notify_all()
@@ -231,27 +219,27 @@ class MetadataPoller:
             self._check_open()
             self._wake = False
             self._begun += 1
+            self._in_flight += 1
             ticket, topics = self._begun, self._topics
-            started_at, began = self._clock.monotonic(), self._clock.now()
-            self._health = evolve(self._health, last_attempt=started_at, polls=self._health.polls + 1)
+            started_at, began = self._intake.begin()
         try:
-            answer: Observation | Exception = self._source.fetch(
-                topics, started_at=started_at, timeout=self._fetch_timeout
-            )
-        except Exception as error:  # noqa: BLE001 - a source is foreign code; any error means "no answer"
-            answer = error
-        with self._lock:
             try:
-                if self._news.closed:
-                    return ()
-                if isinstance(answer, Exception):
-                    return self._failed(answer)
-                events = self._answered(answer)
-                self._news.previous_at = began
-                return events
-            finally:
+                answer: Observation | Exception = self._source.fetch(
+                    topics, started_at=started_at, timeout=self._fetch_timeout
+                )
+            except Exception as error:  # noqa: BLE001 - a source is foreign code; any error means "no answer"
+                answer = error
+            with self._lock:
+                events, trouble = self._intake.take(answer, began)
+        finally:
+            with self._lock:
+                self._in_flight -= 1
                 self._done = max(self._done, ticket)
                 self._lock.notify_all()
+            self._close_idle_source()
+        if trouble is not None:  # logging is I/O, so it comes after the lock
+            _log.warning("metadata_unavailable", error=str(trouble), failures=self.health.failures)
+        return events
 
     def _run(self) -> None:
         try:
@@ -265,92 +253,21 @@ class MetadataPoller:
             raise
         finally:
             with self._lock:
-                self._news.adopt(trusted=False)  # a dead poller's tables must not be trusted
+                # A dead poller's tables must not be trusted.
+                self._news.tell(self._news.adopt(trusted=False))
                 self._lock.notify_all()
-            if self._news.closed:
-                self._close_source()
+            self._close_idle_source()
 
     def _sleep(self) -> None:
         with self._lock:
             began = self._clock.monotonic()
             while not self._news.closed:
                 waited = self._clock.monotonic() - began
-                due = self._pacing.floor if self._wake else self._health.next_delay
+                due = self._pacing.floor if self._wake else self._intake.health.next_delay
                 if waited >= due:
                     return
-                self._news.tell(self._staleness())
                 # At the latest when the snapshot turns stale, even if the next poll is far away.
-                self._clock.wait(self._lock, max(0.0, min(due - waited, self._until_stale())))
-
-    # -- answers (all of this under the lock) --------------------------------------------------------
-
-    def _answered(self, observation: Observation) -> tuple[Event, ...]:
-        now = self._clock.monotonic()
-        before = self._news.cluster
-        try:
-            outcome = reconcile(before, observation, self._memory, now)
-        except Exception as error:  # noqa: BLE001 - a bug here must not stop the poller
-            return self._not_understood(error)
-        self._memory = outcome.memory
-        changed = outcome.cluster is not before
-        events = self._recovery(now)
-        changes = self._news.advance(outcome.cluster) if changed else ()
-        events += changes
-        if changed or not self._news.trusted:
-            events += self._news.adopt(trusted=True)
-        events += [self._news.stamped(_rejected(r)) for r in outcome.refusals if _worth_telling(r)]
-        self._health = evolve(
-            self._health,
-            last_success=now,
-            failures=0,
-            last_error=None,
-            refused=self._health.refused + len(outcome.refusals),
-            next_delay=self._pacing.after_answer(
-                changed=changed, urgent=bool(outcome.refusals) or _any_offline(outcome.cluster)
-            ),
-        )
-        self._news.tell(events, changes)
-        return tuple(events)
-
-    def _not_understood(self, error: Exception) -> tuple[Event, ...]:
-        self._news.internal_errors += 1
-        _log.error("metadata_answer_not_understood", error=repr(error), exc_info=error)
-        return self._failed(error)
-
-    def _failed(self, error: Exception) -> tuple[Event, ...]:
-        text = str(error) or repr(error)
-        failures = self._health.failures + 1
-        self._health = evolve(
-            self._health,
-            failures=failures,
-            last_error=text,
-            next_delay=self._pacing.after_failure(failures),
-        )
-        _log.warning("metadata_unavailable", error=text, failures=failures)
-        events: list[Event] = []
-        if failures == 1:
-            events.append(self._news.stamped(MetadataUnavailable(error=text)))
-        events += self._staleness()
-        self._news.tell(events)
-        return tuple(events)
-
-    def _recovery(self, now: float) -> list[Event]:
-        if not self._health.failures:
-            return []
-        blind = now - (self._blind_since if self._health.last_success is None else self._health.last_success)
-        return [self._news.stamped(MetadataRecovered(attempts=self._health.failures, blind_s=blind))]
-
-    def _staleness(self) -> list[Event]:
-        if self._until_stale() > 0:
-            return []
-        event = MetadataStale(age_s=self._max_age - self._until_stale(), limit_s=self._max_age)
-        return [self._news.stamped(event), *self._news.adopt(trusted=False)]
-
-    def _until_stale(self) -> float:
-        last = self._health.last_success
-        if last is None or not self._news.trusted:
-            return float("inf")
-        return last + self._max_age - self._clock.monotonic()
+                self._clock.wait(self._lock, min(due - waited, self._intake.check_age()))
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -370,19 +287,21 @@ class MetadataPoller:
             self._news.closed = True
             self._lock.notify_all()
         self._news.close(deadline)
-        if thread is None:
-            self._close_source()
-        elif thread is not threading.current_thread():
+        if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - self._clock.monotonic()))
+        if not self._running:
+            self._close_idle_source()
 
-    def _close_source(self) -> None:
+    def _close_idle_source(self) -> None:
+        """Close the source, once, if the poller is closed and no fetch is in flight; none begins any more."""
         with self._lock:
-            already, self._source_closed = self._source_closed, True
-        if not already:
-            try:
-                self._source.close()
-            except Exception as error:  # noqa: BLE001 - a source is foreign code
-                _log.warning("source_close_failed", error=repr(error))
+            if not self._news.closed or self._in_flight or self._source_closed:
+                return
+            self._source_closed = True
+        try:
+            self._source.close()
+        except Exception as error:  # noqa: BLE001 - a source is foreign code
+            _log.warning("source_close_failed", error=repr(error))
 
     def __enter__(self) -> Self:
         """Start polling."""
@@ -399,30 +318,11 @@ class MetadataPoller:
 
     def after_fork_in_child(self) -> None:
         """Make the poller work in a forked child, where only the forking thread exists."""
-        self._news.reset_after_fork()
         was_running, self._thread = self._thread is not None, None
-        self._wake, self._begun, self._done = False, 0, 0
+        self._wake, self._begun, self._done, self._in_flight = False, 0, 0, 0
+        self._news.reset_after_fork()
         if was_running and not self._news.closed:
             self.start()
-
-
-def _worth_telling(refusal: Refusal) -> bool:
-    return refusal.strike & (refusal.strike - 1) == 0  # strikes 1, 2, 4, 8, ...
-
-
-def _any_offline(cluster: Cluster) -> bool:
-    return any(not p.online for info in cluster.by_topic.values() for p in info.partitions)
-
-
-def _rejected(refusal: Refusal) -> MetadataRejected:
-    return MetadataRejected(
-        reason=refusal.reason,
-        topic=refusal.topic,
-        partition=refusal.partition,
-        kept=refusal.kept,
-        offered=refusal.offered,
-        strike=refusal.strike,
-    )
 
 
 _pollers: "weakref.WeakSet[MetadataPoller]" = weakref.WeakSet()

@@ -1,7 +1,7 @@
 """Who is told, and in which order: the snapshot first, then every table, then every mailbox.
 
 One lock covers all three steps, so whoever registers sees either all of a change or none of it. No user code
-and no I/O runs under it. Lock order: this lock, then a mailbox's.
+and no I/O runs under it (but for the log line of a contained bug). Lock order: this lock, then a mailbox's.
 """
 
 import threading
@@ -17,7 +17,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import changed_partitions, diff
 from kafka_partition_events.metadata.dispatch import Batch, Mailbox
-from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
 
 _log = structlog.get_logger(__name__)
@@ -51,9 +51,9 @@ class Publisher:
         with self.lock:
             if any(known.listener is listener for known in self._mailboxes):
                 raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
-            follow_ups = self._adopt_one(mailbox)
+            follow_ups = self._adopt_one(mailbox, self._usable)
             if replay and self.cluster.generation:
-                mailbox.put(self._replay())
+                mailbox.put(self._replay(mailbox))
             self._mailboxes = (*self._mailboxes, mailbox)
             self.tell([self.stamped(event) for event in follow_ups])
         return mailbox
@@ -64,8 +64,7 @@ class Publisher:
             if mailbox not in self._mailboxes:
                 return
             self._mailboxes = tuple(known for known in self._mailboxes if known is not mailbox)
-            if isinstance(mailbox.listener, ClusterAdopter):
-                mailbox.listener.adopt(None)
+            self._adopt_one(mailbox, None)
 
     def emit(self, event: Event) -> None:
         """Stamp one event and tell it."""
@@ -93,14 +92,18 @@ class Publisher:
     def adopt(self, *, trusted: bool) -> list[Event]:
         """Let every partitioner adopt the snapshot, or drop its table; return what they found out."""
         self.trusted = trusted
-        return [self.stamped(e) for mailbox in self._mailboxes for e in self._adopt_one(mailbox)]
+        usable = self._usable
+        return [self.stamped(e) for mailbox in self._mailboxes for e in self._adopt_one(mailbox, usable)]
 
-    def _adopt_one(self, mailbox: Mailbox) -> Sequence[Event]:
+    @property
+    def _usable(self) -> Cluster | None:
+        return self.cluster if self.trusted and not self.closed and self.cluster.generation else None
+
+    def _adopt_one(self, mailbox: Mailbox, cluster: Cluster | None) -> Sequence[Event]:
         if not isinstance(mailbox.listener, ClusterAdopter):
             return ()
-        usable = self.trusted and not self.closed and self.cluster.generation > 0
         try:
-            return mailbox.listener.adopt(self.cluster if usable else None)
+            return mailbox.listener.adopt(cluster)
         except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
             self.internal_errors += 1
             _log.error("adoption_failed", partitioner=mailbox.name, error=repr(error), exc_info=True)
@@ -109,9 +112,12 @@ class Publisher:
     def stamped(self, event: AnyEvent) -> AnyEvent:
         """Return the event with the next sequence number and the common fields of this moment."""
         self._sequence += 1
+        return self._marked(event, self._sequence)
+
+    def _marked(self, event: AnyEvent, sequence: int) -> AnyEvent:
         return evolve(
             event,
-            sequence=self._sequence,
+            sequence=sequence,
             cluster_id=self.cluster.cluster_id,
             generation=self.cluster.generation,
             observed_at=self._clock.monotonic(),
@@ -125,15 +131,17 @@ class Publisher:
         if not told:
             return
         wanted = changes and any(mailbox.wants_changes for mailbox in self._mailboxes)
-        batch = Batch(self.cluster, told, changed_partitions(changes) if wanted else None)
+        self._put_to_all(Batch(self.cluster, told, changed_partitions(changes) if wanted else None))
+
+    def _put_to_all(self, batch: Batch) -> None:
         for mailbox in self._mailboxes:
             mailbox.put(batch)
 
-    def _replay(self) -> Batch:
+    def _replay(self, mailbox: Mailbox) -> Batch:
         now, wall_time = self._clock.monotonic(), self._clock.now()
         state = diff(EMPTY, self.cluster, observed_at=now, wall_time=wall_time, initial=True)
         events = tuple(evolve(event, sequence=self._sequence) for event in state)
-        return Batch(self.cluster, events, changed_partitions(events))
+        return Batch(self.cluster, events, changed_partitions(events) if mailbox.wants_changes else None)
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -142,7 +150,7 @@ class Publisher:
         with self.lock:
             self.closed = True
             mailboxes = self._mailboxes
-            self.adopt(trusted=False)
+            self.tell(self.adopt(trusted=False))
         for mailbox in mailboxes:  # first let all of them begin, then wait for each
             mailbox.close(drain=True)
         for mailbox in mailboxes:
@@ -151,7 +159,11 @@ class Publisher:
     def reset_after_fork(self) -> None:
         """Start afresh in a forked child: whoever held a lock or ran a worker exists in the parent only."""
         self.lock = threading.Condition()
-        for mailbox in self._mailboxes:
-            mailbox.reset_after_fork()
-        # The fork may have come between `advance` and the last adoption.
-        self.adopt(trusted=self.trusted)
+        self._mailboxes = tuple(mailbox for mailbox in self._mailboxes if mailbox.reset_after_fork())
+        # The fork may have come between `advance` and the last adoption, or the last mailbox, or within a
+        # callback: nobody knows what was told in this process, so everybody starts from the snapshot.
+        resync = self._marked(Resync(cluster=self.cluster), self._sequence)
+        follow_ups = self.adopt(trusted=self.trusted)
+        if self.cluster.generation:
+            self._put_to_all(Batch(self.cluster, (resync,), changed_partitions(diff(EMPTY, self.cluster))))
+        self.tell(follow_ups)

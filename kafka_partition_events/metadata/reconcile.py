@@ -10,7 +10,9 @@ leaders back and forget partitions. The rules, in the order in which they are ap
 ``out_of_order``      an answer to a request that was sent before the last accepted one's is refused whole
 ``topic_error``       a topic that comes with an error keeps what is known of it
 ``incomplete``        partition ids that are not 0..n-1 are refused (franz-go)
-``retired_topic_id``  an id that a re-created topic had before is refused: Kafka never uses an id twice
+``retired_topic_id``  an id that the topic had before is refused, for Kafka never uses one twice, until 3
+                      answers agree and they came from 2 brokers or over 60 s: then the id that replaced it
+                      was the old one, or the topic had only been hidden
 (a new topic id)      is believed at once: the topic was re-created; epochs start again (KIP-516, KIP-320)
 ``shrink``            fewer partitions are refused: for ever if topic ids prove it is the same topic, else
                       until 3 answers agree and they came from 2 brokers or over 60 s
@@ -20,9 +22,9 @@ leaders back and forget partitions. The rules, in the order in which they are ap
                       some topics says nothing about the others
 ====================  ==================================================================================
 
-An unknown epoch (None) does not undo a known one, but the rest of that partition is believed, a lost leader
-above all. Whatever is kept is still held against the new broker list: a partition whose leader is not listed
-is offline.
+Topic ids and epochs that the answer does not claim to prove are passed over. An unknown epoch (None) does
+not undo a known one, but the rest of that partition is believed, a lost leader above all. Whatever is kept is
+still held against the new broker list: a partition whose leader is not listed is offline.
 """
 
 from collections.abc import Mapping
@@ -31,12 +33,12 @@ from types import MappingProxyType
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.events import Rejection
+from kafka_partition_events.metadata.events import MetadataRejected, Rejection
 from kafka_partition_events.metadata.source import Observation
 
-SHRINK_ANSWERS = 3
-SHRINK_WITNESSES = 2
-SHRINK_SECONDS = 60.0
+CONFIRMING_ANSWERS = 3
+CONFIRMING_BROKERS = 2
+CONFIRMING_SECONDS = 60.0
 REWIND_STRIKES = 5
 MISSING_ANSWERS = 3
 MISSING_SECONDS = 30.0
@@ -84,14 +86,38 @@ class Refusal:
     offered: str
     strike: int
 
+    @property
+    def worth_telling(self) -> bool:
+        """Whether to tell it: at strikes 1, 2, 4, 8, ..."""
+        return self.strike & (self.strike - 1) == 0
+
+    def as_event(self) -> MetadataRejected:
+        """Return the refusal as an event, not stamped yet."""
+        return MetadataRejected(
+            reason=self.reason,
+            topic=self.topic,
+            partition=self.partition,
+            kept=self.kept,
+            offered=self.offered,
+            strike=self.strike,
+        )
+
 
 @frozen
 class Reconciliation:
-    """The gate's answer: the snapshot in force from now on (the same object if nothing changed)."""
+    """The gate's answer.
+
+    Attributes:
+        cluster: The snapshot in force from now on, the same object if nothing changed.
+        refusals: What was not believed.
+        memory: For the next call.
+        good: False when the answer was refused whole: then it is no sign of life either.
+    """
 
     cluster: Cluster
     refusals: tuple[Refusal, ...]
     memory: Memory
+    good: bool = True
 
 
 def reconcile(current: Cluster, observation: Observation, memory: Memory, now: float) -> Reconciliation:
@@ -105,7 +131,7 @@ def reconcile(current: Cluster, observation: Observation, memory: Memory, now: f
     """
     gate = _Gate(current, observation, memory, now)
     if gate.refused_whole():
-        return Reconciliation(current, tuple(gate.refusals), gate.memory_after_refusal())
+        return Reconciliation(current, tuple(gate.refusals), gate.memory_after_refusal(), good=False)
     topics = gate.merged_topics()
     return Reconciliation(gate.next_cluster(topics), tuple(gate.refusals), gate.memory_after())
 
@@ -147,6 +173,18 @@ class _Gate:
         struck = self.strikes.get((reason, topic, part)) or self.strike(reason, offered, topic, part)
         self.refusals.append(Refusal(reason, topic, part, kept, offered, struck.count))
 
+    def refused_for_now(self, reason: Rejection, kept: str, offered: str, topic: str) -> bool:
+        """Refuse until enough answers agree; tell whether the refusal stands."""
+        struck = self.strike(reason, offered, topic)
+        witnessed = len(struck.witnesses) >= CONFIRMING_BROKERS
+        if struck.count >= CONFIRMING_ANSWERS and (
+            witnessed or self.now - struck.since >= CONFIRMING_SECONDS
+        ):
+            self.pardon(reason, topic)
+            return False
+        self.refuse(reason, kept, offered, topic)
+        return True
+
     def pardon(self, reason: Rejection, topic: str, part: int | None = None) -> None:
         """Forget the strikes: the limit is reached and the answer is believed."""
         del self.strikes[reason, topic, part]
@@ -176,8 +214,8 @@ class _Gate:
         for name, known in self.current.by_topic.items():
             if name not in self.seen.topics and (kept := self.kept_topic(name, known)) is not None:
                 topics[name] = kept
-        for name, offered in self.seen.topics.items():
-            if (merged := self.merged_topic(self.current.by_topic.get(name), offered)) is not None:
+        for name, seen in self.seen.topics.items():
+            if (merged := self.merged_topic(self.current.by_topic.get(name), self.proved(seen))) is not None:
                 topics[name] = merged
         for name, error in self.seen.errors.items():
             if name not in self.current.by_topic and error != UNKNOWN_TOPIC:
@@ -201,6 +239,14 @@ class _Gate:
             self.strikes.update({k: s for k, s in self.memory.strikes.items() if k[1] == name})
         return self.checked_leaders(known)
 
+    def proved(self, offered: TopicInfo) -> TopicInfo:
+        """Return the topic without the ids and epochs that the answer does not claim to prove."""
+        if not self.seen.proof.topic_ids and offered.topic_id is not None:
+            offered = evolve(offered, topic_id=None)
+        if self.seen.proof.leader_epochs or all(p.leader_epoch is None for p in offered.partitions):
+            return offered
+        return evolve(offered, partitions=tuple(evolve(p, leader_epoch=None) for p in offered.partitions))
+
     def merged_topic(self, known: TopicInfo | None, offered: TopicInfo) -> TopicInfo | None:
         """Decide on a topic that came; None when it is not known and not believed either."""
         if known is not None and offered == known:
@@ -211,14 +257,24 @@ class _Gate:
             ids = ", ".join(str(p.partition) for p in offered.partitions[:16])
             self.refuse(Rejection.INCOMPLETE, kept, f"partition ids [{ids}]", name)
             return None if known is None else self.checked_leaders(known)
-        if offered.topic_id is not None and offered.topic_id in self.retired.get(name, ()):
-            self.refuse(Rejection.RETIRED_TOPIC_ID, kept, f"topic id {offered.topic_id}", name)
+        if self.retired_id_refused(kept, offered):
             return None if known is None else self.checked_leaders(known)
         if known is None or self.recreated(known, offered):
             return self.checked_leaders(offered)
         if self.shrink_refused(known, offered):
             return self.checked_leaders(known)
         return self.merged_partitions(known, offered)
+
+    def retired_id_refused(self, kept: str, offered: TopicInfo) -> bool:
+        """Apply the rule of ids that were replaced."""
+        ids = self.retired.get(offered.name, ())
+        if offered.topic_id not in ids:
+            return False
+        text = f"topic id {offered.topic_id}"
+        if self.refused_for_now(Rejection.RETIRED_TOPIC_ID, kept, text, offered.name):
+            return True
+        self.retired[offered.name] = tuple(id_ for id_ in ids if id_ != offered.topic_id)
+        return False
 
     def recreated(self, known: TopicInfo, offered: TopicInfo) -> bool:
         """Tell whether topic ids prove a re-creation, and retire the old id if so."""
@@ -230,21 +286,17 @@ class _Gate:
     def retire(self, topic: TopicInfo) -> None:
         """Remember an id that is never to be believed again for this name."""
         if topic.topic_id is not None:
-            ids = (*self.retired.get(topic.name, ()), topic.topic_id)
+            ids = (*self.retired.pop(topic.name, ()), topic.topic_id)  # the latest name comes last
             self.retired[topic.name] = ids[-RETIRED_IDS_KEPT:]
 
     def shrink_refused(self, known: TopicInfo, offered: TopicInfo) -> bool:
         """Apply the rule of fewer partitions."""
         if len(offered.partitions) >= len(known.partitions):
             return False
-        text = f"{len(offered.partitions)} partitions"
-        struck = self.strike(Rejection.SHRINK, text, offered.name)
-        proved_same = known.topic_id is not None and known.topic_id == offered.topic_id
-        confirmed = len(struck.witnesses) >= SHRINK_WITNESSES or self.now - struck.since >= SHRINK_SECONDS
-        if not proved_same and struck.count >= SHRINK_ANSWERS and confirmed:
-            self.pardon(Rejection.SHRINK, offered.name)
-            return False
-        self.refuse(Rejection.SHRINK, f"{len(known.partitions)} partitions", text, offered.name)
+        kept, text = f"{len(known.partitions)} partitions", f"{len(offered.partitions)} partitions"
+        if known.topic_id is None or known.topic_id != offered.topic_id:
+            return self.refused_for_now(Rejection.SHRINK, kept, text, offered.name)
+        self.refuse(Rejection.SHRINK, kept, text, offered.name)  # the ids prove that it is the same topic
         return True
 
     # -- partition by partition ----------------------------------------------------------------------
@@ -267,7 +319,7 @@ class _Gate:
             return self.checked_leader(offered if known is None else known)
         if known.leader_epoch is not None and offered.leader_epoch is None:
             offered = evolve(offered, leader_epoch=known.leader_epoch)
-        elif self.seen.proof.leader_epochs and (known.leader_epoch or 0) > (offered.leader_epoch or 0):
+        elif (known.leader_epoch or 0) > (offered.leader_epoch or 0):
             text = f"leader epoch {offered.leader_epoch}"
             struck = self.strike(Rejection.EPOCH_REWIND, text, offered.topic, offered.partition)
             if struck.count < REWIND_STRIKES:
@@ -275,6 +327,8 @@ class _Gate:
                 self.refuse(Rejection.EPOCH_REWIND, kept, text, offered.topic, offered.partition)
                 return self.checked_leader(known)
             self.pardon(Rejection.EPOCH_REWIND, offered.topic, offered.partition)
+        if offered.isr != known.isr and set(offered.isr) == set(known.isr):
+            offered = evolve(offered, isr=known.isr)  # a set: its order means nothing
         checked = self.checked_leader(offered)
         return known if checked == known else checked
 

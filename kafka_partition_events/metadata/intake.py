@@ -1,0 +1,145 @@
+"""What the poller makes of answers: the snapshot in force, the news, and how the poller is doing."""
+
+from datetime import datetime
+
+import structlog
+from attrs import evolve
+
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import (
+    Event,
+    MetadataRecovered,
+    MetadataStale,
+    MetadataUnavailable,
+)
+from kafka_partition_events.metadata.health import Health
+from kafka_partition_events.metadata.pacing import Pacing
+from kafka_partition_events.metadata.publisher import Publisher
+from kafka_partition_events.metadata.reconcile import Memory, reconcile
+from kafka_partition_events.metadata.source import Observation
+
+_log = structlog.get_logger(__name__)
+
+
+class Intake:
+    """Takes answers and failures in. Not thread-safe: every method is called under the publisher's lock."""
+
+    def __init__(self, news: Publisher, pacing: Pacing, clock: Clock, max_age: float) -> None:
+        """Make the intake of one poller.
+
+        Args:
+            news: Where the outcome goes.
+            pacing: When to ask again.
+            clock: The time.
+            max_age: Seconds after which a snapshot is not trusted any more.
+        """
+        self.health = Health()
+        self._news = news
+        self._pacing = pacing
+        self._clock = clock
+        self._max_age = max_age
+        self._memory = Memory()
+        self._blind_since = clock.monotonic()
+
+    def begin(self) -> tuple[float, datetime]:
+        """Note that a fetch begins; return when, monotonic and UTC."""
+        started_at, began = self._clock.monotonic(), self._clock.now()
+        self.health = evolve(self.health, last_attempt=started_at, polls=self.health.polls + 1)
+        return started_at, began
+
+    def take(
+        self, answer: Observation | Exception, began: datetime
+    ) -> tuple[tuple[Event, ...], Exception | None]:
+        """Publish what an answer tells.
+
+        Args:
+            answer: The answer, or why there is none.
+            began: When it was asked for.
+
+        Returns:
+            What was published, and why the answer was no use, if so.
+        """
+        if self._news.closed:
+            return (), None
+        if isinstance(answer, Exception):
+            return self._failed(answer), answer
+        try:
+            return self._answered(answer, began), None
+        except Exception as error:  # noqa: BLE001 - a bug here must not stop the poller
+            self._news.internal_errors += 1
+            _log.error("metadata_answer_not_understood", error=repr(error), exc_info=error)
+            return self._failed(error), error
+
+    def check_age(self) -> float:
+        """Publish that the snapshot has turned stale, if so; return in how many seconds it will."""
+        self._news.tell(self._staleness())
+        return self._until_stale()
+
+    def _answered(self, observation: Observation, began: datetime) -> tuple[Event, ...]:
+        now = self._clock.monotonic()
+        before = self._news.cluster
+        outcome = reconcile(before, observation, self._memory, now)
+        changed = outcome.cluster is not before
+        events: list[Event] = []
+        changes: tuple[Event, ...] = ()
+        if outcome.good:  # what was refused whole ends no outage and makes no snapshot younger
+            events += self._recovery(now)
+            if changed:
+                changes = self._news.advance(outcome.cluster)
+                events += changes
+            if changed or not self._news.trusted:
+                events += self._news.adopt(trusted=True)
+            self.health = evolve(self.health, last_success=now, failures=0, last_error=None)
+        self._memory = outcome.memory
+        events += [self._news.stamped(r.as_event()) for r in outcome.refusals if r.worth_telling]
+        events += self._staleness()
+        urgent = bool(outcome.refusals) or _any_offline(outcome.cluster)
+        self.health = evolve(
+            self.health,
+            refused=self.health.refused + len(outcome.refusals),
+            next_delay=self._pacing.after_answer(changed=changed, urgent=urgent),
+        )
+        self._news.tell(events, changes)
+        if outcome.good:
+            self._news.previous_at = began
+        return tuple(events)
+
+    def _failed(self, error: Exception) -> tuple[Event, ...]:
+        text = str(error) or repr(error)
+        failures = self.health.failures + 1
+        self.health = evolve(
+            self.health,
+            failures=failures,
+            last_error=text,
+            next_delay=self._pacing.after_failure(failures),
+        )
+        events: list[Event] = []
+        if failures == 1:
+            events.append(self._news.stamped(MetadataUnavailable(error=text)))
+        events += self._staleness()
+        self._news.tell(events)
+        return tuple(events)
+
+    def _recovery(self, now: float) -> list[Event]:
+        if not self.health.failures and self._news.trusted:
+            return []
+        blind = now - (self._blind_since if self.health.last_success is None else self.health.last_success)
+        return [self._news.stamped(MetadataRecovered(attempts=self.health.failures, blind_s=blind))]
+
+    def _staleness(self) -> list[Event]:
+        left = self._until_stale()
+        if left > 0:
+            return []
+        event = MetadataStale(age_s=self._max_age - left, limit_s=self._max_age)
+        return [self._news.stamped(event), *self._news.adopt(trusted=False)]
+
+    def _until_stale(self) -> float:
+        last = self.health.last_success
+        if last is None or not self._news.trusted:
+            return float("inf")
+        return last + self._max_age - self._clock.monotonic()
+
+
+def _any_offline(cluster: Cluster) -> bool:
+    return any(not p.online for info in cluster.by_topic.values() for p in info.partitions)

@@ -1,0 +1,29 @@
+import os
+import threading
+from collections.abc import Iterator
+
+import hypothesis
+import pytest
+
+JOIN_S = 5.0
+GUARDED = ("unit", "spec", "property", "concurrency")
+
+hypothesis.settings.register_profile("default", deadline=None)
+hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def _our_threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith("kpe-")}
+
+
+@pytest.fixture(autouse=True)
+def no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fail a test that leaves a poller or a worker running."""
+    before = _our_threads()
+    yield
+    if request.path.parent.name in GUARDED:
+        for thread in _our_threads() - before:
+            thread.join(JOIN_S)  # closing need not wait for a thread that is on its way out
+        leaked = sorted(thread.name for thread in _our_threads() - before)
+        assert not leaked, f"left running: {leaked}"
