@@ -1,0 +1,1 @@
+"""What belongs to one Kafka client: its metadata source and how partitioners are embedded in its producer."""

@@ -1,0 +1,68 @@
+"""confluent-kafka's metadata answers, translated. Pure."""
+
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
+
+_ZERO_ID = uuid.UUID(int=0)
+_HALF = (1 << 64) - 1
+
+_KAFKA_NAMES = {
+    KafkaError.UNKNOWN_TOPIC_OR_PART: "UNKNOWN_TOPIC_OR_PARTITION",
+    KafkaError.TOPIC_EXCEPTION: "INVALID_TOPIC_EXCEPTION",
+    KafkaError._UNKNOWN_TOPIC: "UNKNOWN_TOPIC_OR_PARTITION",  # noqa: SLF001 - librdkafka's public name
+}
+"""Where librdkafka's name of an error differs from the one in Kafka's protocol."""
+
+
+def error_name(error: KafkaError) -> str:
+    """Return Kafka's name of an error."""
+    return _KAFKA_NAMES.get(error.code(), error.name())
+
+
+def described_topic(description: Any) -> TopicInfo:
+    """Translate an ``AdminClient.describe_topics`` answer."""
+    name = description.name
+    partitions = tuple(
+        PartitionInfo(
+            name,
+            p.id,
+            None if p.leader is None else p.leader.id,
+            tuple(node.id for node in p.replicas),
+            tuple(node.id for node in p.isr),
+        )
+        for p in sorted(description.partitions, key=lambda p: p.id)
+    )
+    return TopicInfo(name, partitions, _topic_id(description.topic_id))
+
+
+def described_nodes(nodes: Iterable[Any]) -> tuple[Node, ...]:
+    """Translate the brokers of an ``AdminClient.describe_cluster`` answer."""
+    return tuple(Node(node.id, node.host, node.port, node.rack or None) for node in nodes)
+
+
+def listed_topic(metadata: Any) -> TopicInfo:
+    """Translate a topic of a ``list_topics`` answer."""
+    name = metadata.topic
+    partitions = tuple(
+        PartitionInfo(name, p.id, None if p.leader < 0 else p.leader, tuple(p.replicas), tuple(p.isrs))
+        for p in sorted(metadata.partitions.values(), key=lambda p: p.id)
+    )
+    return TopicInfo(name, partitions)
+
+
+def listed_nodes(brokers: Mapping[int, Any]) -> tuple[Node, ...]:
+    """Translate the brokers of a ``list_topics`` answer, which tells no racks."""
+    return tuple(Node(broker.id, broker.host, broker.port) for broker in brokers.values())
+
+
+def _topic_id(described: Any) -> str | None:
+    if described is None:
+        return None
+    high, low = described.get_most_significant_bits(), described.get_least_significant_bits()
+    found = uuid.UUID(int=(high & _HALF) << 64 | (low & _HALF))
+    return None if found == _ZERO_ID else str(found)

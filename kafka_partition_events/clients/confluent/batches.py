@@ -1,0 +1,53 @@
+"""Splits the messages of one ``produce_batch`` call by partition."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kafka_partition_events.partitioners.base import UNASSIGNED
+
+Message = dict[str, Any]
+
+LONGEST_SLICE = 10_000
+"""librdkafka's ``batch.num.messages`` by default: more would not fit one batch anyway."""
+
+
+def split(
+    messages: list[Message],
+    *,
+    choose: Callable[[Any, Any], int],
+    take_turn: Callable[[int], int] | None,
+    native_keys: bool,
+) -> list[tuple[int, list[Message]]]:
+    """Return lists of messages with the partition that each list is to be sent to.
+
+    The messages are the caller's own dictionaries, unchanged: confluent-kafka notes errors in them.
+
+    Args:
+        messages: What the caller gave.
+        choose: Chooses for one key and value.
+        take_turn: Chooses for a number of unkeyed messages at once; None to ask `choose` for each of them.
+        native_keys: Whether librdkafka shall place messages with a key.
+    """
+    try:
+        unkeyed = [
+            m for m in messages if m.get("key") is None and m.get("partition", UNASSIGNED) == UNASSIGNED
+        ]
+    except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
+        return [(UNASSIGNED, messages)]
+    groups: dict[int, list[Message]] = {}
+    if take_turn is None or len(unkeyed) < len(messages):
+        for message in messages:
+            partition = message.get("partition", UNASSIGNED)
+            if partition == UNASSIGNED:
+                key = message.get("key")
+                if key is None and take_turn is not None:
+                    continue
+                if not key or not native_keys:
+                    partition = choose(key, message.get("value"))
+            groups.setdefault(partition, []).append(message)
+    parts = list(groups.items())
+    if take_turn is not None:
+        for start in range(0, len(unkeyed), LONGEST_SLICE):
+            part = unkeyed[start : start + LONGEST_SLICE]
+            parts.append((take_turn(len(part)), part))
+    return parts

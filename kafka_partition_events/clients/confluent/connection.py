@@ -1,0 +1,90 @@
+"""The source's own connection: made from the user's settings, and able to say why it fails."""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+
+_PREFIXES = ("ssl.", "sasl.", "socket.", "broker.address.", "reconnect.", "api.version.", "enable.ssl.")
+_NAMES = frozenset({
+    "bootstrap.servers", "metadata.broker.list", "security.protocol", "client.id", "client.dns.lookup",
+    "client.rack", "broker.version.fallback", "enable.sasl.oauthbearer.unsecure.jwt", "oauth_cb",
+    "resolve_cb",
+    "connections.max.idle.ms", "receive.message.max.bytes", "log_level", "debug", "https.ca.location",
+    "https.ca.pem", "plugin.library.paths",
+})  # fmt: skip
+"""Settings that say how to connect. Others (a transactional id, statistics, callbacks) would do harm here."""
+
+_TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+"""Error names, the most telling cause first: a wrong password also makes all brokers "down"."""
+
+_abandoned: list[AdminClient] = []
+"""Clients of the parent process. Destroying one in a fork waits for ever for threads that it has not."""
+
+
+class Connection:
+    """An `AdminClient` and the last thing it complained about. One thread at a time."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Connect in the background; nothing is asked yet.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self._settings = {
+            # A broker that is down is no news for stderr: the cause goes into MetadataFetchError.
+            "log_level": 2,
+            **{name: value for name, value in config.items() if name in _NAMES or name.startswith(_PREFIXES)},
+            "allow.auto.create.topics": False,
+        }
+        self._complaints: dict[str, str] = {}
+        self._admin: AdminClient | None = None
+        self._pid = 0
+        self.admin()
+
+    def admin(self) -> AdminClient:
+        """Return the client, a new one after a fork, and serve its callbacks."""
+        if self._admin is None or self._pid != os.getpid():
+            if self._admin is not None:
+                _abandoned.append(self._admin)
+            complaints = self._complaints = {}
+
+            def note(error: KafkaError) -> None:
+                complaints[error.name()] = error.str()
+
+            try:
+                settings: dict[str, Any] = {**self._settings, "error_cb": note}
+                self._admin = AdminClient(settings)
+            except KafkaException as error:
+                raise ConfigurationError(f"librdkafka refuses the connection settings: {error}") from error
+            self._pid = os.getpid()
+        self._admin.poll(0)
+        return self._admin
+
+    def failure(self, what: str, error: BaseException) -> MetadataFetchError:
+        """Return the exception to be raised, with the cause that only librdkafka's error callback tells.
+
+        With a wrong password or a missing CA the failed call itself says nothing but ``_TRANSPORT``.
+        """
+        self.admin()  # the callbacks of this failure may still wait to be served
+        text = (
+            error.args[0].str() if isinstance(error, KafkaException) else str(error) or type(error).__name__
+        )
+        cause = next(
+            (f"{name}: {self._complaints[name]}" for name in _TELLING if name in self._complaints), None
+        )
+        return MetadataFetchError(f"{what}: {text}" + (f" (cause: {cause})" if cause else ""))
+
+    def succeeded(self) -> None:
+        """Forget complaints: they explain nothing that comes later."""
+        self._complaints.clear()
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._admin is not None and self._pid != os.getpid():
+            _abandoned.append(self._admin)
+        self._admin = None

@@ -1,0 +1,324 @@
+"""A confluent-kafka producer whose records go where a partitioner says."""
+
+import contextlib
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from types import TracebackType
+from typing import Any, Self
+
+from confluent_kafka import KafkaError, KafkaException, Producer
+
+from kafka_partition_events.clients.confluent import batches, settings
+from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
+from kafka_partition_events.clients.confluent.turns import ProducerStats, Turn, turn_seconds
+from kafka_partition_events.errors import ConfigurationError, PollerClosedError
+from kafka_partition_events.metadata.listener import Registration
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
+
+_produce = Producer.produce
+_produce_batch = Producer.produce_batch
+_UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
+
+_CLOSE_LIMIT_S = 5.0
+
+_exclusive: "weakref.WeakSet[Partitioner]" = weakref.WeakSet()
+"""Partitioners that follow some producer's own poller, and so can't follow another's."""
+
+
+class PartitioningProducer(Producer):
+    """A ``confluent_kafka.Producer`` that asks a `Partitioner` where records go.
+
+    It is a plain producer in every other respect: the same settings, methods, errors and thread-safety. A
+    partition that the caller gives (0 or more) is taken as it is.
+
+    librdkafka can't call Python to choose a partition, so it is chosen here, before ``produce``. Where the
+    answer is the same, librdkafka computes it itself: keyed records under a built-in partitioner that pins
+    keys. As long as there is no metadata librdkafka chooses too, by the same hash; for that its
+    ``partitioner`` setting is set, and a setting that means another hash is refused.
+
+    Attributes:
+        partitioner: Who chooses.
+        poller: Who follows the cluster; register listeners there.
+    """
+
+    partitioner: Partitioner
+    poller: MetadataPoller
+    _dropped: "weakref.finalize[..., PartitioningProducer]"
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        partitioner: Partitioner | None = None,
+        poller: MetadataPoller | None = None,
+        *,
+        poller_options: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Make a producer.
+
+        Args:
+            config: confluent-kafka's settings.
+            partitioner: Who chooses; `DefaultPartitioner` when None. Producers can share one if they
+                share the poller too.
+            poller: Who follows the cluster. When None, the producer makes one, for exactly the topics that it
+                writes, and closes it. A given one is used and left running; the topics that are written are
+                tracked there.
+            poller_options: Arguments of `MetadataPoller` for the poller that is made here, such as
+                ``{"interval": 5.0}``.
+            **kwargs: Passed to confluent-kafka, such as ``logger``.
+
+        Raises:
+            ConfigurationError: ``partitioner`` in the config means another hash than the partitioner's,
+                or the arguments contradict each other.
+            KafkaException: confluent-kafka refuses a setting.
+        """
+        self.partitioner = DefaultPartitioner() if partitioner is None else partitioner
+        if poller is not None and poller_options:
+            raise ConfigurationError("poller_options are for the producer's own poller; give one of the two")
+        if self.partitioner in _exclusive:
+            raise ConfigurationError(
+                "this partitioner already follows another producer's own poller; share a poller too, "
+                "or give each producer its own partitioner"
+            )
+        full = settings.with_hash({**config, **kwargs}, self.partitioner.hash_name)
+        super().__init__(full)
+        self._turn_s = turn_seconds(full)
+        self._turns: dict[str, Turn] = {}
+        self._adding = threading.Lock()
+        self._fallbacks = 0
+        self._by_turns = _inherits(self.partitioner, "partition", "choose")
+        self._native_keys = (
+            self._by_turns
+            and self.partitioner.keyed == "pin"
+            and _inherits(self.partitioner, "keyed_partition")
+        )
+        self._source: ConfluentMetadataSource | None = None
+        self._follow(full, poller, poller_options or {})
+
+    # -- producing -----------------------------------------------------------------------------------
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = UNASSIGNED,
+        callback: Callable[..., Any] | None = None,
+        on_delivery: Callable[..., Any] | None = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Send a record; see ``confluent_kafka.Producer.produce``.
+
+        Raises:
+            PartitionOfflineError: the partitioner was made with ``keyed="raise"``.
+            BufferError: the producer's queue is full.
+            KafkaException: librdkafka refuses the record.
+        """
+        if callback is None:
+            callback = on_delivery  # confluent-kafka would take a None of the former for the answer
+        if partition != UNASSIGNED or (key and self._native_keys):
+            # An empty key is left out: librdkafka's ``consistent_random`` treats it as no key.
+            if topic not in self._turns:
+                self._turn(topic)
+            _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
+            return
+        turn = self._turns.get(topic)
+        if (
+            key is None
+            and turn is not None
+            and turn.left > 0
+            and turn.routes is self.partitioner._routes  # noqa: SLF001 - see Turn.look
+            and self._by_turns
+        ):
+            turn.left -= 1
+            partition = turn.partition
+        else:
+            partition = self._choose(topic, key, value)
+        try:
+            _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
+        except KafkaException as error:
+            if partition == UNASSIGNED or error.args[0].code() != _UNKNOWN_PARTITION:
+                raise
+            self._fall_back(topic)
+            _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = UNASSIGNED,
+        callback: Callable[..., Any] | None = None,
+        on_delivery: Callable[..., Any] | None = None,
+    ) -> int:
+        """Send many records; see ``confluent_kafka.Producer.produce_batch``.
+
+        Unkeyed records without a partition share one turn's partition, at most 10,000 of them. A record's own
+        ``"partition"`` is obeyed, as confluent-kafka documents (its own 2.16 ignores it). Records for
+        different partitions may be sent in another order than they were given.
+
+        Raises:
+            PartitionOfflineError: the partitioner was made with ``keyed="raise"``; nothing was sent.
+        """
+        turn = self._turn(topic)
+        if callback is None:
+            callback = on_delivery
+        if partition != UNASSIGNED:
+            return _produce_batch(self, topic, messages, partition, callback)
+        parts = batches.split(
+            messages,
+            choose=lambda key, value: self._choose(topic, key, value),
+            take_turn=(lambda count: self._take_turn(topic, turn, count)) if self._by_turns else None,
+            native_keys=self._native_keys,
+        )
+        sent = 0
+        for chosen, part in parts:
+            sent += _produce_batch(self, topic, part, chosen, callback)
+            if chosen != UNASSIGNED and (refused := _refused(part)):
+                self._fall_back(topic, len(refused))
+                sent += _produce_batch(self, topic, refused, UNASSIGNED, callback)
+        return sent
+
+    @property
+    def stats(self) -> ProducerStats:
+        """What became of records whose partition was not given."""
+        rerouted = capped = 0
+        for turn in list(self._turns.values()):
+            more_rerouted, more_capped = turn.counted()
+            rerouted += more_rerouted
+            capped += more_capped
+        return ProducerStats(rerouted=rerouted, capped=capped, fallbacks=self._fallbacks)
+
+    # -- choosing ------------------------------------------------------------------------------------
+
+    def _choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
+        """Ask the partitioner, or the turn if it is enough to ask once per turn."""
+        partitioner, turn = self.partitioner, self._turn(topic)
+        if key is not None:
+            return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
+        if turn.left <= 0 or turn.routes is not partitioner._routes:  # noqa: SLF001 - see Turn.look
+            turn.look(topic, partitioner, self._turn_s, stay=self._by_turns)
+        turn.left -= 1
+        if not self._by_turns:
+            turn.partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
+        return turn.partition
+
+    def _take_turn(self, topic: str, turn: Turn, count: int) -> int:
+        """Return the partition for a number of unkeyed records."""
+        partition = self._choose(topic, None, None)
+        turn.left -= count - 1
+        if count >= batches.LONGEST_SLICE:
+            turn.end()
+        return partition
+
+    def _turn(self, topic: str) -> Turn:
+        """Return the topic's turn. At first sight of the topic, the poller begins to follow it."""
+        turn = self._turns.get(topic)
+        if turn is not None:
+            return turn
+        if not isinstance(topic, str):
+            return Turn()  # confluent-kafka is about to raise TypeError
+        with self._adding:
+            turn = self._turns.setdefault(topic, Turn())
+        with contextlib.suppress(PollerClosedError):
+            self.poller.track(topic)
+        return turn
+
+    def _fall_back(self, topic: str, records: int = 1) -> None:
+        """Note that the producer did not know a partition of ours: a shared poller may be ahead of it."""
+        self._fallbacks += records
+        self._turn(topic).end()
+        with contextlib.suppress(PollerClosedError):
+            self.poller.refresh("the producer does not know a partition")
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    def _follow(
+        self, config: Mapping[str, Any], poller: MetadataPoller | None, options: Mapping[str, Any]
+    ) -> None:
+        """Make the partitioner follow the given poller, or one of our own."""
+        if poller is not None:
+            self.poller = poller
+            registration = _registered(poller, self.partitioner)
+            self._dropped = weakref.finalize(self, _unregister, registration)
+            return
+        self._source = ConfluentMetadataSource(config, producer=self)
+        self.poller = MetadataPoller(self._source, (), **options)
+        # Neither the poller nor its source keeps the producer alive. Whoever drops it must not wait.
+        self._dropped = weakref.finalize(self, _close_poller, self.poller, self.partitioner, 0.0)
+        _exclusive.add(self.partitioner)
+        self.poller.register(self.partitioner)
+        self.poller.start()
+
+    def close(self) -> bool:
+        """Send what is queued and close, as ``confluent_kafka.Producer.close`` does; idempotent.
+
+        The producer's own poller is closed first; a given one only loses the partitioner.
+        """
+        self._stop_following()
+        closed: bool = super().close()
+        return closed
+
+    def __enter__(self) -> Self:
+        """Return the producer."""
+        super().__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        """Send what is queued and close."""
+        self._stop_following()
+        return super().__exit__(kind, error, trace)
+
+    def _stop_following(self) -> None:
+        undone = self._dropped.detach()
+        if undone is None:
+            return
+        if self._source is None:
+            _unregister(*undone[2])
+            return
+        _close_poller(self.poller, self.partitioner, _CLOSE_LIMIT_S)
+        self._source.release()  # a fetch that outlives the limit must not touch a handle that is closed
+
+
+def _registered(poller: MetadataPoller, partitioner: Partitioner) -> Registration | None:
+    try:
+        return poller.register(partitioner)
+    except ConfigurationError:  # registered already: by the user, or by another producer that shares both
+        return None
+
+
+def _unregister(registration: Registration | None) -> None:
+    if registration is not None:
+        registration.close()
+
+
+def _close_poller(poller: MetadataPoller, partitioner: Partitioner, limit: float) -> None:
+    _exclusive.discard(partitioner)
+    poller.close(limit)
+
+
+def _inherits(partitioner: Partitioner, *methods: str) -> bool:
+    """Tell whether these methods are `StickyPartitioner`'s own, so that we know what they would answer."""
+    kind = type(partitioner)
+    return all(getattr(kind, name) is getattr(StickyPartitioner, name) for name in methods)
+
+
+def _encoded(data: str | bytes | None) -> bytes | None:
+    """Encode text as confluent-kafka does, so that it is hashed as it is sent."""
+    return data.encode() if isinstance(data, str) else data
+
+
+def _refused(messages: list[batches.Message]) -> list[batches.Message]:
+    """Return the messages that failed because the producer does not know the partition, for another try."""
+    refused = []
+    for message in messages:
+        error = message.get("_error")
+        if error is not None and error.code() == _UNKNOWN_PARTITION:
+            del message["_error"]
+            refused.append(message)
+    return refused

@@ -1,0 +1,39 @@
+"""Keeps librdkafka's own key hash equal to the partitioner's."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.routing.hashing import HashName
+
+_SAME: dict[str, tuple[str, ...]] = {
+    "murmur2": ("murmur2_random", "murmur2"),
+    "crc32": ("consistent_random", "consistent"),
+    "fnv1a": ("fnv1a_random", "fnv1a"),
+}
+"""librdkafka's names of each hash; the first is the one to be set. ("random" is about unkeyed records.)"""
+
+
+def with_hash(config: Mapping[str, Any], hash_name: HashName) -> dict[str, Any]:
+    """Return the config with librdkafka's ``partitioner`` set to the given hash.
+
+    Raises:
+        ConfigurationError: the user has set it to another one.
+    """
+    same = _SAME[hash_name]
+    legacy = config.get("default.topic.config") or {}
+    chosen = config.get("partitioner", legacy.get("partitioner"))
+    if chosen is None:
+        return {**config, "partitioner": same[0]}
+    if chosen not in same:
+        theirs = next((name for name, names in _SAME.items() if chosen in names), None)
+        cure = f'make the partitioner with hash_name="{theirs}", or ' if theirs else ""
+        raise ConfigurationError(
+            f'the setting partitioner="{chosen}" places keys by another hash than the partitioner: '
+            f'hash_name="{hash_name}". Records that librdkafka places itself, as long as there is no '
+            f"metadata, would go elsewhere than the later ones of the same key. To cure it, {cure}"
+            f'remove the setting or set it to "{same[0]}". Keep the hash that the topic is written with: '
+            "a change moves keys to other partitions (librdkafka's default is consistent_random, which is "
+            'hash_name="crc32"; the Java client\'s is murmur2)'
+        )
+    return dict(config)

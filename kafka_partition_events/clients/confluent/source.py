@@ -1,0 +1,192 @@
+"""Metadata through confluent-kafka."""
+
+import time
+import weakref
+from collections.abc import Mapping
+from concurrent.futures import Future
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaException, Producer, TopicCollection
+
+from kafka_partition_events.clients.confluent.answers import (
+    described_nodes,
+    described_topic,
+    error_name,
+    listed_nodes,
+    listed_topic,
+)
+from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.confluent.teacher import Teacher
+from kafka_partition_events.metadata.cluster import Node, TopicInfo
+from kafka_partition_events.metadata.source import Observation, Proof
+
+_DESCRIBE_SHARE = 0.5
+"""What part of a fetch's time the first of two ways of asking may take."""
+
+
+_NO_TOPIC = "."
+"""Asked for when only the brokers are wanted: a name that Kafka forbids, so there is no such topic."""
+
+
+class _Answer(NamedTuple):
+    nodes: tuple[Node, ...]
+    topics: Mapping[str, TopicInfo]
+    errors: Mapping[str, str]
+    cluster_id: str | None
+    answered_by: int | None
+    topic_ids: bool
+
+
+class ConfluentMetadataSource:
+    """Asks a cluster through an ``AdminClient`` of its own, without ever creating a topic.
+
+    Answers come from ``describe_topics`` and ``describe_cluster`` together (topic ids, racks; no leader
+    epochs). Both are sent at once; where their views differ for a moment, because a broker comes or goes, a
+    partition is online only if both say so, and the next poll settles it. If they fail, ``list_topics`` is
+    asked within the same fetch: it tells neither ids nor racks, but works with any broker that is up, and
+    with librdkafka's mock cluster, which can't describe.
+
+    For use inside a producer, give the producer too: its handle then learns of new partitions before this
+    library does, so no partition is ever chosen that the producer does not know.
+
+    Not thread-safe, apart from `release`; the poller's thread uses it. In a forked child, a source without a
+    producer connects anew, and one with a producer raises, because the producer does not work there either.
+    """
+
+    def __init__(self, config: Mapping[str, Any], *, producer: Producer | None = None) -> None:
+        """Make a source; connecting happens in the background.
+
+        Args:
+            config: The settings of any librdkafka client. Those that say how to connect are used (addresses,
+                TLS, SASL, sockets), the others ignored; none is logged.
+            producer: Whose handle to teach; only a weak reference is kept. ``config`` must be its config.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self._connection = Connection(config)
+        self._teacher = None if producer is None else Teacher(weakref.ref(producer), config)
+        self._can_describe = False
+
+    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+        """Ask the cluster once.
+
+        Args:
+            topics: The topics to ask for; None asks for all.
+            started_at: The poller's clock now.
+            timeout: Seconds after which to give up.
+
+        Raises:
+            MetadataFetchError: there was no answer, or the producer could not be taught; the message tells.
+        """
+        deadline = time.monotonic() + timeout
+        if self._teacher is not None:
+            self._teacher.check()
+        answer = self._ask(topics, deadline, timeout)
+        self._connection.succeeded()
+        if self._teacher is not None:
+            self._teacher.teach(answer.topics, deadline)
+        return Observation(
+            started_at=started_at,
+            nodes=answer.nodes,
+            topics=answer.topics,
+            errors=answer.errors,
+            requested=topics,
+            cluster_id=answer.cluster_id,
+            answered_by=answer.answered_by,
+            proof=Proof(topic_ids=answer.topic_ids),
+        )
+
+    def release(self) -> None:
+        """Let go of the producer, waiting for a call on its handle that is under way. Thread-safe."""
+        if self._teacher is not None:
+            self._teacher.release()
+
+    def close(self) -> None:
+        """Close the own connections. The producer is left alone."""
+        self._connection.close()
+
+    # -- asking --------------------------------------------------------------------------------------
+
+    def _ask(self, topics: frozenset[str] | None, deadline: float, timeout: float) -> _Answer:
+        """Describe; else list, and find out whether describing would work next time (or at once, the first).
+
+        It would when the answer names a controller among its brokers: librdkafka sends descriptions there,
+        and without one it waits until the time is up. The mock cluster names none.
+        """
+        if self._can_describe:
+            try:
+                return self._describe(topics, deadline - timeout * _DESCRIBE_SHARE)
+            except (KafkaException, TimeoutError):
+                self._can_describe = False
+                return self._list(topics, deadline)[0]
+        answer, controller = self._list(topics, deadline)
+        self._can_describe = controller in {node.id for node in answer.nodes}
+        if not self._can_describe:
+            return answer
+        try:
+            return self._describe(topics, deadline)
+        except (KafkaException, TimeoutError):
+            self._can_describe = False
+            return answer
+
+    def _describe(self, topics: frozenset[str] | None, deadline: float) -> _Answer:
+        admin = self._connection.admin()
+        names = topics
+        if names is None:
+            names = frozenset(admin.list_topics(timeout=_left(deadline)).topics)
+        left = _left(deadline)
+        of_cluster = admin.describe_cluster(request_timeout=left)
+        of_topics: Mapping[str, Future[Any]] = (
+            admin.describe_topics(TopicCollection(sorted(names)), request_timeout=left) if names else {}
+        )
+        cluster = of_cluster.result(_left(deadline))
+        found: dict[str, TopicInfo] = {}
+        errors: dict[str, str] = {}
+        for name, future in of_topics.items():
+            try:
+                found[name] = described_topic(future.result(_left(deadline)))
+            except KafkaException as error:
+                reason = error.args[0]
+                if reason.code() < 0:  # librdkafka's own: the request failed, not the topic
+                    raise
+                errors[name] = error_name(reason)
+        return _Answer(
+            described_nodes(cluster.nodes), found, errors, cluster.cluster_id, None, topic_ids=True
+        )
+
+    def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[_Answer, int]:
+        only = None if topics is None or len(topics) > 1 else next(iter(topics), _NO_TOPIC)
+        try:
+            admin = self._connection.admin()
+            answer = admin.list_topics(only, timeout=_left(deadline))
+        except KafkaException as error:
+            raise self._connection.failure("the cluster does not answer", error) from error
+        wanted = answer.topics if topics is None else topics
+        found: dict[str, TopicInfo] = {}
+        errors: dict[str, str] = {}
+        for name in wanted:
+            metadata = answer.topics.get(name)
+            if metadata is None:
+                errors[name] = "UNKNOWN_TOPIC_OR_PARTITION"
+            elif metadata.error is not None:
+                errors[name] = error_name(metadata.error)
+            else:
+                found[name] = listed_topic(metadata)
+        by = answer.orig_broker_id
+        return (
+            _Answer(
+                listed_nodes(answer.brokers),
+                found,
+                errors,
+                answer.cluster_id,
+                by if by >= 0 else None,
+                topic_ids=False,
+            ),
+            answer.controller_id,
+        )
+
+
+def _left(deadline: float) -> float:
+    """Return the seconds that are left. Never zero or less, which some calls take for "no limit"."""
+    return max(0.05, deadline - time.monotonic())

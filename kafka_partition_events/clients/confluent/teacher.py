@@ -1,0 +1,114 @@
+"""Keeps a producer's own knowledge of its topics ahead of ours."""
+
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import KafkaException, Producer
+
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.cluster import TopicInfo
+
+_FALSE = frozenset({"false", "0", "f"})  # as librdkafka reads a boolean
+_FEW = 8
+"""Up to so many topics are asked for one by one."""
+
+_ATTEMPTS = 4
+_PAUSE_S = 0.02
+"""How long the first pause between two attempts is. Growth reaches the other brokers in 3 to 25 ms."""
+
+
+class Teacher:
+    """Makes a producer's handle ask the cluster itself when one of its topics has grown.
+
+    librdkafka refuses a partition id that the handle has not seen (``_UNKNOWN_PARTITION``), and looks for new
+    ones only every five minutes. ``list_topics`` on the handle makes it look; there is no other way.
+
+    That call is dangerous in one form: asked for one topic by name, it creates the topic where the brokers
+    and the producer allow it. So it names a topic only if the producer's config forbids creation; else it
+    asks for all topics, which never creates any. It is needed only at first sight, growth and re-creation.
+    """
+
+    def __init__(self, producer: "weakref.ref[Producer]", config: Mapping[str, Any]) -> None:
+        allowed = config.get("allow.auto.create.topics", True)
+        self._may_name_topics = str(allowed).lower() in _FALSE
+        self._producer: Callable[[], Producer | None] = producer
+        self._pid = os.getpid()
+        self._taught: dict[str, tuple[int, str | None]] = {}
+        self._calling = threading.Lock()
+        self._released = threading.Event()
+
+    def check(self) -> None:
+        """Raise if the producer can't be taught any more.
+
+        Raises:
+            MetadataFetchError: the producer was made before a fork, is closed or gone.
+        """
+        if self._pid != os.getpid():
+            raise MetadataFetchError(
+                "this producer was made before a fork and does not work in the child process; make a new one"
+            )
+        if self._released.is_set() or self._producer() is None:
+            raise MetadataFetchError("the producer of this metadata source is closed")
+
+    def teach(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
+        """Return when the handle knows at least as many partitions of each topic.
+
+        Raises:
+            MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
+        """
+        new = {name: info for name, info in topics.items() if self._is_news(info)}
+        pause = _PAUSE_S
+        for attempt in range(_ATTEMPTS):
+            if not new:
+                return
+            if attempt and self._released.wait(min(pause, max(0.0, deadline - time.monotonic()))):
+                break
+            pause *= 2
+            known = self._ask(new, deadline)
+            for name in [name for name, info in new.items() if known[name] >= len(info.partitions)]:
+                self._taught[name] = (known[name], new.pop(name).topic_id)
+        self.check()
+        if new:
+            raise MetadataFetchError(
+                "the producer's own metadata lags behind: "
+                + ", ".join(f"{name} has {len(info.partitions)} partitions" for name, info in new.items())
+            )
+
+    def release(self) -> None:
+        """Never touch the handle again; waits until a call on it that is under way has returned."""
+        self._released.set()
+        with self._calling:
+            pass
+
+    def _is_news(self, info: TopicInfo) -> bool:
+        count, topic_id = self._taught.get(info.name, (0, None))
+        recreated = None not in {topic_id, info.topic_id} and topic_id != info.topic_id
+        return recreated or count < len(info.partitions)
+
+    def _ask(self, topics: Mapping[str, TopicInfo], deadline: float) -> dict[str, int]:
+        """Make the handle ask for the topics; return how many partitions it knows of each."""
+        one_by_one: list[str | None] = list(topics)
+        queries = one_by_one if self._may_name_topics and len(topics) <= _FEW else [None]
+        known = dict.fromkeys(topics, 0)
+        for query in queries:
+            for name, metadata in self._list(query, deadline).items():
+                if name in known and metadata.error is None:
+                    known[name] = len(metadata.partitions)
+        return known
+
+    def _list(self, topic: str | None, deadline: float) -> Mapping[str, Any]:
+        with self._calling:  # so that `release` can wait for us: the handle must not be closed meanwhile
+            self.check()
+            producer = self._producer()
+            if producer is None:
+                return {}
+            try:
+                answer = Producer.list_topics(producer, topic, timeout=max(0.05, deadline - time.monotonic()))
+            except (KafkaException, RuntimeError) as error:  # RuntimeError: the handle was closed
+                raise MetadataFetchError(f"the producer's handle could not be taught: {error}") from error
+        topics: Mapping[str, Any] = answer.topics
+        return topics
