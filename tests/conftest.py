@@ -5,12 +5,20 @@ from collections.abc import Iterator
 import hypothesis
 import pytest
 
+from kafka_partition_events.testing.plugin import require_java
+
 JOIN_S = 5.0
 GUARDED = ("unit", "spec", "property", "concurrency")
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip a test that needs Java where there is none; under CI, fail it."""
+    if item.get_closest_marker("kafka") or item.get_closest_marker("spark"):
+        require_java()
 
 
 def _our_threads() -> set[threading.Thread]:

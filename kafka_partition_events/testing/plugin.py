@@ -1,7 +1,7 @@
 """Pytest plugin of the test kit, active wherever this package is installed.
 
-Fixtures: `kafka_cluster`, `kafka_topic`, `own_kafka_cluster`, `mock_cluster`. Markers: ``kafka`` and
-``spark``, for tests that need Java without using those fixtures.
+Fixtures: `kafka_cluster`, `kafka_topic`, `own_kafka_cluster`, `mock_cluster`. `require_java` is for tests
+that need Java without using them. There are no markers: their names would be in everybody's way.
 
 A test that needs Java skips where there is none, except under CI (the environment variable ``CI`` is set
 and not empty): there it fails, for a build that silently skips its integration tests tests nothing.
@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 
     from kafka_partition_events.testing import KafkaCluster, MockCluster
 
-_MARKERS = {
-    "kafka": "needs a real Apache Kafka (Java 17)",
-    "spark": "needs Spark (Java 17)",
-}
 _LONGEST_STEM = 60
 
 
@@ -39,18 +35,6 @@ class MakeTopic(Protocol):
         """Create a topic of a name never used before and return the name."""
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, so that ``--strict-markers`` accepts them."""
-    for name, meaning in _MARKERS.items():
-        config.addinivalue_line("markers", f"{name}: {meaning}")
-
-
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip or fail a test marked ``kafka`` or ``spark`` where there is no Java."""
-    if any(item.get_closest_marker(name) for name in _MARKERS):
-        _require_java()
-
-
 @pytest.fixture(scope="session")
 def kafka_cluster() -> "Iterator[KafkaCluster]":
     """A real Kafka of three brokers, shared by all tests of the session; started on first use.
@@ -58,7 +42,7 @@ def kafka_cluster() -> "Iterator[KafkaCluster]":
     Leave it as you found it: whoever kills a broker here restarts it. Tests that can't promise that take
     `own_kafka_cluster`.
     """
-    _require_java()
+    require_java()
     from kafka_partition_events.testing import KafkaCluster  # noqa: PLC0415
 
     with KafkaCluster(brokers=3) as cluster:
@@ -90,7 +74,7 @@ def own_kafka_cluster() -> "Iterator[Callable[..., KafkaCluster]]":
     Takes the arguments of `KafkaCluster`. The clusters are closed after the module's last test; a test that
     needs one for itself closes it sooner: ``with own_kafka_cluster() as cluster``.
     """
-    _require_java()
+    require_java()
     from kafka_partition_events.testing import KafkaCluster  # noqa: PLC0415
 
     with contextlib.ExitStack() as opened:
@@ -106,7 +90,8 @@ def mock_cluster() -> "Iterator[MockCluster]":
         yield cluster
 
 
-def _require_java() -> None:
+def require_java() -> None:
+    """Skip the running test where there is no Java 17; fail it where ``CI`` is set."""
     from kafka_partition_events.testing import jvm  # noqa: PLC0415
 
     if jvm.java() is None:

@@ -115,7 +115,7 @@ def test_wrong_requests_say_what_is_wrong(kafka_cluster: KafkaCluster, topic: st
 
 
 def test_nothing_is_left_running_when_the_owner_is_killed() -> None:
-    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:  # noqa: S603
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         try:
             directory, *pids = owner.stdout.readline().split()
@@ -149,5 +149,5 @@ def test_a_failed_start_names_the_cause_and_keeps_the_log() -> None:
 def is_kafka(pid: str, directory: str) -> bool:
     """Whether the process is (still) the node that was started: a pid alone may have been given out again."""
     command = ["ps", "-ww", "-o", "args=", "-p", pid]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
     return directory in shown.stdout

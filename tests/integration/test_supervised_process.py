@@ -36,7 +36,7 @@ time.sleep(600)
 def is_gone(pid: int) -> bool:
     """Whether a process has ended; a zombie that nobody has collected yet has."""
     command = ["ps", "-o", "stat=", "-p", str(pid)]
-    shown = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    shown = subprocess.run(command, capture_output=True, text=True, check=False)
     return not shown.stdout.strip() or shown.stdout.startswith("Z")
 
 
@@ -50,7 +50,7 @@ def await_gone(pid: int) -> None:
 @pytest.mark.parametrize("how", ["alone", "fork"])
 def test_a_frozen_command_ends_with_its_killed_owner(tmp_path: Path, how: str) -> None:
     fork = 0
-    with subprocess.Popen(  # noqa: S603
+    with subprocess.Popen(
         [sys.executable, "-c", OWNER, tmp_path / "log", how], stdout=subprocess.PIPE, text=True
     ) as owner:
         assert owner.stdout is not None

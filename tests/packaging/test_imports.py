@@ -1,8 +1,10 @@
 """Which module may import which, and what `import kafka_partition_events` must not drag in."""
 
 import ast
+import io
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -66,11 +68,28 @@ def test_the_pytest_plugin_is_cheap_to_load() -> None:
     assert not done.stdout.split()
 
 
+def code_lines(file: Path) -> int:
+    """Return how many lines hold code: no blank line, comment or docstring."""
+    source = file.read_text(encoding="utf-8")
+    documented: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            documented.update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+    no_code = {
+        tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER
+    }  # fmt: skip
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in no_code:
+            lines.update(range(token.start[0], token.end[0] + 1))
+    return len(lines - documented)
+
+
 def test_the_core_stays_small() -> None:
     """The design aims at under 3,000 lines for the four wings."""
-    lines = sum(
-        len(file.read_text(encoding="utf-8").splitlines())
-        for wing in LAYERS
-        for file in (PACKAGE / wing).rglob("*.py")
-    )
-    assert lines < 3_500
+    lines = sum(code_lines(file) for wing in LAYERS for file in (PACKAGE / wing).rglob("*.py"))
+    assert lines < 3_200
