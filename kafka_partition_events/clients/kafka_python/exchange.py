@@ -1,0 +1,126 @@
+"""One question to the cluster over a kafka-python connection manager.
+
+What this relies on, all of it in kafka-python 3.0: ``kafka.net``'s ``KafkaConnectionManager`` with
+``call_soon`` (thread-safe: runs a coroutine on the client's I/O thread), ``get_connection``, ``send``,
+``wait_for``, ``least_loaded_node`` and ``cluster``; ``MetadataRequest``.
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from kafka import errors
+from kafka.protocol.metadata import MetadataRequest
+
+from kafka_partition_events.clients.kafka_python.answers import Answer, translated
+from kafka_partition_events.errors import MetadataFetchError
+
+_LEAST_TRY_S = 0.2
+_CAN_FORBID_CREATION_SINCE = 4
+
+
+def ask(
+    manager: Any,
+    topics: frozenset[str] | None,
+    timeout: float,
+    *,
+    exclusive: bool,
+    complaints: dict[int | str, str],
+    then: Callable[[Any], None],
+) -> Answer:
+    """Ask for topics, without creating any, and wait for the answer.
+
+    Args:
+        manager: The connection manager. Another thread must be running its loop.
+        topics: The topics; None asks for all.
+        timeout: Seconds to wait.
+        exclusive: Whether the manager is ours alone, so that a failed connection need not make it look for
+            other brokers.
+        complaints: Keeps why each broker did not answer: while kafka-python waits to connect again, it does
+            not tell. Give the same dictionary each time.
+        then: Called with the response on the manager's I/O thread, before this returns.
+
+    Raises:
+        MetadataFetchError: nobody answered in time.
+    """
+    answered = threading.Event()
+    try:
+        future = manager.call_soon(
+            _ask_in_turn, manager, topics, time.monotonic() + timeout, exclusive, complaints, then
+        )
+    except (RuntimeError, ReferenceError, errors.KafkaError) as error:
+        raise MetadataFetchError(f"the client is closed: {error}") from error
+    future.add_both(lambda _result: answered.set())
+    if not answered.wait(timeout):
+        raise MetadataFetchError(f"no answer within {timeout:.3g} s")
+    if future.exception is not None:
+        if isinstance(future.exception, MetadataFetchError):
+            raise future.exception
+        raise MetadataFetchError(f"could not ask: {future.exception!r}") from future.exception
+    answer: Answer = future.value
+    return answer
+
+
+async def _ask_in_turn(
+    manager: Any,
+    topics: frozenset[str] | None,
+    deadline: float,
+    exclusive: bool,
+    complaints: dict[int | str, str],
+    then: Callable[[Any], None],
+) -> Answer:
+    """Try one broker after the other, each with half of the time that is left: one may be frozen."""
+    candidates = _candidates(manager)
+    for node_id in candidates:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            break
+        try:
+            reply = _sent(manager, _request(topics), node_id, exclusive)
+            response = await manager.wait_for(reply, 1000 * min(left, max(left / 2, _LEAST_TRY_S)))
+        except errors.NodeNotReadyError as error:  # it failed a moment ago, or is busy
+            complaints.setdefault(node_id, str(error))
+            continue
+        except errors.KafkaError as error:
+            complaints[node_id] = str(error)
+            continue
+        complaints.clear()
+        answer = translated(response, node_id)
+        then(response)
+        return answer
+    reasons = "; ".join(
+        f"{node_id}: {complaints[node_id]}" for node_id in candidates if node_id in complaints
+    )
+    raise MetadataFetchError(f"no broker answers ({reasons or 'none is known'})")
+
+
+def _sent(manager: Any, request: Any, node_id: int | str, exclusive: bool) -> Any:
+    if not exclusive:
+        return manager.send(request, node_id)
+    connection = manager.get_connection(node_id, refresh_metadata_on_err=False)
+    return connection.send_request(request)
+
+
+def _candidates(manager: Any) -> list[int | str]:
+    """Return every known broker, the one with a free connection first, then the bootstrap addresses."""
+    first = manager.least_loaded_node()
+    others = [node.node_id for node in manager.cluster.brokers() if node.node_id != first]
+    random.shuffle(others)
+    bootstrap = [node.node_id for node in manager.cluster.bootstrap_brokers()]
+    return [*([] if first is None else [first]), *others, *bootstrap]
+
+
+def _request(topics: frozenset[str] | None) -> Any:
+    wanted = MetadataRequest.ALL_TOPICS
+    if topics is not None:
+        wanted = [MetadataRequest.MetadataRequestTopic(name=name) for name in sorted(topics)]
+    return MetadataRequest(
+        topics=wanted,
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=False,
+        include_topic_authorized_operations=False,
+        # Brokers before 0.11 cannot be told not to create; rather fail than ask them.
+        min_version=_CAN_FORBID_CREATION_SINCE,
+    )

@@ -1,0 +1,195 @@
+"""Metadata through kafka-python."""
+
+import os
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import structlog
+from kafka import KafkaProducer
+from kafka.net.compat import KafkaNetClient
+
+from kafka_partition_events.clients.kafka_python.exchange import ask
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.metadata.source import Observation
+
+_log = structlog.get_logger(__name__)
+
+
+class _Link(Protocol):
+    """Over whose connections the cluster is asked."""
+
+    exclusive: bool
+
+    def manager(self) -> Any:
+        """Return the connection manager, or raise `MetadataFetchError`."""
+
+    def wanted(self, topics: frozenset[str] | None) -> frozenset[str] | None:
+        """Return what to ask for, given what the poller wants to know."""
+
+    def learn(self, response: Any) -> None:
+        """Take over the response. Runs on the client's I/O thread."""
+
+    def close(self) -> None:
+        """Close what was opened."""
+
+
+class KafkaPythonMetadataSource:
+    """Asks a cluster through kafka-python: topic ids, leader epochs, racks. Never creates a topic.
+
+    Made from a producer, it asks over the producer's own connections, on its I/O thread, and the producer
+    knows new partitions before this library does. (kafka-python stalls records for a partition that it does
+    not know.) Made from settings, it has a client of its own.
+
+    Not thread-safe; the poller's thread uses it. In a forked child, a source made from settings connects
+    anew; one made from a producer raises, because the producer does not work there either.
+    """
+
+    def __init__(
+        self,
+        producer_or_config: KafkaProducer | Mapping[str, Any],
+        *,
+        on_closed: Callable[[], None] | None = None,
+    ) -> None:
+        """Make a source; nothing is asked yet.
+
+        Args:
+            producer_or_config: A producer, of which only a weak reference is kept, or kafka-python's
+                settings. Those that say how to connect are used, others ignored; none is logged.
+            on_closed: Called by a `fetch` that finds the producer closed, before it raises.
+        """
+        self._complaints: dict[int | str, str] = {}
+        self._link: _Link
+        if isinstance(producer_or_config, KafkaProducer):
+            self._link = _ProducerLink(producer_or_config, on_closed)
+        elif isinstance(producer_or_config, Mapping):
+            self._link = _OwnLink(producer_or_config)
+        else:
+            raise ConfigurationError(
+                f"give a KafkaProducer or a mapping of settings, not a {type(producer_or_config).__name__}"
+            )
+
+    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+        """Ask the cluster once.
+
+        Args:
+            topics: The topics to ask for; None asks for all. In a producer, the topics that it knows are
+                asked for too.
+            started_at: The poller's clock now.
+            timeout: Seconds after which to give up.
+
+        Raises:
+            MetadataFetchError: there was no answer, or the producer could not be taught; the message tells.
+        """
+        link = self._link
+        manager, wanted = link.manager(), link.wanted(topics)
+        answer = ask(
+            manager, wanted, timeout, exclusive=link.exclusive, complaints=self._complaints, then=link.learn
+        )
+        return answer.observation(None if topics is None else wanted, started_at)
+
+    def close(self) -> None:
+        """Close the own connections. A producer is left alone."""
+        self._link.close()
+
+
+class _ProducerLink:
+    """A producer's own connections and metadata.
+
+    Relies on ``KafkaProducer._metadata`` (its ``ClusterMetadata``), ``ClusterMetadata._manager`` and
+    ``KafkaProducer._closed``, which are private, and on public methods of theirs.
+    """
+
+    exclusive = False
+
+    def __init__(self, producer: KafkaProducer, on_closed: Callable[[], None] | None) -> None:
+        self._producer = weakref.ref(producer)
+        self._on_closed = on_closed
+        self._pid = os.getpid()
+
+    def manager(self) -> Any:
+        if self._pid != os.getpid():
+            raise MetadataFetchError(
+                "this producer was made before a fork and does not work in the child process; make a new one"
+            )
+        producer = self._producer()
+        if producer is None or producer._closed:  # noqa: SLF001
+            if self._on_closed is not None:
+                self._on_closed()
+            raise MetadataFetchError("the producer of this metadata source is closed")
+        return producer._metadata._manager  # noqa: SLF001
+
+    def wanted(self, topics: frozenset[str] | None) -> frozenset[str] | None:
+        """Add what the producer knows: its metadata is replaced as a whole by what it is taught."""
+        cluster = self._cluster()
+        if topics is None or cluster is None:
+            return topics
+        known: set[str] = cluster.topics(exclude_internal_topics=False)
+        return topics | known
+
+    def learn(self, response: Any) -> None:
+        """Give the producer the very response that we read, if it lacks partitions of a topic it knows.
+
+        Asking it to refresh its metadata would be simpler, but its own request creates topics that are gone.
+        For the same reason topics with an error are left out: kafka-python would at once ask for them again.
+        They come back when the producer needs them.
+        """
+        cluster = self._cluster()
+        if cluster is None:
+            raise MetadataFetchError("the producer of this metadata source is closed")
+        counts = {t.name: len(t.partitions) for t in response.topics if not t.error_code}
+        if not _lacking(cluster, counts):
+            return
+        known = cluster.topics(exclude_internal_topics=False)
+        response.topics = [t for t in response.topics if not t.error_code and t.name in known]
+        try:
+            cluster.update_metadata(response)
+        except Exception as error:  # noqa: BLE001 - a listener of the user's; the update itself is done by then
+            _log.warning("kafka_python_metadata_listener_failed", error=repr(error))
+        if lacking := _lacking(cluster, counts):
+            raise MetadataFetchError(f"the producer did not learn of new partitions of {', '.join(lacking)}")
+
+    def close(self) -> None:
+        pass
+
+    def _cluster(self) -> Any:
+        producer = self._producer()
+        return None if producer is None else producer._metadata  # noqa: SLF001
+
+
+class _OwnLink:
+    """A client of our own, with its I/O thread. Relies on ``KafkaNetClient._net`` and ``._manager``."""
+
+    exclusive = True
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self._config = dict(config)
+        self._client: Any = None
+        self._pid = 0
+
+    def manager(self) -> Any:
+        if self._client is None or self._pid != os.getpid():
+            # In a forked child the parent's client is only let go: it has no thread here to be stopped.
+            self._client = KafkaNetClient(**self._config)
+            self._client._net.start()  # noqa: SLF001
+            self._pid = os.getpid()
+        return self._client._manager  # noqa: SLF001
+
+    def wanted(self, topics: frozenset[str] | None) -> frozenset[str] | None:
+        return topics
+
+    def learn(self, response: Any) -> None:
+        """Remember the brokers, so that the bootstrap addresses may go away."""
+        response.topics = []
+        self._client._manager.cluster.update_metadata(response)  # noqa: SLF001
+
+    def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and self._pid == os.getpid():
+            client.close()
+
+
+def _lacking(cluster: Any, counts: Mapping[str, int]) -> list[str]:
+    """Return the topics that the client knows, but with fewer partitions."""
+    known = {name: cluster.partitions_for_topic(name) for name in counts}
+    return [name for name, ids in known.items() if ids is not None and len(ids) < counts[name]]
