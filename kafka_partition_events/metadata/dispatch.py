@@ -6,6 +6,7 @@ a thousand references. The worker starts with the first batch; a listener that h
 """
 
 import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Self
@@ -261,7 +262,9 @@ class Mailbox:
         try:
             call()
         except Exception as error:  # noqa: BLE001 - whatever a listener raises stays its own affair
-            _log.warning("listener_failed", listener=self.name, error=repr(error), exc_info=True)
+            _log.warning(
+                "listener_failed", listener=self.name, error=repr(error), exception=traceback.format_exc()
+            )
             self._fail(error)
             self._consecutive += 1
             if self._consecutive >= FAILURES_BEFORE_PAUSE:

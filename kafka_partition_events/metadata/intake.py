@@ -1,5 +1,6 @@
 """What the poller makes of answers: the snapshot in force, the news, and how the poller is doing."""
 
+import traceback
 from datetime import datetime
 
 import structlog
@@ -68,7 +69,7 @@ class Intake:
             return self._answered(answer, began), None
         except Exception as error:  # noqa: BLE001 - a bug here must not stop the poller
             self._news.internal_errors += 1
-            _log.error("metadata_answer_not_understood", error=repr(error), exc_info=error)
+            _log.error("metadata_answer_not_understood", error=repr(error), exception=traceback.format_exc())
             return self._failed(error), error
 
     def check_age(self) -> float:

@@ -3,6 +3,7 @@
 import os
 import random
 import threading
+import traceback
 import weakref
 from collections.abc import Iterable
 from typing import Self
@@ -249,7 +250,7 @@ class MetadataPoller:
         except PollerClosedError:
             pass  # closed between the check and the poll
         except BaseException as error:
-            _log.critical("poller_died", error=repr(error), exc_info=True)
+            _log.critical("poller_died", error=repr(error), exception=traceback.format_exc())
             raise
         finally:
             with self._lock:

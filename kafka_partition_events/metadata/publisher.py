@@ -5,6 +5,7 @@ and no I/O runs under it (but for the log line of a contained bug). Lock order: 
 """
 
 import threading
+import traceback
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TypeVar
@@ -106,7 +107,12 @@ class Publisher:
             return mailbox.listener.adopt(cluster)
         except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
             self.internal_errors += 1
-            _log.error("adoption_failed", partitioner=mailbox.name, error=repr(error), exc_info=True)
+            _log.error(
+                "adoption_failed",
+                partitioner=mailbox.name,
+                error=repr(error),
+                exception=traceback.format_exc(),
+            )
             return ()
 
     def stamped(self, event: AnyEvent) -> AnyEvent:

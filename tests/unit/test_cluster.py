@@ -1,0 +1,129 @@
+import copy
+
+import pytest
+from attrs.exceptions import FrozenInstanceError
+
+from kafka_partition_events.metadata.cluster import (
+    EMPTY,
+    INTERNAL_TOPICS,
+    Cluster,
+    Node,
+    PartitionInfo,
+    TopicInfo,
+    TopicPartition,
+)
+from kafka_partition_events.testing.scripted import cluster_of
+
+
+class TestTopicPartition:
+    def test_equals_and_hashes_as_any_named_tuple_of_its_shape(self) -> None:
+        structs = pytest.importorskip("kafka.structs")
+        theirs, ours = structs.TopicPartition("orders", 3), TopicPartition("orders", 3)
+        assert ours == theirs == ("orders", 3)
+        assert {theirs: 1}[ours] == 1
+        assert {ours: 1}[("orders", 3)] == 1  # type: ignore[index]
+
+    def test_sorts_by_topic_then_partition(self) -> None:
+        names = [TopicPartition("b", 0), TopicPartition("a", 10), TopicPartition("a", 2)]
+        assert sorted(names) == [("a", 2), ("a", 10), ("b", 0)]
+
+
+class TestFrozen:
+    @pytest.mark.parametrize(
+        ("value", "name"),
+        [
+            (Node(1, "h", 9092), "host"),
+            (PartitionInfo("t", 0, 1), "leader"),
+            (TopicInfo("t", ()), "partitions"),
+            (EMPTY, "generation"),
+        ],
+    )
+    def test_no_field_can_be_set(self, value: object, name: str) -> None:
+        with pytest.raises(FrozenInstanceError):
+            setattr(value, name, None)
+
+    def test_mappings_cannot_be_changed(self) -> None:
+        cluster = cluster_of({"orders": [1]})
+        with pytest.raises(TypeError):
+            cluster.by_topic["orders"] = TopicInfo("orders", ())  # type: ignore[index]
+        with pytest.raises(TypeError):
+            del cluster.nodes[1]  # type: ignore[attr-defined]
+
+    def test_a_snapshot_does_not_follow_the_mapping_it_was_made_from(self) -> None:
+        topics = {"orders": TopicInfo("orders", ())}
+        cluster = Cluster(by_topic=topics)
+        topics.clear()
+        assert cluster.topics() == {"orders"}
+
+
+class TestEquality:
+    def test_says_the_same_about_brokers_and_topics(self) -> None:
+        ours = cluster_of({"orders": [1, None]}, cluster_id="a", generation=1)
+        theirs = cluster_of({"orders": [1, None]}, cluster_id="b", generation=7)
+        assert ours == theirs
+        assert ours != cluster_of({"orders": [1, 1]})
+        assert ours != cluster_of({"orders": [1, None]}, brokers=[1, 2])
+
+    def test_parts_hash_and_a_snapshot_does_not(self) -> None:
+        assert len({PartitionInfo("t", 0, 1), PartitionInfo("t", 0, 1), PartitionInfo("t", 0, 2)}) == 2
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(EMPTY)
+
+    def test_order_of_topics_and_brokers_does_not_matter(self) -> None:
+        assert cluster_of({"a": [1], "b": [2]}, brokers=[2, 1]) == cluster_of({"b": [2], "a": [1]}, [1, 2])
+
+
+class TestReadingLikeKafkaPython:
+    cluster = cluster_of({"orders": [1, None, 2], "__consumer_offsets": [1]}, brokers=[2, 1])
+
+    def test_topics(self) -> None:
+        assert self.cluster.topics() == {"orders"}
+        assert self.cluster.topics(exclude_internal_topics=False) == {"orders", "__consumer_offsets"}
+        info = self.cluster.topic("__consumer_offsets")
+        assert info is not None
+        assert info.internal
+        assert "__consumer_offsets" in INTERNAL_TOPICS
+
+    def test_partitions(self) -> None:
+        assert self.cluster.partitions_for_topic("orders") == {0, 1, 2}
+        assert self.cluster.available_partitions_for_topic("orders") == {0, 2}
+        assert self.cluster.partitions_for_topic("nope") is None
+        assert self.cluster.available_partitions_for_topic("nope") is None
+
+    def test_leaders(self) -> None:
+        assert self.cluster.leader_for_partition(TopicPartition("orders", 2)) == 2
+        assert self.cluster.leader_for_partition(("orders", 1)) == -1, "kafka-python's word for no leader"
+        assert self.cluster.leader_for_partition(("orders", 3)) is None
+        assert self.cluster.leader_for_partition(("orders", -1)) is None, "not the last one"
+
+    def test_brokers(self) -> None:
+        assert [node.id for node in self.cluster.brokers()] == [1, 2]
+
+    def test_kafka_python_has_the_same_methods(self) -> None:
+        kafka_cluster = pytest.importorskip("kafka.cluster")
+        theirs = kafka_cluster.ClusterMetadata
+        for name in (
+            "topics",
+            "brokers",
+            "partitions_for_topic",
+            "available_partitions_for_topic",
+            "leader_for_partition",
+        ):
+            assert callable(getattr(theirs, name)), f"kafka-python no longer has {name}"
+
+
+def test_with_partition_shares_the_other_partitions() -> None:
+    info = cluster_of({"orders": [1, 1, 1]}).by_topic["orders"]
+    changed = info.with_partition(PartitionInfo("orders", 1, None))
+    assert [p.leader for p in changed.partitions] == [1, None, 1]
+    assert changed.partitions[0] is info.partitions[0]
+    assert info.partitions[1].online, "the old one is as it was"
+    with pytest.raises(IndexError):
+        info.with_partition(PartitionInfo("orders", 3, 1))
+
+
+def test_empty() -> None:
+    assert EMPTY.generation == 0
+    assert EMPTY.brokers() == []
+    assert EMPTY.topics() == set()
+    assert copy.copy(EMPTY) == EMPTY

@@ -1,0 +1,115 @@
+import re
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.diff import changed_partitions
+from kafka_partition_events.metadata.listener import PartitionChangeListener, hears_events
+
+TOPIC = TopicInfo("orders", (PartitionInfo("orders", 0, 1, (1, 2), (1, 2)),))
+GROWN = TopicInfo("orders", (*TOPIC.partitions, PartitionInfo("orders", 1, 2)))
+ANY: dict[str, Any] = {
+    "topic": "orders",
+    "partition": 0,
+    "added": (),
+    "admitted": (0,),
+    "limit": 1,
+    "partitions": 2,
+    "partitioner": "sticky",
+    "error": "down",
+    "attempts": 1,
+    "blind_s": 1.0,
+    "age_s": 1.0,
+    "limit_s": 1.0,
+    "reason": ev.Rejection.SHRINK,
+    "cluster": EMPTY,
+}
+
+
+def an_event(cls: type[ev.Event]) -> ev.Event:
+    state: Any = TOPIC
+    if issubclass(cls, ev.PartitionEvent):
+        state = TOPIC.partitions[0]
+    elif cls.kind.startswith("broker"):
+        state = Node(1, "h", 9092)
+    values = {**ANY, "old": state, "new": state}
+    own = {field.name for field in cls.__attrs_attrs__} - {field.name for field in ev.Event.__attrs_attrs__}
+    return cls(**{name: value for name, value in values.items() if name in own})
+
+
+class Calls(PartitionChangeListener):
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name.startswith("on_"):
+            self.names.append(name)
+        return super().__getattribute__(name)
+
+
+@pytest.mark.parametrize("cls", ev.EVENT_TYPES, ids=lambda cls: cls.kind)
+def test_an_event_arrives_at_its_own_method_and_by_default_at_on_event(cls: type[ev.Event]) -> None:
+    listener = Calls()
+    an_event(cls).deliver(listener)
+    assert listener.names == [f"on_{cls.kind}", "on_event"]
+
+
+@pytest.mark.parametrize("cls", ev.EVENT_TYPES, ids=lambda cls: cls.kind)
+def test_an_overridden_method_keeps_its_event_from_on_event(cls: type[ev.Event]) -> None:
+    heard: list[ev.Event] = []
+    listener = type(
+        "Own", (PartitionChangeListener,), {f"on_{cls.kind}": lambda _, event: heard.append(event)}
+    )()
+    event = an_event(cls)
+    event.deliver(listener)
+    assert heard == [event]
+    assert hears_events(listener)
+
+
+def test_an_event_of_a_later_version_arrives_at_on_event() -> None:
+    listener = Calls()
+    ev.Event().deliver(listener)
+    assert listener.names == ["on_event"]
+
+
+def test_kinds_are_the_class_names_in_snake_case_and_unique() -> None:
+    kinds = [cls.kind for cls in ev.EVENT_TYPES]
+    assert len(set(kinds)) == len(kinds)
+    assert kinds == [re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower() for cls in ev.EVENT_TYPES]
+
+
+def test_every_concrete_event_is_listed() -> None:
+    def leaves(cls: type[ev.Event]) -> set[type[ev.Event]]:
+        below = {c for c in cls.__subclasses__() if c.__module__ == ev.__name__}
+        return set().union(*map(leaves, below)) if below else {cls}
+
+    assert set(ev.EVENT_TYPES) == leaves(ev.Event)
+
+
+def test_every_event_has_a_listener_method_and_no_method_is_without_an_event() -> None:
+    hooks = {name for name in vars(PartitionChangeListener) if name.startswith("on_")}
+    assert hooks == {f"on_{cls.kind}" for cls in ev.EVENT_TYPES} | {"on_event", "on_partitions_change"}
+
+
+def test_what_a_partition_event_can_tell() -> None:
+    old = PartitionInfo("orders", 0, 1, (1, 2, 3), (1, 2), 4)
+    new = PartitionInfo("orders", 0, 1, (1, 2, 3), (1, 3), 5)
+    isr = ev.IsrChanged(topic="orders", partition=0, old=old, new=new)
+    assert isr.joined == {3}
+    assert isr.left == {2}
+    assert isr.under_replicated
+    assert not ev.LeaderChanged(topic="orders", partition=0, old=old, new=new).moved
+    assert ev.PartitionsAdded(topic="orders", old=TOPIC, new=GROWN).added == GROWN.partitions[1:]
+
+
+def test_changed_partitions_are_those_that_are_new_or_differ() -> None:
+    offline = PartitionInfo("logs", 3, None)
+    changed = changed_partitions([
+        ev.PartitionsAdded(topic="orders", old=TOPIC, new=GROWN),
+        ev.PartitionOffline(topic="logs", partition=3, old=offline, new=offline),
+        ev.TopicRemoved(topic="gone", old=TopicInfo("gone", (PartitionInfo("gone", 0, 1),))),
+        ev.BrokerRemoved(old=Node(1, "h", 9092)),
+    ])  # fmt: skip
+    assert changed == {("orders", 1): GROWN.partitions[1], ("logs", 3): offline}
