@@ -1,0 +1,169 @@
+"""Threads register, leave, emit and read while another publishes, switched as often as Python can."""
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY
+from kafka_partition_events.metadata.diff import apply
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.scripted import ScriptedSource, observe
+
+CHANGES = 300
+MANY = 50
+WAIT_S = 30.0
+
+
+@pytest.fixture(autouse=True)
+def tiny_switch_interval() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def poller() -> Iterator[MetadataPoller]:
+    answers = [
+        observe(
+            {f"t{n % 7}": [n % 3 + 1] * (1 + n // 50), "orders": [n % 3 + 1, n % 2 + 1]}, brokers=[1, 2, 3]
+        )
+        for n in range(CHANGES)
+    ]
+    one = MetadataPoller(ScriptedSource(*answers), clock=ManualClock())
+    yield one
+    one.close(timeout=WAIT_S)
+
+
+def together(*jobs: Callable[[], None]) -> None:
+    """Run the jobs at once and raise what any of them raised."""
+    errors: list[BaseException] = []
+    gate = threading.Barrier(len(jobs))
+
+    def run(job: Callable[[], None]) -> None:
+        try:
+            gate.wait(WAIT_S)
+            job()
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(job,)) for job in jobs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+        assert not thread.is_alive(), "this takes too long"
+    if errors:
+        raise errors[0]
+
+
+def test_a_replay_and_what_follows_leave_no_gap_and_no_double(poller: MetadataPoller) -> None:
+    listeners: list[RecordingListener] = []
+    registrations = []
+    done = threading.Event()
+
+    def publish() -> None:
+        for _ in range(CHANGES):
+            poller.poll_once()
+        done.set()
+
+    def register() -> None:
+        while not done.is_set() and len(listeners) < MANY:
+            listener = RecordingListener()
+            registrations.append(poller.register(listener, capacity=100_000))
+            listeners.append(listener)
+
+    together(publish, register, register)
+    assert len(listeners) > 2
+    for registration in registrations:
+        assert registration.wait_synced(WAIT_S)
+    for listener in listeners:
+        assert listener.replayed() == poller.cluster
+        replay = [e for e in listener.events if e.initial]
+        live = [e.sequence for e in listener.events if not e.initial]
+        start = replay[-1].sequence if replay else 0
+        assert live == list(range(start + 1, start + 1 + len(live)))
+
+
+def test_small_mailboxes_lose_nothing_uncounted(poller: MetadataPoller) -> None:
+    listeners = [RecordingListener(name=f"small-{n}") for n in range(4)]
+    registrations = [poller.register(listener, capacity=n + 1) for n, listener in enumerate(listeners)]
+    told = 0
+    published: list[ev.Event] = []
+
+    def publish() -> None:
+        for _ in range(CHANGES):
+            published.extend(poller.poll_once())
+
+    def emit() -> None:
+        for _ in range(CHANGES):
+            poller.emit(ev.CapLifted(topic="orders", partitions=2, partitioner="mine"))
+
+    together(publish, emit)
+    for registration in registrations:
+        assert registration.wait_synced(WAIT_S)
+    told = len(published) + CHANGES
+    for listener, registration in zip(listeners, registrations, strict=True):
+        heard = [e for e in listener.events if not isinstance(e, ev.Resync)]
+        resyncs = listener.of(ev.Resync)
+        assert len(heard) + sum(e.dropped for e in resyncs) == told
+        assert registration.stats.dropped == sum(e.dropped for e in resyncs)
+        sequences = [e.sequence for e in listener.events]
+        assert sequences == sorted(set(sequences))
+        assert listener.replayed() == poller.cluster
+
+
+def test_every_read_is_consistent_and_never_older_than_the_news(poller: MetadataPoller) -> None:
+    done = threading.Event()
+
+    class Reader(RecordingListener):
+        def on_event(self, event: ev.Event) -> None:
+            assert poller.cluster is not None
+            assert poller.cluster.generation >= event.generation
+            super().on_event(event)
+
+    def publish() -> None:
+        for _ in range(CHANGES):
+            poller.poll_once()
+        done.set()
+
+    def read() -> None:
+        last = 0
+        while not done.is_set():
+            cluster = poller.cluster
+            if cluster is not None:
+                assert cluster.generation >= last
+                last = cluster.generation
+                orders = cluster.by_topic["orders"]
+                assert len(orders.partitions) == 2
+
+    registrations = [poller.register(Reader(name=f"reader-{n}"), capacity=100_000) for n in range(3)]
+    together(publish, read, read)
+    for registration in registrations:
+        assert registration.wait_synced(WAIT_S)
+        assert registration.stats.failures == 0
+
+
+def test_coming_and_going(poller: MetadataPoller) -> None:
+    done = threading.Event()
+
+    def publish() -> None:
+        for _ in range(CHANGES):
+            poller.poll_once()
+        done.set()
+
+    def come_and_go() -> None:
+        while not done.is_set():
+            listener = RecordingListener()
+            registration = poller.register(listener, capacity=2)
+            registration.close(wait=WAIT_S)
+            assert listener.closed == 1
+            apply(EMPTY, listener.events)
+
+    together(publish, come_and_go, come_and_go)
+    assert poller._news._mailboxes == ()
