@@ -118,28 +118,31 @@ class PartitioningProducer(Producer):
             BufferError: the producer's queue is full.
             KafkaException: librdkafka refuses the record.
         """
-        if callback is None:
-            callback = on_delivery  # confluent-kafka would take a None of the former for the answer
-        if partition != UNASSIGNED or (key and self._native_keys):
-            # An empty key is left out: librdkafka's ``consistent_random`` treats it as no key.
-            if topic not in self._turns:
-                self._turn(topic)
+        # The hot path: every line was measured (benchmarks/produce.py). Both names of the callback are one
+        # argument to confluent-kafka, and a None of the first would win over the second.
+        try:
+            turn = self._turns[topic]
+        except KeyError:
+            turn = self._turn(topic)
+        if partition != UNASSIGNED:
+            callback = on_delivery if callback is None else callback
             _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
             return
-        turn = self._turns.get(topic)
-        if (
-            key is None
-            and turn is not None
-            and turn.left > 0
-            and turn.routes is self.partitioner._routes  # noqa: SLF001 - see Turn.look
-            and self._by_turns
-        ):
-            turn.left -= 1
-            partition = turn.partition
-        else:
+        if key is None:
+            if turn.left > 0 and turn.routes is self.partitioner._routes:  # noqa: SLF001 - see Turn.look
+                turn.left -= 1
+                partition = turn.partition
+            else:
+                partition = self._choose(topic, None, value)
+        elif not key or not self._native_keys:
+            # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
             partition = self._choose(topic, key, value)
         try:
-            _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
+            if callback is None and on_delivery is None and headers is None and timestamp == 0:
+                _produce(self, topic, value, key, partition)
+            else:
+                callback = on_delivery if callback is None else callback
+                _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
         except KafkaException as error:
             if partition == UNASSIGNED or error.args[0].code() != _UNKNOWN_PARTITION:
                 raise
@@ -199,7 +202,7 @@ class PartitioningProducer(Producer):
         partitioner, turn = self.partitioner, self._turn(topic)
         if key is not None:
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
-        if turn.left <= 0 or turn.routes is not partitioner._routes:  # noqa: SLF001 - see Turn.look
+        if turn.left <= 0 or turn.seen is not partitioner._routes:  # noqa: SLF001 - see Turn.look
             turn.look(topic, partitioner, self._turn_s, stay=self._by_turns)
         turn.left -= 1
         if not self._by_turns:

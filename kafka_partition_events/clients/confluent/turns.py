@@ -63,18 +63,21 @@ class Turn:
     """
 
     __slots__ = (
-        "_capped", "_chunk", "_ends_at", "_lock", "_looked_at", "_rerouted", "left",
-        "partition", "route", "routes",
+        "_capped", "_chunk", "_ends_at", "_lock", "_looked_at", "_rerouted", "_route", "left", "partition",
+        "routes", "seen",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.partition = UNASSIGNED
+        """Where the chunk goes, or the last record went if the partitioner is asked for each."""
+        self.seen: Mapping[str, Route] | None = None
+        """The partitioner's routes when we looked. When it has others, look again."""
         self.routes: Mapping[str, Route] | None = None
-        """The partitioner's routes when it was asked. When it has others, `look` again."""
-        self.route: Route | None = None
+        """The same if the whole chunk goes to `partition`, else None."""
         self.left = 0
         """How many records are left of the chunk."""
         self._lock = threading.Lock()
+        self._route: Route | None = None
         self._chunk = 0
         self._looked_at = 0.0
         self._ends_at = 0.0
@@ -97,25 +100,26 @@ class Turn:
             self.left = self._chunk = _fitting(used, took, seconds)
             self._looked_at = now
             # Taken before the partitioner is asked. If the poller swaps them in between, the choice may
-            # come from either; `routes` is then not what the partitioner has, so the next record looks again.
+            # come from either; `seen` is then not what the partitioner has, so the next record looks again.
             routes = partitioner._routes  # noqa: SLF001 - our own base class, and the hot path: no property
             if now >= self._ends_at:
                 self._ends_at = now + seconds
-                if partitioner.sticky and self.partition != UNASSIGNED:
+                if self.partition != UNASSIGNED and hears_of_batches(partitioner):
                     partitioner.on_new_batch(topic, None, self.partition)
             if stay:
                 self.partition = partitioner.partition(topic, None, None, None, None, None)
-            self.route = partitioner.route(topic)
-            self.routes = routes
+            self._route = partitioner.route(topic)
+            self.seen = routes
+            self.routes = routes if stay else None
 
     def end(self) -> None:
         """Let the next record begin another turn."""
         self._ends_at = 0.0
-        self.routes = None
+        self.seen = self.routes = None
 
     def counted(self) -> tuple[int, int]:
         """Return how many records were rerouted and capped, those of the current chunk included."""
-        used, route = max(0, self._chunk - self.left), self.route
+        used, route = max(0, self._chunk - self.left), self._route
         rerouted = used if route is not None and route.rerouted else 0
         capped = used if route is not None and route.capped else 0
         return self._rerouted + rerouted, self._capped + capped
@@ -126,3 +130,11 @@ def _fitting(used: int, took: float, turn: float) -> int:
     if took <= 0:
         return LONGEST_CHUNK
     return int(min(LONGEST_CHUNK, max(1.0, used * CHUNK_SHARE * turn / took)))
+
+
+def hears_of_batches(partitioner: Partitioner) -> bool:
+    """Tell whether `Partitioner.on_new_batch` means "move on" to this one.
+
+    That of the base class means "you are asked once more about a record", which only kafka-python does.
+    """
+    return partitioner.sticky and type(partitioner).on_new_batch is not Partitioner.on_new_batch

@@ -1,0 +1,176 @@
+"""What a `PartitioningProducer` costs beside the plain producer: whole runs, flush included.
+
+Both send the same records with the same key hash, in turn, in one process. The ratio is that of the records
+per second: below 1, the partitioning producer is slower. CPU time is that of the sending thread.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+from attrs import asdict, frozen
+from confluent_kafka import Producer
+
+from benchmarks.measure import Pair, interleaved, save
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.testing import KafkaCluster, MockCluster
+
+PARTITIONS = 12
+VALUE = b"v" * 100
+KEYS = [b"key-%d" % number for number in range(1000)]
+BATCH = 1000
+CONFIG = {
+    "linger.ms": 5,
+    "queue.buffering.max.messages": 2_000_000,
+    "queue.buffering.max.kbytes": 2_000_000,
+    "partitioner": "murmur2_random",
+    "log_level": 2,
+}
+
+Send = Callable[[Producer, str, int], None]
+
+
+def ignore(error: object, message: object) -> None:
+    """Serve as a delivery callback."""
+
+
+def send_unkeyed(producer: Producer, topic: str, count: int) -> None:
+    produce, value = producer.produce, VALUE
+    for _ in range(count):
+        produce(topic, value)
+
+
+def send_keyed(producer: Producer, topic: str, count: int) -> None:
+    produce, value, keys = producer.produce, VALUE, KEYS
+    for number in range(count):
+        produce(topic, value, keys[number % 1000])
+
+
+def send_with_callbacks(producer: Producer, topic: str, count: int) -> None:
+    """Send as careful applications do: with a delivery callback, and a poll now and then."""
+    produce, poll, value = producer.produce, producer.poll, VALUE
+    for number in range(count):
+        produce(topic, value, on_delivery=ignore)
+        if number % 100 == 0:
+            poll(0)
+
+
+def send_batches(producer: Producer, topic: str, count: int) -> None:
+    for _ in range(count // BATCH):
+        producer.produce_batch(topic, [{"value": VALUE} for _ in range(BATCH)])
+
+
+def send_keyed_batches(producer: Producer, topic: str, count: int) -> None:
+    for _ in range(count // BATCH):
+        producer.produce_batch(topic, [{"value": VALUE, "key": key} for key in KEYS])
+
+
+@frozen
+class Case:
+    """What either producer sends."""
+
+    name: str
+    plain: Send
+    ours: Send
+
+
+CASES = (
+    Case("produce(), unkeyed", send_unkeyed, send_unkeyed),
+    Case("produce(), keyed", send_keyed, send_keyed),
+    Case("produce() with callbacks, unkeyed", send_with_callbacks, send_with_callbacks),
+    Case("produce_batch() of 1,000, unkeyed", send_batches, send_batches),
+    Case("produce_batch() of 1,000, keyed", send_keyed_batches, send_keyed_batches),
+    Case("produce_batch() of 1,000; plain: produce()", send_unkeyed, send_batches),
+)
+
+
+class Runner:
+    """One producer that sends one case again and again."""
+
+    def __init__(self, producer: Producer, send: Send, topic: str, count: int) -> None:
+        self.producer = producer
+        self.send = send
+        self.topic = topic
+        self.count = count
+        self.cpu_us: list[float] = []
+
+    def __call__(self) -> float:
+        """Send everything; return the microseconds that a record took."""
+        began, cpu = time.perf_counter(), time.thread_time_ns()
+        self.send(self.producer, self.topic, self.count)
+        self.cpu_us.append((time.thread_time_ns() - cpu) / self.count / 1000)
+        self.producer.flush()
+        return (time.perf_counter() - began) / self.count * 1e6
+
+
+@frozen
+class Outcome:
+    """What a case came to; ``pair.a`` is the partitioning producer, ``pair.b`` the plain one: us a record."""
+
+    cluster: str
+    case: str
+    records: int
+    pair: Pair
+    cpu_us_ours: float
+    cpu_us_plain: float
+
+    def row(self) -> tuple[str, ...]:
+        cpu = f"{self.cpu_us_ours:.2f}, {self.cpu_us_plain:.2f}"
+        return (
+            self.cluster,
+            self.case,
+            self.pair.ratio.text(),
+            self.pair.a.text(),
+            self.pair.b.text(),
+            cpu,
+            str(self.pair.discarded),
+        )
+
+
+def measure(cluster: str, servers: str, case: Case, topic: str, count: int, pairs: int) -> Outcome:
+    config: dict[str, Any] = {**CONFIG, "bootstrap.servers": servers}
+    plain = Runner(Producer(config), case.plain, topic, count)
+    with PartitioningProducer(config) as producer:
+        ours = Runner(producer, case.ours, topic, count)
+        producer.produce(topic, VALUE)
+        if not producer.poller.refresh("warm-up", wait=10.0) or producer.poller.cluster is None:
+            raise SystemExit(f"no metadata: {producer.poller.health.last_error}")
+        pair = interleaved(ours, plain, pairs)
+    return Outcome(
+        cluster, case.name, count, pair, statistics.median(ours.cpu_us), statistics.median(plain.cpu_us)
+    )
+
+
+def main(*, quick: bool = False, kafka: bool = False) -> None:
+    count, pairs = (50_000, 3) if quick else (500_000, 9)
+    outcomes: list[Outcome] = []
+    with ExitStack() as opened:
+        clusters: dict[str, Any] = {"mock": opened.enter_context(MockCluster(3))}
+        if kafka:
+            clusters["Kafka"] = opened.enter_context(KafkaCluster(brokers=3))
+        for name, cluster in clusters.items():
+            cluster.create_topic("produce", PARTITIONS)
+            for case in CASES:
+                outcomes.append(measure(name, cluster.bootstrap_servers, case, "produce", count, pairs))
+                print(*outcomes[-1].row(), sep=" | ", flush=True)
+    save(
+        "produce",
+        f"PartitioningProducer beside confluent_kafka.Producer: {PARTITIONS} partitions, {len(VALUE)} B, "
+        "linger 5 ms, whole runs",
+        ("cluster", "case", "rate, ours / plain", "us a record, ours", "plain", "CPU us", "discarded"),
+        [outcome.row() for outcome in outcomes],
+        [asdict(outcome) for outcome in outcomes],
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer records and runs: to see that it works")
+    parser.add_argument("--kafka", action="store_true", help="also on a real Kafka of three brokers")
+    arguments = parser.parse_args()
+    main(quick=arguments.quick, kafka=arguments.kafka)
