@@ -37,11 +37,17 @@ _TABLE: Final[dict[type[ev.Event], tuple[str, Severity]]] = {
     ev.Resync: ("observer.resync", Severity.WARN),
 }
 
+_ISR_SHRUNK: Final = "isr.shrunk"
+_ISR_EXPANDED: Final = "isr.expanded"
+
+NAMES: Final = frozenset(name for name, _ in _TABLE.values()) | {_ISR_SHRUNK, _ISR_EXPANDED}
+"""Every name."""
+
 
 def name_of(event: ev.Event) -> str:
     """Return the dotted name; an event of a later version, or of the user, is named after its ``kind``."""
     if isinstance(event, ev.IsrChanged):
-        return "isr.shrunk" if event.left else "isr.expanded"
+        return _ISR_SHRUNK if event.left else _ISR_EXPANDED
     entry = _TABLE.get(type(event))
     return event.kind.replace("_", ".") if entry is None else entry[0]
 

@@ -1,0 +1,7 @@
+"""What the Spark jobs raise."""
+
+from kafka_partition_events.errors import KafkaPartitionEventsError
+
+
+class SparkJobError(KafkaPartitionEventsError):
+    """Spark could not be started, or could not read the topics; the message says what to do."""

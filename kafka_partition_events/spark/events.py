@@ -1,0 +1,115 @@
+"""Kafka records -> events as columns. DataFrame in, DataFrame out; nothing runs before somebody collects.
+
+A record that is no event of ours is never dropped silently: `parse` keeps it and says why in ``defect``.
+"""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's documentation uses
+
+NAMES: Final = (
+    "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
+    "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
+    "replicas.changed", "broker.joined", "broker.left", "broker.changed", "cap.reached", "cap.lifted",
+    "metadata.unavailable", "metadata.recovered", "metadata.stale", "metadata.rejected", "observer.resync",
+)  # fmt: skip
+"""The events that are understood here; a test holds this list against what the listener writes."""
+
+UNPARSED: Final = "unparsed"
+"""``defect``: not JSON, or without what every event has."""
+UNKNOWN: Final = "unknown"
+"""``defect``: a CloudEvent of a type or version that is not understood here."""
+
+_VALUE_SCHEMA: Final = """
+    id STRING, type STRING, source STRING, subject STRING, sequence STRING, severitynumber INT,
+    data STRUCT<
+        cluster_id: STRING, topic: STRING, topic_id: STRING, partitions: STRING, broker: INT,
+        before: STRING, after: STRING, observer: STRING, initial: BOOLEAN, identity: STRING,
+        partitioner: STRING, reason: STRING, error: STRING, dropped: BIGINT,
+        snapshot: STRUCT<seq: BIGINT, prev_at: TIMESTAMP, at: TIMESTAMP, gap: BOOLEAN>
+    >
+"""
+
+
+def parse(records: DataFrame) -> DataFrame:
+    """Return one row per Kafka record: the event's columns, and ``defect`` (null for a good one).
+
+    ``prev_at`` and ``at`` are the bounds of when it happened; ``before`` and ``after`` stay JSON text.
+
+    Args:
+        records: As the Kafka connector gives them, with a ``value`` column.
+    """
+    value = F.from_json(F.col("value").cast("string"), _VALUE_SCHEMA).alias("event")
+    return records.select(value).select(
+        "event.id",
+        "event.source",
+        _name().alias("name"),
+        F.col("event.sequence").cast("bigint").alias("sequence"),
+        F.col("event.severitynumber").alias("severity"),
+        "event.data.cluster_id",
+        "event.data.topic",
+        "event.data.topic_id",
+        "event.data.partitions",
+        "event.data.broker",
+        "event.data.before",
+        "event.data.after",
+        "event.data.observer",
+        F.coalesce("event.data.initial", F.lit(False)).alias("initial"),
+        F.coalesce("event.data.partitioner", "event.data.reason", "event.data.error").alias("detail"),
+        "event.data.dropped",
+        "event.data.snapshot.prev_at",
+        "event.data.snapshot.at",
+        F.coalesce("event.data.snapshot.gap", F.lit(False)).alias("gap"),
+        _defect().alias("defect"),
+    )
+
+
+def good(parsed: DataFrame) -> DataFrame:
+    """Return the events without a defect, doubles included: each tells that somebody looked."""
+    return parsed.where(F.col("defect").isNull()).drop("defect")
+
+
+def distinct(events: DataFrame) -> DataFrame:
+    """Return one event per ``source`` and ``id``, its bounds as narrow as all who told it make them.
+
+    Each teller knows that it happened after its ``prev_at`` and by its ``at``, so all of it is true at once
+    (as far as the tellers' clocks agree). It was found as a state only if nobody saw it happen.
+    """
+    same = Window.partitionBy("source", "id")
+    after = F.when(F.col("prev_at") < F.col("_by"), F.col("prev_at"))
+    return (
+        events.withColumn("_by", F.min("at").over(same))
+        .withColumn("prev_at", F.max(after).over(same))
+        .withColumn("_rank", F.row_number().over(same.orderBy("initial", "at")))
+        .where("_rank = 1")
+        .withColumn("at", F.col("_by"))
+        .drop("_by", "_rank")
+    )
+
+
+def quality(parsed: DataFrame) -> DataFrame:
+    """Return one row: how many records were ``read``, ``unparsed``, ``unknown``, and events ``distinct``."""
+    identity = F.when(F.col("defect").isNull(), F.struct("source", "id"))
+    return parsed.agg(
+        F.count(F.lit(1)).alias("read"),
+        F.count_if(F.col("defect") == UNPARSED).alias("unparsed"),
+        F.count_if(F.col("defect") == UNKNOWN).alias("unknown"),
+        F.count_distinct(identity).alias("distinct"),
+    )
+
+
+def _name() -> Column:
+    return F.regexp_extract("event.type", r"([a-z]+\.[a-z]+)\.v1$", 1)
+
+
+def _defect() -> Column:
+    complete = (
+        F.col("event.id").isNotNull() & F.col("event.type").isNotNull() & F.col("event.source").isNotNull()
+    )
+    understood = _name().isin(*NAMES)
+    return (
+        F.when(~F.coalesce(complete, F.lit(False)), UNPARSED)
+        .when(~understood, UNKNOWN)
+        .when(F.col("event.data.snapshot.at").isNull(), UNPARSED)
+    )
