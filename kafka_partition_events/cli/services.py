@@ -26,14 +26,29 @@ def open_confluent_source(config: Mapping[str, str]) -> MetadataSource:
     """
     try:
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
-
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    _check_options(config)
+    try:
         return ConfluentMetadataSource({**_QUIET, **config})
-    except ModuleNotFoundError as error:
-        raise CliError(
-            f'{error.name} is not installed; run: pip install "kafka-partition-events[cli]"'
-        ) from error
     except ConfigurationError as error:
         raise CliError(one_line(error)) from error
+
+
+def _check_options(config: Mapping[str, str]) -> None:
+    """Let librdkafka check every option.
+
+    The source passes over settings that have nothing to do with connecting, as it must inside a producer.
+    Here they come from a command line, where one that means nothing is a slip of the pen.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    unconnected = {name: value for name, value in config.items() if name != "bootstrap.servers"}
+    try:
+        AdminClient({**_QUIET, **unconnected})
+    except KafkaException as error:
+        raise CliError(f"librdkafka refuses an option: {one_line(error.args[0].str())}") from error
 
 
 @frozen(kw_only=True)

@@ -1,0 +1,1 @@
+"""``kpe demo``: trouble on a real cluster, made, watched, published and accounted for."""
