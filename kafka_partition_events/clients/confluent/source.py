@@ -1,7 +1,6 @@
 """Metadata through confluent-kafka."""
 
 import time
-import weakref
 from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple
@@ -59,13 +58,14 @@ class ConfluentMetadataSource:
         Args:
             config: The settings of any librdkafka client. Those that say how to connect are used (addresses,
                 TLS, SASL, sockets), the others ignored; none is logged.
-            producer: Whose handle to teach; only a weak reference is kept. ``config`` must be its config.
+            producer: Whose handle to teach; ``config`` must be its config. A `PartitioningProducer` is
+                referenced weakly; a plain one can't be, and is kept until `release` or `close`.
 
         Raises:
             ConfigurationError: librdkafka refuses a setting.
         """
         self._connection = Connection(config)
-        self._teacher = None if producer is None else Teacher(weakref.ref(producer), config)
+        self._teacher = None if producer is None else Teacher(producer, config)
         self._can_describe = False
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
@@ -104,6 +104,7 @@ class ConfluentMetadataSource:
 
     def close(self) -> None:
         """Close the own connections. The producer is left alone."""
+        self.release()
         self._connection.close()
 
     # -- asking --------------------------------------------------------------------------------------

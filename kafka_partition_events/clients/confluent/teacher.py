@@ -32,10 +32,10 @@ class Teacher:
     asks for all topics, which never creates any. It is needed only at first sight, growth and re-creation.
     """
 
-    def __init__(self, producer: "weakref.ref[Producer]", config: Mapping[str, Any]) -> None:
+    def __init__(self, producer: Producer, config: Mapping[str, Any]) -> None:
         allowed = config.get("allow.auto.create.topics", True)
         self._may_name_topics = str(allowed).lower() in _FALSE
-        self._producer: Callable[[], Producer | None] = producer
+        self._producer = _reference(producer)
         self._pid = os.getpid()
         self._taught: dict[str, tuple[int, str | None]] = {}
         self._calling = threading.Lock()
@@ -82,7 +82,7 @@ class Teacher:
         """Never touch the handle again; waits until a call on it that is under way has returned."""
         self._released.set()
         with self._calling:
-            pass
+            self._producer = _gone
 
     def _is_news(self, info: TopicInfo) -> bool:
         count, topic_id = self._taught.get(info.name, (0, None))
@@ -112,3 +112,14 @@ class Teacher:
                 raise MetadataFetchError(f"the producer's handle could not be taught: {error}") from error
         topics: Mapping[str, Any] = answer.topics
         return topics
+
+
+def _reference(producer: Producer) -> Callable[[], Producer | None]:
+    try:
+        return weakref.ref(producer)
+    except TypeError:  # only subclasses of confluent_kafka.Producer can be referenced weakly
+        return lambda: producer
+
+
+def _gone() -> None:
+    return None

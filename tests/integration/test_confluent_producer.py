@@ -1,0 +1,321 @@
+"""`PartitioningProducer` against a real Kafka: where records go, and that nothing else changed."""
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from kafka_partition_events import (
+    BufferBudget,
+    ConfigurationError,
+    DefaultPartitioner,
+    MetadataPoller,
+    Partitioner,
+    PartitionsAdded,
+    RoundRobinPartitioner,
+    Route,
+)
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
+from kafka_partition_events.routing.hashing import HashName, murmur2_partition
+from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing.plugin import MakeTopic
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 20.0
+
+Make = Callable[..., PartitioningProducer]
+
+
+class Deliveries:
+    """What the brokers have acknowledged."""
+
+    def __init__(self) -> None:
+        self.partitions: Counter[int] = Counter()
+        self.errors: list[str] = []
+
+    def __call__(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.partitions[message.partition()] += 1
+        else:
+            self.errors.append(error.name())
+
+
+@pytest.fixture
+def make(kafka_cluster: KafkaCluster) -> Iterator[Make]:
+    """Make producers with a quick poller, and close them."""
+    made: list[PartitioningProducer] = []
+
+    def make(
+        partitioner: Partitioner | None = None, poller: MetadataPoller | None = None, **config: Any
+    ) -> PartitioningProducer:
+        options = None if poller else {"interval": 0.2}
+        full = {"bootstrap.servers": kafka_cluster.bootstrap_servers, "log_level": 2, **config}
+        made.append(PartitioningProducer(full, partitioner, poller, poller_options=options))
+        return made[-1]
+
+    yield make
+    for producer in made:
+        producer.close()
+
+
+def await_table(producer: PartitioningProducer, topic: str, partitions: int) -> None:
+    """Wait until the partitioner knows so many partitions."""
+    for _ in range(100):
+        route = producer.partitioner.route(topic)
+        if route is not None and route.count == partitions:
+            return
+        producer.poller.track(topic)
+        producer.poller.refresh("test", wait=LIMIT_S)
+    raise AssertionError(f"{topic} never had {partitions} partitions: {producer.poller.health}")
+
+
+def read_back(cluster: KafkaCluster, topic: str, count: int) -> list[tuple[bytes | None, int]]:
+    """Return key and partition of every record of a topic."""
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid.uuid4().hex})
+    ids = consumer.list_topics(topic, timeout=LIMIT_S).topics[topic].partitions
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in ids])
+    found: list[tuple[bytes | None, int]] = []
+    while len(found) < count:
+        records = consumer.consume(count, timeout=LIMIT_S)
+        assert records, f"only {len(found)} of {count} records"
+        for record in records:
+            partition = record.partition()
+            assert record.error() is None
+            assert partition is not None
+            found.append((record.key(), partition))
+    consumer.close()
+    return found
+
+
+def test_keyed_records_are_where_java_would_put_them(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, producer = kafka_topic(partitions=7), make()
+    keys: list[str | bytes] = [b"", "", "schlüssel", *(f"key-{i}" for i in range(200)), b"\x00\xff"]
+    for round_number in range(2):  # before and after there is a table
+        for key in keys:
+            producer.produce(topic, b"v", key)
+        if round_number == 0:
+            await_table(producer, topic, 7)
+    assert producer.flush(LIMIT_S) == 0
+    records = read_back(kafka_cluster, topic, 2 * len(keys))
+    # Kafka stores an empty key as an empty key, which has a hash like any other.
+    assert all(key is not None and partition == murmur2_partition(key, 7) for key, partition in records)
+
+
+@pytest.mark.parametrize("hash_name", ["murmur2", "crc32", "fnv1a"])
+def test_librdkafka_and_the_partitioner_place_a_key_alike(
+    hash_name: HashName, make: Make, kafka_topic: MakeTopic
+) -> None:
+    topic = kafka_topic(partitions=7)
+    by_librdkafka = make(DefaultPartitioner(hash_name=hash_name))
+    by_python = make(DefaultPartitioner(hash_name=hash_name, keyed="reroute"))
+    placed: dict[bytes, set[int]] = {}
+
+    def note(_error: object, message: Any) -> None:
+        placed.setdefault(message.key(), set()).add(message.partition())
+
+    for producer in (by_librdkafka, by_python):
+        await_table(producer, topic, 7)
+        for key in [b"", *(b"key-%d" % i for i in range(100))]:
+            producer.produce(topic, b"v", key, on_delivery=note)
+        assert producer.flush(LIMIT_S) == 0
+    assert {key: len(partitions) for key, partitions in placed.items() if len(partitions) > 1} == {}
+
+
+def test_growth_is_seen_and_used_without_an_error(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, producer, heard, got = kafka_topic(partitions=3), make(), RecordingListener(), Deliveries()
+    producer.poller.register(heard)
+    await_table(producer, topic, 3)
+    kafka_cluster.grow_topic(topic, 6)
+    while len(got.partitions) < 6:
+        producer.produce(topic, b"v", on_delivery=got)
+        producer.poll(0.001)
+        assert sum(got.partitions.values()) < 100_000
+    assert producer.flush(LIMIT_S) == 0
+    assert got.errors == []
+    assert producer.stats.fallbacks == 0
+    [event] = heard.of(PartitionsAdded)
+    assert event.topic == topic
+
+
+def test_unkeyed_records_take_turns_and_reach_every_partition(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer, order = kafka_topic(partitions=4), make(), []
+    await_table(producer, topic, 4)
+    partitions: set[int] = set()
+    while partitions != {0, 1, 2, 3}:
+        producer.produce(topic, b"v", on_delivery=lambda _e, m: order.append(m.partition()))
+        producer.poll(0.0005)
+        partitions = set(order)
+        assert len(order) < 100_000
+    producer.flush(LIMIT_S)
+    moves = sum(1 for one, other in pairwise(order) if one != other)
+    assert moves < len(order) / 4
+
+
+def test_the_cap_holds(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, got = kafka_topic(partitions=6), Deliveries()
+    budget = BufferBudget(max_partitions={topic: 2}, instance_id="a")
+    producer = make(RoundRobinPartitioner(budget=budget))
+    await_table(producer, topic, 6)
+    for _ in range(200):
+        producer.produce(topic, b"v", on_delivery=got)
+    assert producer.flush(LIMIT_S) == 0
+    assert sorted(got.partitions.values()) == [100, 100]
+    assert producer.stats.capped == 200
+
+
+def test_an_explicit_partition_wins(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer, got = kafka_topic(partitions=4), make(), Deliveries()
+    await_table(producer, topic, 4)
+    for _ in range(20):
+        producer.produce(topic, b"v", b"key", 3, got)
+        producer.produce(topic, b"v", partition=3, callback=got)
+    producer.produce_batch(topic, [{"value": b"v", "key": b"key"}] * 20, partition=3, on_delivery=got)
+    producer.produce_batch(topic, [{"value": b"v", "partition": 3}, {"value": b"v", "partition": 3}], -1, got)
+    assert producer.flush(LIMIT_S) == 0
+    assert got.partitions == {3: 62}
+
+
+class Last(Partitioner):
+    """An application's own: the last usable partition, whatever the record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[bytes | None, bytes | None]] = []
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        self.asked.append((key, value))
+        return route.usable[-1]
+
+
+def test_an_applications_partitioner_is_asked_once_for_each_record(
+    make: Make, kafka_topic: MakeTopic
+) -> None:
+    topic, partitioner, got = kafka_topic(partitions=4), Last(), Deliveries()
+    producer = make(partitioner)
+    await_table(producer, topic, 4)
+    producer.produce(topic, "ä", "ö", on_delivery=got)
+    producer.produce(topic, b"v", on_delivery=got)
+    producer.produce_batch(topic, [{"value": b"v"}, {"value": b"w", "key": "k"}], on_delivery=got)
+    assert producer.flush(LIMIT_S) == 0
+    assert partitioner.asked == [("ö".encode(), "ä".encode()), (None, b"v"), (None, b"v"), (b"k", b"w")]
+    assert got.partitions == {3: 4}
+
+
+def test_a_batch_shares_a_turn_and_leaves_keys_to_their_hash(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, producer = kafka_topic(partitions=5), make()
+    await_table(producer, topic, 5)
+    messages = [{"value": b"v"} if i % 2 else {"value": b"v", "key": b"key-%d" % i} for i in range(200)]
+    before = [dict(message) for message in messages]
+    assert producer.produce_batch(topic, messages) == 200
+    assert messages == before
+    assert producer.flush(LIMIT_S) == 0
+    records = read_back(kafka_cluster, topic, 200)
+    assert len({partition for key, partition in records if key is None}) == 1
+    assert all(partition == murmur2_partition(key, 5) for key, partition in records if key is not None)
+
+
+def test_a_shared_poller_that_is_ahead_loses_nothing(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, got = kafka_topic(partitions=2), Deliveries()
+    watcher = ConfluentMetadataSource({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    with MetadataPoller(watcher, [topic]) as poller:
+        producer = make(RoundRobinPartitioner(), poller)
+        producer.produce(topic, b"v", on_delivery=got)
+        assert producer.flush(LIMIT_S) == 0  # the handle knows two partitions now
+        kafka_cluster.grow_topic(topic, 4)
+        await_table(producer, topic, 4)
+        for _ in range(40):
+            producer.produce(topic, b"v", on_delivery=got)
+        producer.produce_batch(topic, [{"value": b"v"} for _ in range(40)], on_delivery=got)
+        assert producer.flush(LIMIT_S) == 0
+        assert got.errors == []
+        assert sum(got.partitions.values()) == 81
+        assert producer.stats.fallbacks > 0
+        producer.close()
+        assert poller.health.running  # a given poller is only left
+    assert producer.partitioner.route(topic) is None
+
+
+def test_producers_share_a_partitioner_with_a_poller_but_not_without(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    partitioner, topic = RoundRobinPartitioner(), kafka_topic(partitions=2)
+    watcher = ConfluentMetadataSource({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    with MetadataPoller(watcher, [topic]) as poller:
+        first, second = make(partitioner, poller), make(partitioner, poller)
+        await_table(first, topic, 2)
+        second.close()
+        assert first.partitioner.route(topic) is not None
+        first.close()
+    alone = make(partitioner)
+    with pytest.raises(ConfigurationError, match="share a poller"):
+        make(partitioner)
+    alone.close()
+    make(partitioner)
+
+
+def test_transactions_work(make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(partitions=3)
+    producer = make(**{"transactional.id": uuid.uuid4().hex})
+    producer.init_transactions(LIMIT_S)
+    await_table(producer, topic, 3)
+    for outcome in (producer.abort_transaction, producer.commit_transaction):
+        producer.begin_transaction()
+        for number in range(20):
+            producer.produce(topic, b"v", b"kept" if outcome == producer.commit_transaction else None)
+            producer.produce(topic, str(number))
+        outcome(LIMIT_S)
+    assert len(read_back(kafka_cluster, topic, 40)) == 40
+
+
+def test_it_fails_as_the_plain_producer_does(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer = kafka_topic(partitions=2), make()
+    plain = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    await_table(producer, topic, 2)
+    with pytest.raises(KafkaException, match="_UNKNOWN_PARTITION"):
+        producer.produce(topic, b"v", partition=99)
+    for arguments in ((), (None,), (topic, 1), (topic, b"v", 1), (topic, b"v", b"k", None)):
+        for each in (plain, producer):
+            with pytest.raises(TypeError):
+                each.produce(*arguments)
+    for messages in ("text", [1], [{"value": 1}]):
+        for each in (plain, producer):
+            with pytest.raises(TypeError):
+                each.produce_batch(topic, messages)  # type: ignore[arg-type]
+    assert producer.close() is True
+    assert producer.close() is True
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.produce(topic, b"v")
+
+
+def test_the_configs_own_callback_still_hears(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, by_default, given = kafka_topic(partitions=2), Deliveries(), Deliveries()
+    producer = make(on_delivery=by_default)
+    producer.produce(topic, b"v")
+    producer.produce(topic, b"v", on_delivery=given)
+    producer.produce(topic, b"v", headers={"a": b"1"}, timestamp=1)
+    assert producer.flush(LIMIT_S) == 0
+    assert (sum(by_default.partitions.values()), sum(given.partitions.values())) == (2, 1)
+
+
+def test_a_dropped_producer_takes_its_poller_along(kafka_cluster: KafkaCluster) -> None:
+    producer = PartitioningProducer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    poller = producer.poller
+    assert poller.refresh("test", wait=LIMIT_S)
+    del producer
+    poll_threads = [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
+    for thread in poll_threads:
+        thread.join(LIMIT_S)
+    assert not poller.health.running

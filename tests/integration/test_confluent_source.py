@@ -1,0 +1,191 @@
+"""`ConfluentMetadataSource` against a real Kafka: what it tells, what it never does, how it fails."""
+
+import os
+import time
+import uuid
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, Producer
+
+from kafka_partition_events import (
+    MetadataFetchError,
+    MetadataPoller,
+    Observation,
+    PartitionsAdded,
+    TopicRecreated,
+)
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource
+from kafka_partition_events.testing import KafkaCluster, MockCluster, RecordingListener
+from kafka_partition_events.testing.plugin import MakeTopic
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 20.0
+
+
+def ask(source: ConfluentMetadataSource, *topics: str, timeout: float = LIMIT_S) -> Observation:
+    return source.fetch(frozenset(topics), started_at=1.5, timeout=timeout)
+
+
+@pytest.fixture
+def source(kafka_cluster: KafkaCluster) -> ConfluentMetadataSource:
+    return ConfluentMetadataSource({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+
+
+def test_an_answer_has_ids_racks_replicas_and_what_was_asked(
+    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, source: ConfluentMetadataSource
+) -> None:
+    topic = kafka_topic(partitions=3, replication_factor=3)
+    seen = ask(source, topic)
+    assert (seen.started_at, seen.cluster_id) == (1.5, kafka_cluster.cluster_id)
+    assert seen.requested == frozenset({topic})
+    assert {(node.id, node.rack) for node in seen.nodes} == {(1, "r1"), (2, "r2"), (3, "r3")}
+    info = seen.topics[topic]
+    assert info.topic_id == str(uuid.UUID(info.topic_id))
+    assert [p.partition for p in info.partitions] == [0, 1, 2]
+    assert {p.partition: p.leader for p in info.partitions} == kafka_cluster.leaders(topic)
+    assert all(sorted(p.replicas) == sorted(p.isr) == [1, 2, 3] for p in info.partitions)
+    assert (seen.proof.topic_ids, seen.proof.leader_epochs) == (True, False)
+
+
+def test_all_topics_and_no_topics(kafka_topic: MakeTopic, source: ConfluentMetadataSource) -> None:
+    topic = kafka_topic(partitions=2)
+    everything = source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+    assert everything.requested is None
+    assert len(everything.topics[topic].partitions) == 2
+    nothing = ask(source)
+    assert (nothing.topics, nothing.errors, len(nothing.nodes)) == ({}, {}, 3)
+
+
+def test_a_topic_in_error_is_told_by_kafkas_name(
+    kafka_topic: MakeTopic, source: ConfluentMetadataSource
+) -> None:
+    topic = kafka_topic(partitions=1)
+    seen = ask(source, topic, "no-such-topic", "no such name")
+    assert set(seen.topics) == {topic}
+    assert seen.errors == {
+        "no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION",
+        "no such name": "INVALID_TOPIC_EXCEPTION",
+    }
+
+
+def test_a_recreated_topic_is_known_by_its_id(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
+    topic, heard = kafka_topic(partitions=3), RecordingListener()
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    with MetadataPoller(ConfluentMetadataSource(config), [topic], interval=0.2) as poller:
+        poller.register(heard)
+        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
+        kafka_cluster.delete_topic(topic)
+        kafka_cluster.create_topic(topic, 3)
+        heard.wait_for(lambda events: any(isinstance(e, TopicRecreated) for e in events), LIMIT_S)
+    [event] = heard.of(TopicRecreated)
+    assert event.old.topic_id != event.new.topic_id
+
+
+class Stale:
+    """A source whose answers can be frozen: what a lagging broker does."""
+
+    def __init__(self, inner: ConfluentMetadataSource) -> None:
+        self.inner = inner
+        self.frozen: Observation | None = None
+
+    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
+        return self.frozen or self.inner.fetch(topics, started_at=started_at, timeout=timeout)
+
+    def close(self) -> None:
+        self.inner.close()
+
+
+def test_a_stale_answer_makes_no_change(
+    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, source: ConfluentMetadataSource
+) -> None:
+    topic, stale, heard = kafka_topic(partitions=3), Stale(source), RecordingListener()
+    poller = MetadataPoller(stale, [topic])
+    poller.register(heard)
+    poller.poll_once()
+    old = ask(source, topic)
+    kafka_cluster.grow_topic(topic, 6)
+    poller.poll_once()
+    stale.frozen = old
+    events = poller.poll_once()
+    assert [event.kind for event in events] == ["metadata_rejected"]
+    assert poller.cluster is not None
+    assert poller.cluster.partitions_for_topic(topic) == set(range(6))
+    poller.close()
+    assert len(heard.of(PartitionsAdded)) == 1
+
+
+@pytest.mark.parametrize("allowed", [True, False], ids=["creation allowed", "creation forbidden"])
+def test_the_producer_knows_new_partitions_before_the_answer_is_there(
+    allowed: bool, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic = kafka_topic(partitions=2)
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers, "allow.auto.create.topics": allowed}
+    producer = Producer({**config, "log_level": 2})
+    source = ConfluentMetadataSource(config, producer=producer)
+    producer.produce(topic, b"")
+    assert len(ask(source, topic).topics[topic].partitions) == 2
+    kafka_cluster.grow_topic(topic, 4)
+    with pytest.raises(KafkaException, match="_UNKNOWN_PARTITION"):
+        producer.produce(topic, b"", partition=3)
+    assert len(ask(source, topic).topics[topic].partitions) == 4
+    producer.produce(topic, b"", partition=3)
+    assert producer.flush(LIMIT_S) == 0
+
+
+def test_a_source_of_a_closed_producer_says_so(kafka_cluster: KafkaCluster) -> None:
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    producer = Producer(config)
+    source = ConfluentMetadataSource(config, producer=producer)
+    ask(source)
+    source.release()
+    with pytest.raises(MetadataFetchError, match="closed"):
+        ask(source)
+
+
+@pytest.mark.parametrize(
+    ("servers", "cause"),
+    [("127.0.0.1:1", "Connection refused"), ("no-such-host.invalid:9092", "Failed to resolve")],
+)
+def test_an_unreachable_cluster_is_told_with_its_cause_in_time(servers: str, cause: str) -> None:
+    source = ConfluentMetadataSource({"bootstrap.servers": servers, "sasl.password": "hunter2"})
+    began = time.monotonic()
+    with pytest.raises(MetadataFetchError, match=cause) as failure:
+        source.fetch(None, started_at=0.0, timeout=1.0)
+    assert time.monotonic() - began < 3.0
+    assert "hunter2" not in str(failure.value)
+    source.close()
+
+
+def test_the_mock_cluster_is_asked_the_only_way_it_answers(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 6)
+    source = ConfluentMetadataSource({"bootstrap.servers": mock_cluster.bootstrap_servers})
+    began = time.monotonic()
+    for _ in range(3):
+        seen = ask(source, "orders", "ghost")
+    assert time.monotonic() - began < 5.0
+    assert len(seen.topics["orders"].partitions) == 6
+    assert seen.errors == {"ghost": "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert not seen.proof.topic_ids
+
+
+def test_a_forked_child_connects_anew_but_cannot_use_the_parents_producer(
+    kafka_cluster: KafkaCluster, source: ConfluentMetadataSource
+) -> None:
+    config: dict[str, Any] = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    producer = Producer(config)
+    taught = ConfluentMetadataSource(config, producer=producer)
+    ask(source)
+    ask(taught)
+
+    def works(which: ConfluentMetadataSource) -> str:
+        try:
+            return f"{len(ask(which).nodes)} brokers"
+        except MetadataFetchError as error:
+            return str(error)
+
+    child = os.fork()
+    if child == 0:
+        expected = works(source) == "3 brokers" and "made before a fork" in works(taught)
+        os._exit(0 if expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -1,0 +1,273 @@
+"""kafka-python's real producer with our partitioners, and `KafkaPythonMetadataSource`."""
+
+import gc
+import itertools
+import os
+import threading
+import time
+import uuid
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import (
+    BufferBudget,
+    ConfigurationError,
+    DefaultPartitioner,
+    MetadataFetchError,
+    MetadataPoller,
+    Observation,
+    PartitionsAdded,
+    RoundRobinPartitioner,
+    TopicRecreated,
+)
+from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.testing import KafkaCluster, RecordingListener
+from kafka_partition_events.testing.plugin import MakeTopic
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # importlib.resources, in kafka-python itself
+    from kafka import KafkaProducer
+    from kafka.partitioner import Partitioner as KafkaPythonPartitioner
+
+    from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
+
+pytestmark = [pytest.mark.kafka, pytest.mark.filterwarnings("ignore:read_text is deprecated")]
+LIMIT_S = 20.0
+
+Make = Callable[..., Any]
+
+
+@pytest.fixture
+def make(kafka_cluster: KafkaCluster) -> Iterator[Make]:
+    """Make producers and close them."""
+    made: list[Any] = []
+
+    def make(partitioner: object, **config: Any) -> Any:
+        config = {"bootstrap_servers": kafka_cluster.bootstrap_servers.split(","), **config}
+        made.append(KafkaProducer(partitioner=partitioner, **config))
+        return made[-1]
+
+    yield make
+    for producer in made:
+        producer.close(timeout=LIMIT_S)
+
+
+def ask(source: KafkaPythonMetadataSource, *topics: str, timeout: float = LIMIT_S) -> Observation:
+    return source.fetch(frozenset(topics), started_at=1.5, timeout=timeout)
+
+
+def placed(futures: list[Any]) -> Counter[int]:
+    return Counter(future.get(LIMIT_S).partition for future in futures)
+
+
+# -- KAFKA-9965 --------------------------------------------------------------------------------------
+
+
+class NaiveRoundRobin(KafkaPythonPartitioner):  # type: ignore[misc]
+    """What one would write first: the next partition at each call."""
+
+    def __init__(self) -> None:
+        self.turn = itertools.count()
+
+    def partition(
+        self,
+        topic: str,
+        key: object,
+        serialized_key: object,
+        value: object,
+        serialized_value: object,
+        cluster: Any,
+    ) -> int:
+        return next(self.turn) % len(cluster.partitions_for_topic(topic))
+
+
+def test_a_naive_round_robin_reaches_every_other_partition_only(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer = kafka_topic(partitions=6), make(NaiveRoundRobin(), linger_ms=0)
+    futures = []
+    for _ in range(60):  # each record opens a batch, so kafka-python asks twice about each
+        futures.append(producer.send(topic, b"v"))
+        futures[-1].get(LIMIT_S)
+    assert len(placed(futures)) == 3
+
+
+@pytest.mark.parametrize("linger_ms", [0, 20])
+def test_ours_reaches_every_partition_evenly(linger_ms: int, make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer = kafka_topic(partitions=6), make(RoundRobinPartitioner(), linger_ms=linger_ms)
+    futures = [producer.send(topic, b"v") for _ in range(120)]
+    assert placed(futures) == dict.fromkeys(range(6), 20)
+
+
+# -- attach ------------------------------------------------------------------------------------------
+
+
+def test_growth_is_seen_and_used_without_an_error(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, producer, heard = kafka_topic(partitions=3), make(RoundRobinPartitioner()), RecordingListener()
+    with attach(producer, interval=0.2) as poller:
+        poller.register(heard)
+        producer.send(topic, b"v").get(LIMIT_S)  # by this the poller learns of the topic
+        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
+        kafka_cluster.grow_topic(topic, 6)
+        heard.wait_for(lambda events: any(isinstance(e, PartitionsAdded) for e in events), LIMIT_S)
+        futures = [producer.send(topic, b"v") for _ in range(60)]
+        assert placed(futures) == dict.fromkeys(range(6), 10)
+
+
+def test_keyed_records_are_where_java_would_put_them(make: Make, kafka_topic: MakeTopic) -> None:
+    topic, producer = kafka_topic(partitions=7), make(DefaultPartitioner())
+    keys = [b"", *(b"key-%d" % i for i in range(50))]
+    with attach(producer) as poller:
+        for _ in range(2):  # before and after there is a table
+            for key in keys:
+                assert producer.send(topic, b"v", key).get(LIMIT_S).partition == murmur2_partition(key, 7)
+            poller.refresh("test", wait=LIMIT_S)
+        assert poller.cluster is not None
+        assert poller.cluster.topics() == {topic}
+
+
+def test_the_cap_holds_and_ends_with_the_poller(make: Make, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(partitions=6)
+    producer = make(RoundRobinPartitioner(budget=BufferBudget(max_partitions={topic: 2}, instance_id="a")))
+    producer.partitions_for(topic)
+    poller = attach(producer)
+    assert poller.refresh("test", wait=LIMIT_S)
+    assert len(placed([producer.send(topic, b"v") for _ in range(60)])) == 2
+    poller.close()
+    assert len(placed([producer.send(topic, b"v") for _ in range(60)])) == 6
+
+
+def test_a_recreated_topic_is_known_by_its_id(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, producer, heard = kafka_topic(partitions=3), make(DefaultPartitioner()), RecordingListener()
+    producer.partitions_for(topic)
+    with attach(producer, interval=0.2) as poller:
+        poller.register(heard)
+        heard.wait_for(lambda events: any(e.kind == "topic_added" for e in events), LIMIT_S)
+        kafka_cluster.delete_topic(topic)
+        kafka_cluster.create_topic(topic, 3)
+        heard.wait_for(lambda events: any(isinstance(e, TopicRecreated) for e in events), LIMIT_S)
+
+
+def test_the_poller_ends_with_the_producer(make: Make) -> None:
+    producer = make(DefaultPartitioner())
+    poller = attach(producer, interval=0.1, min_interval=0.05)
+    assert poller.refresh("test", wait=LIMIT_S)
+    threads = [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
+    producer.close(timeout=LIMIT_S)
+    for thread in threads:
+        thread.join(LIMIT_S)
+    assert not poller.health.running
+
+
+def test_another_partitioner_is_refused(make: Make) -> None:
+    with pytest.raises(ConfigurationError, match="NaiveRoundRobin"):
+        attach(make(NaiveRoundRobin()))
+
+
+# -- the source --------------------------------------------------------------------------------------
+
+
+def test_an_answer_has_ids_epochs_and_racks(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic = kafka_topic(partitions=3, replication_factor=3)
+    own = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
+    of_producer = KafkaPythonMetadataSource(make(DefaultPartitioner()))
+    for source in (own, of_producer):
+        seen = ask(source, topic, "no-such-topic", "no such name")
+        assert (seen.started_at, seen.cluster_id) == (1.5, kafka_cluster.cluster_id)
+        assert {(node.id, node.rack) for node in seen.nodes} == {(1, "r1"), (2, "r2"), (3, "r3")}
+        info = seen.topics[topic]
+        assert info.topic_id == str(uuid.UUID(info.topic_id))
+        assert {p.partition: p.leader for p in info.partitions} == kafka_cluster.leaders(topic)
+        assert [p.leader_epoch for p in info.partitions] == [0, 0, 0]
+        assert all(sorted(p.replicas) == sorted(p.isr) == [1, 2, 3] for p in info.partitions)
+        assert (seen.proof.topic_ids, seen.proof.leader_epochs) == (True, True)
+        assert seen.errors == {
+            "no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION",
+            "no such name": "INVALID_TOPIC_EXCEPTION",
+        }
+        everything = source.fetch(None, started_at=0.0, timeout=LIMIT_S)
+        assert everything.requested is None
+        assert topic in everything.topics
+    own.close()
+
+
+def test_both_clients_see_the_same_topic_id(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
+    from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
+
+    topic, servers = kafka_topic(partitions=1), kafka_cluster.bootstrap_servers
+    one = KafkaPythonMetadataSource({"bootstrap_servers": servers})
+    other = ConfluentMetadataSource({"bootstrap.servers": servers})
+    ids = [
+        source.fetch(frozenset({topic}), started_at=0.0, timeout=LIMIT_S).topics[topic].topic_id
+        for source in (one, other)
+    ]
+    assert ids[0] == ids[1]
+    one.close()
+
+
+@pytest.mark.filterwarnings("ignore:Exception ignored in. <socket")  # kafka-python forgets to close it
+@pytest.mark.parametrize(
+    ("servers", "cause"), [("127.0.0.1:1", "ECONNREFUSED"), ("no-such-host.invalid:9092", "DNS")]
+)
+def test_an_unreachable_cluster_is_told_with_its_cause_in_time(servers: str, cause: str) -> None:
+    source = KafkaPythonMetadataSource({"bootstrap_servers": servers, "sasl_plain_password": "hunter2"})
+    began = time.monotonic()
+    for _ in range(2):  # the second time kafka-python only says that it waits
+        with pytest.raises(MetadataFetchError, match=cause) as failure:
+            source.fetch(None, started_at=0.0, timeout=1.0)
+    assert time.monotonic() - began < 3.0
+    assert "hunter2" not in str(failure.value)
+    source.close()
+    gc.collect()
+
+
+def test_a_source_of_a_closed_producer_says_so(make: Make) -> None:
+    producer = make(DefaultPartitioner())
+    source = KafkaPythonMetadataSource(producer)
+    ask(source)
+    producer.close(timeout=LIMIT_S)
+    with pytest.raises(MetadataFetchError, match="closed"):
+        ask(source)
+
+
+def test_a_forked_child_connects_anew_but_cannot_use_the_parents_producer(
+    make: Make, kafka_cluster: KafkaCluster
+) -> None:
+    own = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
+    of_producer = KafkaPythonMetadataSource(make(DefaultPartitioner()))
+
+    def works(which: KafkaPythonMetadataSource) -> str:
+        try:
+            return f"{len(ask(which).nodes)} brokers"
+        except MetadataFetchError as error:
+            return str(error)
+
+    assert works(own) == works(of_producer) == "3 brokers"
+    child = os.fork()
+    if child == 0:
+        expected = works(own) == "3 brokers" and "made before a fork" in works(of_producer)
+        os._exit(0 if expected else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    own.close()
+
+
+def test_a_producer_is_taught_only_what_it_knows_already(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    written, other = kafka_topic(partitions=2), kafka_topic(partitions=2)
+    producer = make(DefaultPartitioner())
+    producer.partitions_for(written)
+    poller = MetadataPoller(KafkaPythonMetadataSource(producer), [other])
+    kafka_cluster.grow_topic(written, 4)
+    poller.poll_once()
+    assert producer._metadata.partitions_for_topic(written) == {0, 1, 2, 3}
+    assert producer._metadata.topics() == {written}
+    poller.close()

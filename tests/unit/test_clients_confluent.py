@@ -1,0 +1,224 @@
+"""What of the confluent-kafka client can be said without a broker."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError
+
+from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.clients.confluent.answers import error_name
+from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE, split
+from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.confluent.settings import with_hash
+from kafka_partition_events.clients.confluent.turns import LONGEST_CHUNK, Turn, turn_seconds
+from kafka_partition_events.testing import ScriptedSource
+from kafka_partition_events.testing.scripted import observe
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+
+
+# -- settings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hash_name", "setting"),
+    [
+        ("murmur2", None),
+        ("murmur2", "murmur2"),
+        ("murmur2", "murmur2_random"),
+        ("crc32", None),
+        ("crc32", "consistent"),
+        ("fnv1a", "fnv1a_random"),
+    ],
+)
+def test_librdkafkas_hash_is_the_partitioners(hash_name: Any, setting: str | None) -> None:
+    config = {} if setting is None else {"partitioner": setting}
+    default = {"murmur2": "murmur2_random", "crc32": "consistent_random", "fnv1a": "fnv1a_random"}[hash_name]
+    assert with_hash(config, hash_name)["partitioner"] == (setting or default)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{"partitioner": "consistent_random"}, {"default.topic.config": {"partitioner": "consistent_random"}}],
+)
+def test_another_hash_is_refused_with_the_reason_and_the_cure(config: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as refusal:
+        PartitioningProducer({**NOWHERE, **config})
+    for part in ("consistent_random", 'hash_name="crc32"', "murmur2_random", "moves keys"):
+        assert part in str(refusal.value)
+    cured = DefaultPartitioner(hash_name="crc32")
+    PartitioningProducer({**NOWHERE, **config}, cured, poller_options={"fetch_timeout": 0.2}).close()
+
+
+def test_a_random_partitioner_setting_is_refused_too() -> None:
+    with pytest.raises(ConfigurationError, match="random"):
+        PartitioningProducer({**NOWHERE, "partitioner": "random"})
+
+
+def test_options_for_a_poller_that_is_given_are_refused() -> None:
+    poller = MetadataPoller(ScriptedSource(observe({})))
+    with pytest.raises(ConfigurationError, match="poller_options"):
+        PartitioningProducer(NOWHERE, poller=poller, poller_options={"interval": 1.0})
+    poller.close()
+
+
+def test_the_own_connection_gets_what_says_how_to_connect_and_nothing_else() -> None:
+    connect = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": "/nowhere/ca.pem",
+        "ssl.endpoint.identification.algorithm": "none",
+        "enable.ssl.certificate.verification": False,
+        "sasl.mechanisms": "SCRAM-SHA-512",
+        "sasl.username": "alice",
+        "sasl.password": "hunter2",
+        "socket.keepalive.enable": True,
+        "client.id": "app",
+    }
+    other = {
+        "transactional.id": "t",
+        "group.id": "g",
+        "partitioner": "murmur2",
+        "linger.ms": 5,
+        "allow.auto.create.topics": True,
+        "statistics.interval.ms": 100,
+    }
+    with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location") as refusal:
+        Connection({**connect, **other})
+    assert "hunter2" not in str(refusal.value)
+    del connect["ssl.ca.location"]
+    connection = Connection({**connect, **other})
+    assert connection._settings == {**connect, "log_level": 2, "allow.auto.create.topics": False}
+    connection.close()
+
+
+def test_error_names_are_kafkas() -> None:
+    assert error_name(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)) == "UNKNOWN_TOPIC_OR_PARTITION"
+    assert error_name(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)) == "TOPIC_AUTHORIZATION_FAILED"
+
+
+# -- turns -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("config", "seconds"),
+    [
+        ({}, 0.025),
+        ({"linger.ms": 0}, 0.025),
+        ({"linger.ms": "100"}, 0.1),
+        ({"queue.buffering.max.ms": 50}, 0.05),
+        ({"linger.ms": 100, "sticky.partitioning.linger.ms": 10}, 0.01),
+    ],
+)
+def test_a_turn_lasts_as_long_as_a_batch_is_filled(config: dict[str, Any], seconds: float) -> None:
+    assert turn_seconds(config) == seconds
+
+
+class Times:
+    """A clock that is set by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+
+def a_partitioner() -> tuple[DefaultPartitioner, MetadataPoller]:
+    partitioner = DefaultPartitioner()
+    poller = MetadataPoller(
+        ScriptedSource(observe({"orders": [1, 2, 3]}), observe({"orders": [1, None, None]}, brokers=[1]))
+    )
+    poller.register(partitioner)
+    poller.poll_once()
+    return partitioner, poller
+
+
+def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller), turn = Times(monkeypatch), a_partitioner(), Turn()
+    went = []
+    for _ in range(20):
+        times.now += 1.0
+        assert turn.left == 0
+        turn.look("orders", partitioner, 0.025, stay=True)
+        turn.left -= 1
+        went.append(turn.partition)
+    assert all(one != other for one, other in pairwise(went))
+    poller.close()
+
+
+def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller), turn = Times(monkeypatch), a_partitioner(), Turn()
+    looks = moves = 0
+    for _ in range(100_000):
+        if turn.left <= 0:
+            before = turn.partition
+            turn.look("orders", partitioner, 0.025, stay=True)
+            looks += 1
+            moves += turn.partition != before
+        turn.left -= 1
+        times.now += 1e-6
+    assert looks <= 100_000 / LONGEST_CHUNK + 2
+    assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
+    poller.close()
+
+
+def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller), turn = Times(monkeypatch), a_partitioner(), Turn()
+    turn.look("orders", partitioner, 60.0, stay=True)
+    seen = turn.seen
+    poller.poll_once()
+    assert partitioner._routes is not seen  # so a producer looks again, though the turn is not over
+    turn.left = 3
+    turn.look("orders", partitioner, 60.0, stay=True)
+    assert turn.partition == 0
+    turn.left -= 1
+    assert turn.counted() == (1, 0)
+    poller.close()
+
+
+# -- batches -----------------------------------------------------------------------------------------
+
+
+def parts(messages: Any, *, by_turns: bool = True, native_keys: bool = True) -> list[tuple[int, list[Any]]]:
+    turns = iter(range(100, 200))
+    return split(
+        messages,
+        choose=lambda key, value: 7,
+        take_turn=(lambda count: next(turns)) if by_turns else None,
+        native_keys=native_keys,
+    )
+
+
+def test_unkeyed_messages_share_a_turn() -> None:
+    messages = [{"value": b"v"} for _ in range(3)]
+    [(partition, sent)] = parts(messages)
+    assert partition == 100
+    assert [id(message) for message in sent] == [id(message) for message in messages]
+
+
+def test_a_long_batch_takes_several_turns() -> None:
+    messages = [{"value": b"v"} for _ in range(2 * LONGEST_SLICE + 1)]
+    assert [(p, len(part)) for p, part in parts(messages)] == [
+        (100, LONGEST_SLICE),
+        (101, LONGEST_SLICE),
+        (102, 1),
+    ]
+
+
+def test_keys_explicit_partitions_and_the_rest_are_parted() -> None:
+    unkeyed, keyed, empty = {"value": b"u"}, {"key": b"k"}, {"key": b""}
+    explicit, unset = {"value": b"e", "partition": 3}, {"key": None, "partition": -1}
+    assert parts([unkeyed, keyed, explicit, empty, unset]) == [
+        (-1, [keyed]),
+        (3, [explicit]),
+        (7, [empty]),
+        (100, [unkeyed, unset]),
+    ]
+    assert parts([keyed, explicit], native_keys=False) == [(7, [keyed]), (3, [explicit])]
+    assert parts([unkeyed, keyed], by_turns=False, native_keys=False) == [(7, [unkeyed, keyed])]
+
+
+@pytest.mark.parametrize("messages", ["text", None, [1], [{"value": b"v"}, None]])
+def test_what_is_no_list_of_messages_is_left_to_confluent_kafka(messages: Any) -> None:
+    assert parts(messages) == [(-1, messages)]
