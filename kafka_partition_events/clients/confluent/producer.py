@@ -23,7 +23,7 @@ _produce_batch = Producer.produce_batch
 _UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
 
 _CLOSE_LIMIT_S = 1.0
-"""How long closing waits for a fetch that hangs; it ends by itself later, and touches the producer no more."""
+"""How long closing waits for a fetch that hangs. It ends by itself, and touches the producer no more."""
 
 _exclusive: "weakref.WeakSet[Partitioner]" = weakref.WeakSet()
 """Partitioners that follow some producer's own poller, and so can't follow another's."""
