@@ -23,6 +23,8 @@ from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
 from kafka_partition_events.errors import KafkaPartitionEventsError
 
+_INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
+
 app = typer.Typer(
     name="kpe",
     add_completion=False,
@@ -263,7 +265,8 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
                 standalone_mode=False,
                 obj=services or Services(),
             )
-        return code if isinstance(code, int) else 0
+        if code != _INTERRUPTED:  # which newer versions of typer return and older ones raise
+            return code if isinstance(code, int) else 0
     except BrokenPipeError:
         abandon_stdout()
         return 0  # the reader has seen enough: `kpe watch | head -1`
@@ -272,5 +275,6 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         sys.stderr.write(f"kpe: {one_line(message)}\n")
         return EXIT_ERROR
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("kpe: interrupted\n")
-        return 130
+        pass
+    sys.stderr.write("kpe: interrupted\n")
+    return _INTERRUPTED

@@ -213,7 +213,7 @@ def test_a_wrong_command_line_is_told_in_one_line(
     assert (told.out, told.err.count("\n")) == ("", 1)
 
 
-@pytest.mark.parametrize("command", ["watch", "snapshot", "diff"])
+@pytest.mark.parametrize("command", ["watch", "snapshot", "diff", "demo"])
 def test_every_command_documents_its_exit_codes_and_has_examples(command: str, capsys: Captured) -> None:
     assert run([command, "--help"]) == 0
     text = capsys.readouterr().out

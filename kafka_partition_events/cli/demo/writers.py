@@ -20,8 +20,11 @@ class ConfluentWriter:
     name = "confluent-kafka"
 
     def __init__(self, bootstrap_servers: str, budget: BufferBudget) -> None:
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
         from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
 
+        self._refusal = KafkaException
         self._producer = PartitioningProducer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -44,7 +47,10 @@ class ConfluentWriter:
         def delivered(error: Any, _message: Any) -> None:
             report(None if error is None else error.str())
 
-        self._producer.produce(topic, value, key, on_delivery=delivered)
+        try:
+            self._producer.produce(topic, value, key, on_delivery=delivered)
+        except self._refusal as error:
+            report(error.args[0].str())
 
     def serve(self) -> None:
         """Let delivery reports in."""

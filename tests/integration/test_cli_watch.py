@@ -1,0 +1,129 @@
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.testing import KafkaCluster, MockCluster
+from kafka_partition_events.testing.plugin import MakeTopic
+from kafka_partition_events.testing.ports import free_ports
+
+KPE = [sys.executable, "-m", "kafka_partition_events.cli"]
+
+
+def _run(*arguments: str, limit: float = 60) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([*KPE, *arguments], capture_output=True, text=True, check=False, timeout=limit)
+
+
+@pytest.fixture
+def closed_port() -> int:
+    (port,) = free_ports(1)
+    return port
+
+
+def test_a_wrong_address_is_told_within_ten_seconds(closed_port: int) -> None:
+    began = time.monotonic()
+    done = _run("watch", "-b", f"127.0.0.1:{closed_port}")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert f"127.0.0.1:{closed_port}" in done.stderr
+    assert "Connection refused" in done.stderr
+    assert time.monotonic() - began < 10
+
+
+def test_an_unknown_option_is_told_without_its_value(mock_cluster: MockCluster) -> None:
+    done = _run("watch", "-b", mock_cluster.bootstrap_servers, "-X", "nonsense=hunter2")
+    assert done.returncode == 2
+    assert done.stderr == ('kpe: librdkafka refuses an option: No such configuration property: "nonsense"\n')
+    done = _run("watch", "-b", mock_cluster.bootstrap_servers, "-X", "security.protocol=hunter2")
+    assert done.returncode == 2
+    assert "security.protocol" in done.stderr
+    assert "hunter2" not in done.stderr
+
+
+def test_a_login_that_is_refused_is_told(mock_cluster: MockCluster) -> None:
+    login = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN", "sasl.username=a"]
+    options = [word for pair in [*login, "sasl.password=hunter2"] for word in ("-X", pair)]
+    done = _run("watch", "-b", mock_cluster.bootstrap_servers, *options)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "hunter2" not in done.stderr
+
+
+def test_the_reader_may_leave(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 3)
+    watch = subprocess.Popen(
+        [*KPE, "watch", "-b", mock_cluster.bootstrap_servers],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert watch.stdout is not None
+    assert watch.stderr is not None
+    try:
+        assert json.loads(watch.stdout.readline())["kind"] == "broker_added"
+        watch.stdout.close()
+        assert watch.wait(30) == 0
+        assert watch.stderr.read() == ""
+    finally:
+        watch.kill()
+        watch.wait()
+        watch.stderr.close()
+
+
+def _lines(watch: "subprocess.Popen[str]") -> Iterator[dict[str, Any]]:
+    assert watch.stdout is not None
+    for line in watch.stdout:
+        yield json.loads(line)
+
+
+@pytest.mark.kafka
+def test_watch_follows_a_real_cluster_until_ctrl_c(
+    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic = kafka_topic(3)
+    watch = subprocess.Popen(
+        [*KPE, "watch", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, "--interval", "500ms"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        events = _lines(watch)
+        added = next(event for event in events if event["kind"] == "topic_added")
+        assert (added["topic"], added["initial"], len(added["new"]["partitions"])) == (topic, True, 3)
+        kafka_cluster.grow_topic(topic, 5)
+        grown = next(event for event in events if event["kind"] == "partitions_added")
+        assert (grown["initial"], len(grown["old"]["partitions"]), len(grown["new"]["partitions"])) == (
+            False,
+            3,
+            5,
+        )
+        watch.send_signal(signal.SIGINT)
+        _, summary = watch.communicate(timeout=60)
+    finally:
+        watch.kill()
+        watch.wait()
+    assert watch.returncode == 0
+    assert summary.startswith("kpe: ")
+    assert summary.count("\n") == 1
+
+
+@pytest.mark.kafka
+def test_two_snapshots_of_a_real_cluster(
+    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = kafka_topic(2)
+    files = [str(tmp_path / "before.json"), str(tmp_path / "after.json")]
+    for partitions, file in ((3, files[0]), (4, files[1])):
+        kafka_cluster.grow_topic(topic, partitions)
+        done = _run("snapshot", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, "-o", file)
+        assert done.returncode == 0, done.stderr
+    done = _run("diff", *files, "--output", "table")
+    assert (done.returncode, done.stdout.split()) == (
+        1,
+        ["partitions_added", topic, "3", "->", "4", "partitions"],
+    )
