@@ -88,6 +88,7 @@ def _figures(data: ReportData) -> str:
         figures += [
             ("Records sent", wording.count(sent)),
             ("Reported as failed", wording.count(failed)),
+            ("Acknowledged, not found", wording.count(sum(missing(data.accounts, data.stored).values()))),
         ]
     cells = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in figures)
     return f'<dl class="figures">{cells}</dl>'
@@ -167,6 +168,8 @@ _TIMELINE_CAPTION: Final = (
 )
 _OUTAGES_CAPTION: Final = (
     "<p>A partition is offline while no listed broker leads it. It lasted at least from the latest begin to "
-    "the earliest end, and at most from the earliest begin to the latest end.</p>"
+    "the earliest end, and at most from the earliest begin to the latest end. This is what the metadata say: "
+    "they go on naming a dead broker until its session times out (after 9 s, unless configured otherwise), "
+    "so writing may have failed sooner.</p>"
 )
 _CHANGES_CAPTION: Final = "<p>In the order in which it was seen, without the state found at the start.</p>"

@@ -38,7 +38,7 @@ _GLYPHS: Final = {
     "cap.reached": ("cap", "M1 4.5h10v3H1z"),
     "cap.lifted": ("cap", "M1 2h10v2H1zM1 8h10v2H1z"),
 }
-"""Event -> CSS class and the outline of its mark in a 12 x 12 box."""
+"""Event -> CSS class and the outline of its mark in a 12 x 12 box, what matters most first."""
 
 
 @frozen
@@ -180,7 +180,7 @@ def _piece(scale: Scale, start: datetime, end: datetime, classes: str) -> str:
 
 
 def _mark(together: list[Change], scale: Scale) -> str:
-    first = together[0]
+    first = min(together, key=_weight)
     kind, outline = _GLYPHS[first.name]
     place = scale.percent(first.by)
     side = "before" if place > 60 else "behind"
@@ -193,7 +193,12 @@ def _mark(together: list[Change], scale: Scale) -> str:
 
 
 def _label(together: Iterable[Change]) -> str:
-    return escape(", ".join(describe(change) for change in together))
+    by_weight = sorted(together, key=_weight)
+    return escape(", ".join(describe(change) for change in by_weight))
+
+
+def _weight(change: Change) -> int:
+    return list(_GLYPHS).index(change.name)
 
 
 def describe(change: Change) -> str:
