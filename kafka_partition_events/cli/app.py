@@ -219,14 +219,18 @@ def demo_command(
     """  # noqa: D301
     configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     seconds = parse_duration(stretch)
+    if not out.resolve().parent.is_dir():
+        raise CliError(f"{out}: there is no such directory to write the report to")
+    console = Console(highlight=False, markup=False, emoji=False)
     try:
         from kafka_partition_events.cli.demo.run import Demo, run_demo  # noqa: PLC0415
-    except ImportError as error:
+
+        balanced = run_demo(Demo(out=out, rate=rate, stretch=seconds, mock=mock), console)
+    except ImportError as error:  # some parts are imported when their turn comes
         raise CliError(
             f'the demo needs more: pip install "kafka-partition-events[all]" ({one_line(error)})'
         ) from error
-    console = Console(highlight=False, markup=False, emoji=False)
-    if not run_demo(Demo(out=out, rate=rate, stretch=seconds, mock=mock), console):
+    if not balanced:
         raise typer.Exit(EXIT_DIFFERENT)
 
 

@@ -67,13 +67,13 @@ def test_both_counts_agree() -> None:
 def test_a_lost_record_is_told() -> None:
     account = reconcile("t", "p", _ledger("aaa"), _found(0, 2), recreated=False)
     assert not account.agrees
-    assert account.remarks() == ["t: 1 acknowledged records ARE NOT IN THE TOPIC"]
+    assert account.remarks() == ["t: 1 record acknowledged and NOT IN THE TOPIC"]
 
 
 def test_a_deleted_topic_takes_its_records_with_it() -> None:
     account = reconcile("t", "p", _ledger("aaa"), _found(2), recreated=True)
     assert account.agrees
-    assert account.remarks() == ["t: 2 acknowledged records went with the deleted topic"]
+    assert account.remarks() == ["t: 2 records acknowledged and gone with the deleted topic"]
 
 
 def test_doubles_and_records_given_up_too_early_are_told() -> None:
@@ -86,4 +86,4 @@ def test_doubles_and_records_given_up_too_early_are_told() -> None:
 def test_a_record_without_an_answer_is_no_agreement() -> None:
     account = reconcile("t", "p", _ledger("ap"), _found(0), recreated=False)
     assert not account.agrees
-    assert account.remarks() == ["t: of 1 records the producer was told nothing"]
+    assert account.remarks() == ["t: 1 record neither acknowledged nor failed"]

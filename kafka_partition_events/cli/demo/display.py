@@ -17,7 +17,8 @@ from kafka_partition_events.cli.demo.ledger import Totals
 from kafka_partition_events.cli.render import table_line
 from kafka_partition_events.metadata.events import Event
 
-_EVENTS_SHOWN = 12
+_EVENTS_KEPT = 100
+_OTHER_LINES = 8  # of the live picture: the table of counts, empty lines, the cursor
 _COUNTS_EVERY_S = 4.0
 
 Counts = Callable[[], list[tuple[str, Totals]]]
@@ -85,10 +86,11 @@ class LiveDisplay:
     """Phases, counts and the latest events, redrawn in place."""
 
     def __init__(self, console: Console, counts: Counts) -> None:
+        self._console = console
         self._counts = counts
         self._phases: list[tuple[str, float]] = []
         self._ended_at: float | None = None
-        self._latest: deque[Text] = deque(maxlen=_EVENTS_SHOWN)
+        self._latest: deque[Text] = deque(maxlen=_EVENTS_KEPT)
         self._live = Live(
             console=console, get_renderable=self._picture, refresh_per_second=5, redirect_stdout=False
         )
@@ -104,7 +106,9 @@ class LiveDisplay:
 
     def event(self, event: Event) -> None:
         """Show an event."""
-        self._latest.append(table_line(event))
+        line = table_line(event, timed=False)
+        line.no_wrap, line.overflow = True, "ellipsis"
+        self._latest.append(line)
 
     def tick(self) -> None:
         """Do nothing: the picture is redrawn all the time."""
@@ -115,7 +119,10 @@ class LiveDisplay:
         self._live.stop()
 
     def _picture(self) -> RenderableType:
-        return Group(self._phase_table(), Text(), self._count_table(), Text(), *list(self._latest))
+        # rich cuts off at the bottom what does not fit, and the newest events stand there.
+        room = max(1, self._console.height - len(self._phases) - _OTHER_LINES)
+        latest = list(self._latest)[-room:]
+        return Group(self._phase_table(), Text(), self._count_table(), Text(), *latest)
 
     def _phase_table(self) -> RenderableType:
         table = Table.grid(padding=(0, 2))

@@ -213,18 +213,21 @@ class Reconciliation:
         """Return the differences in words."""
         said = []
         if self.lost:
-            why = "went with the deleted topic" if self.recreated else "ARE NOT IN THE TOPIC"
-            said.append(f"{self.topic}: {self.lost:,} acknowledged records {why}")
+            where = "gone with the deleted topic" if self.recreated else "NOT IN THE TOPIC"
+            said.append(f"{_records(self.lost)} acknowledged and {where}")
         if self.stored_though_failed:
             said.append(
-                f"{self.topic}: {self.stored_though_failed:,} records that the producer gave up on "
-                "were stored all the same"
+                f"{_records(self.stored_though_failed)} given up by the producer and stored all the same"
             )
         if self.doubles:
-            said.append(f"{self.topic}: {self.doubles:,} records were stored twice (retries)")
+            said.append(f"{_records(self.doubles)} stored twice, by a retry")
         if self.pending:
-            said.append(f"{self.topic}: of {self.pending:,} records the producer was told nothing")
-        return said
+            said.append(f"{_records(self.pending)} neither acknowledged nor failed")
+        return [f"{self.topic}: {difference}" for difference in said]
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'' if count == 1 else 's'}"
 
 
 def reconcile(
