@@ -23,7 +23,7 @@ def show_accounts(
     remarks: Sequence[str],
 ) -> None:
     """Show the table, every difference and why records failed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("topic")
     table.add_column("counted by", no_wrap=True)
     for name in ("sent", "acknowledged", "failed", "rerouted", "capped"):

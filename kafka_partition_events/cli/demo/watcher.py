@@ -12,6 +12,7 @@ from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 
 _INTERVAL_S = 1.0
+_FETCH_LIMIT_S = 3.0  # a question to the dead broker must not blur when its partitions went offline
 _FIRST_LOOK_S = 20.0
 _SYNC_S = 10.0
 
@@ -42,7 +43,8 @@ class Watcher:
 def open_watcher(bootstrap_servers: str, display: Display) -> Iterator[Watcher]:
     """Watch from now on."""
     config = {"bootstrap.servers": bootstrap_servers, "log_level": 2}
-    with MetadataPoller(ConfluentMetadataSource(config), interval=_INTERVAL_S) as poller:
+    source = ConfluentMetadataSource(config)
+    with MetadataPoller(source, interval=_INTERVAL_S, fetch_timeout=_FETCH_LIMIT_S) as poller:
         publisher = KafkaEventListener({**config, "acks": "all"}, topic=EVENTS, observer="kpe-demo")
         poller.refresh("the beginning of the demo", wait=_FIRST_LOOK_S)
         yield Watcher(poller, publisher, display)

@@ -11,7 +11,7 @@ from kafka_partition_events.routing.budget import BufferBudget
 DELIVERY_LIMIT_MS = 5_000
 """A record that can't be delivered fails within the demo's time; Kafka's clients wait two minutes."""
 
-_POLL_INTERVAL_S = 1.0
+_POLLING = {"interval": 1.0, "fetch_timeout": 3.0}  # seconds
 
 
 class ConfluentWriter:
@@ -36,7 +36,7 @@ class ConfluentWriter:
                 "log_level": 2,
             },
             DefaultPartitioner(budget=budget),
-            poller_options={"interval": _POLL_INTERVAL_S},
+            poller_options=_POLLING,
         )
         self.partitioner = self._producer.partitioner
         self.poller: MetadataPoller = self._producer.poller
@@ -98,7 +98,7 @@ class KafkaPythonWriter:
             metadata_max_age_ms=1_000,
             **version,
         )
-        self.poller: MetadataPoller = attach(self._producer, interval=_POLL_INTERVAL_S)
+        self.poller: MetadataPoller = attach(self._producer, **_POLLING)
 
     def write(self, topic: str, value: bytes, key: bytes | None, report: Report) -> None:
         """Send one record."""
