@@ -24,7 +24,8 @@ leaders back and forget partitions. The rules, in the order in which they are ap
 
 Topic ids and epochs that the answer does not claim to prove are passed over. An unknown epoch (None) does
 not undo a known one, but the rest of that partition is believed, a lost leader above all. Whatever is kept is
-still held against the new broker list: a partition whose leader is not listed is offline.
+still held against the new broker list: a partition whose leader is not listed is offline. A rack that the answer
+can't tell takes none away.
 """
 
 from collections.abc import Mapping
@@ -346,9 +347,16 @@ class _Gate:
 
     # -- the outcome ---------------------------------------------------------------------------------
 
+    def checked_rack(self, node: Node) -> Node:
+        """Return the node with the rack that is known, if the answer can't tell racks."""
+        known = self.current.nodes.get(node.id)
+        if self.seen.proof.racks or known is None or node.rack is not None:
+            return node
+        return evolve(node, rack=known.rack)
+
     def next_cluster(self, topics: Mapping[str, TopicInfo]) -> Cluster:
         """Return the snapshot in force: the current object unless something differs."""
-        nodes: dict[int, Node] = {node.id: node for node in self.seen.nodes}
+        nodes = {node.id: self.checked_rack(node) for node in self.seen.nodes}
         cluster_id = self.current.cluster_id or self.seen.cluster_id
         same_topics = len(topics) == len(self.current.by_topic) and all(
             self.current.by_topic.get(name) is info for name, info in topics.items()

@@ -15,6 +15,7 @@ class Proof:
 
     topic_ids: bool = False
     leader_epochs: bool = False
+    racks: bool = False
 
 
 @frozen(kw_only=True)

@@ -73,14 +73,16 @@ def observe(
         started_at: When the request was sent; by default when the source is asked.
     """
     infos = {name: _topic(name, words) for name, words in (topics or {}).items()}
+    nodes = _nodes(brokers, infos)
     if proof is None:
         proof = Proof(
             topic_ids=any(info.topic_id is not None for info in infos.values()),
             leader_epochs=any(p.leader_epoch is not None for info in infos.values() for p in info.partitions),
+            racks=any(node.rack is not None for node in nodes),
         )
     return Observation(
         started_at=started_at,
-        nodes=_nodes(brokers, infos),
+        nodes=nodes,
         topics=infos,
         errors=dict(errors or {}),
         requested=None if requested is None else frozenset(requested),
@@ -219,7 +221,7 @@ class ScriptedSource:
         with self._lock:
             self._steps.extend(steps)
 
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:  # noqa: ARG002
+    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         """Play the next step."""
         with self._lock:
             self.asked.append(topics)

@@ -33,7 +33,7 @@ class _Answer(NamedTuple):
     errors: Mapping[str, str]
     cluster_id: str | None
     answered_by: int | None
-    topic_ids: bool
+    described: bool
 
 
 class ConfluentMetadataSource:
@@ -94,7 +94,7 @@ class ConfluentMetadataSource:
             requested=topics,
             cluster_id=answer.cluster_id,
             answered_by=answer.answered_by,
-            proof=Proof(topic_ids=answer.topic_ids),
+            proof=Proof(topic_ids=answer.described, racks=answer.described),
         )
 
     def release(self) -> None:
@@ -153,7 +153,7 @@ class ConfluentMetadataSource:
                     raise
                 errors[name] = error_name(reason)
         return _Answer(
-            described_nodes(cluster.nodes), found, errors, cluster.cluster_id, None, topic_ids=True
+            described_nodes(cluster.nodes), found, errors, cluster.cluster_id, None, described=True
         )
 
     def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[_Answer, int]:
@@ -182,7 +182,7 @@ class ConfluentMetadataSource:
                 errors,
                 answer.cluster_id,
                 by if by >= 0 else None,
-                topic_ids=False,
+                described=False,
             ),
             answer.controller_id,
         )

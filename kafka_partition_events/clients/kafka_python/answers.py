@@ -57,7 +57,7 @@ def translated(response: Any, node_id: int | str) -> Answer:
         errors={t.name: error_name(t.error_code) for t in response.topics if t.error_code},
         cluster_id=response.cluster_id or None,
         answered_by=node_id if isinstance(node_id, int) else None,
-        proof=Proof(topic_ids=version >= IDS_SINCE, leader_epochs=version >= EPOCHS_SINCE),
+        proof=Proof(topic_ids=version >= IDS_SINCE, leader_epochs=version >= EPOCHS_SINCE, racks=True),
     )
 
 
