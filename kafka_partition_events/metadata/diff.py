@@ -85,55 +85,57 @@ def _changes(old: Cluster, new: Cluster) -> Iterator[_Make]:
         if old.by_topic.get(name) is not info  # unchanged topics keep their object: most are skipped here
     )
     for name in sorted(old.by_topic.keys() - new.by_topic.keys()):
-        yield _Make(ev.TopicRemoved, topic=name, old=old.by_topic[name])
+        gone = old.by_topic[name]
+        yield _Make(ev.TopicRemoved, topic=name, topic_id=gone.topic_id, old=gone)
     for name in changed:
         if (before := old.by_topic.get(name)) is not None:
             yield from _topic_changes(before, new.by_topic[name])
     for name in changed:
         if name not in old.by_topic:
-            yield _Make(ev.TopicAdded, topic=name, new=new.by_topic[name])
-            yield from _born_offline(new.by_topic[name].partitions)
+            added = new.by_topic[name]
+            yield _Make(ev.TopicAdded, topic=name, topic_id=added.topic_id, new=added)
+            yield from _born_offline(added)
 
     for id_ in sorted(old.nodes.keys() - new.nodes.keys()):
         yield _Make(ev.BrokerRemoved, old=old.nodes[id_])
 
 
 def _topic_changes(old: TopicInfo, new: TopicInfo) -> Iterator[_Make]:
+    about: dict[str, Any] = {"topic": new.name, "topic_id": new.topic_id}
     shrunk = len(new.partitions) < len(old.partitions)
     if shrunk or (old.topic_id != new.topic_id and old.topic_id is not None):
-        yield _Make(ev.TopicRecreated, topic=new.name, old=old, new=new)
-        yield from _born_offline(new.partitions)
+        yield _Make(ev.TopicRecreated, **about, old=old, new=new)
+        yield from _born_offline(new)
         return
     if old.topic_id != new.topic_id:
-        yield _Make(ev.TopicIdLearned, topic=new.name, old=old, new=new)
+        yield _Make(ev.TopicIdLearned, **about, old=old, new=new)
     if len(new.partitions) > len(old.partitions):
-        yield _Make(ev.PartitionsAdded, topic=new.name, old=old, new=new)
-        yield from _born_offline(new.partitions[len(old.partitions) :])
+        yield _Make(ev.PartitionsAdded, **about, old=old, new=new)
+        yield from _born_offline(new, first=len(old.partitions))
     for before, after in zip(old.partitions, new.partitions, strict=False):
         if before is not after and before != after:
-            yield from _partition_changes(before, after)
+            for kind in _partition_changes(before, after):
+                yield _Make(kind, **about, partition=after.partition, old=before, new=after)
 
 
-def _born_offline(partitions: Iterable[PartitionInfo]) -> Iterator[_Make]:
-    for p in partitions:
+def _born_offline(topic: TopicInfo, first: int = 0) -> Iterator[_Make]:
+    about: dict[str, Any] = {"topic": topic.name, "topic_id": topic.topic_id}
+    for p in topic.partitions[first:]:
         if not p.online:
-            yield _Make(ev.PartitionOffline, topic=p.topic, partition=p.partition, old=p, new=p)
+            yield _Make(ev.PartitionOffline, **about, partition=p.partition, old=p, new=p)
 
 
-def _partition_changes(old: PartitionInfo, new: PartitionInfo) -> Iterator[_Make]:
-    kinds: list[type[ev.PartitionEvent]] = []
+def _partition_changes(old: PartitionInfo, new: PartitionInfo) -> Iterator[type[ev.PartitionEvent]]:
     if old.online and not new.online:
-        kinds.append(ev.PartitionOffline)
+        yield ev.PartitionOffline
     elif new.online and not old.online:
-        kinds.append(ev.PartitionOnline)
+        yield ev.PartitionOnline
     elif (old.leader, old.leader_epoch) != (new.leader, new.leader_epoch):
-        kinds.append(ev.LeaderChanged)
+        yield ev.LeaderChanged
     if old.isr != new.isr:
-        kinds.append(ev.IsrChanged)
+        yield ev.IsrChanged
     if old.replicas != new.replicas:
-        kinds.append(ev.ReplicasChanged)
-    for kind in kinds:
-        yield _Make(kind, topic=new.topic, partition=new.partition, old=old, new=new)
+        yield ev.ReplicasChanged
 
 
 def apply(cluster: Cluster, events: Iterable[ev.Event]) -> Cluster:

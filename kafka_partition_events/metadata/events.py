@@ -67,9 +67,10 @@ class Event:
 
 @frozen(kw_only=True)
 class TopicEvent(Event):
-    """An event about one topic."""
+    """An event about one topic; ``topic_id`` is the one that it has now, None where nobody can tell."""
 
     topic: str
+    topic_id: str | None = None
 
 
 @frozen(kw_only=True)

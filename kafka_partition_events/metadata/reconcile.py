@@ -23,9 +23,9 @@ leaders back and forget partitions. The rules, in the order in which they are ap
 ====================  ==================================================================================
 
 Topic ids and epochs that the answer does not claim to prove are passed over. An unknown epoch (None) does
-not undo a known one, but the rest of that partition is believed, a lost leader above all. Whatever is kept is
-still held against the new broker list: a partition whose leader is not listed is offline. A rack that the answer
-can't tell takes none away.
+not undo a known one, but the rest of that partition is believed, a lost leader above all. An answer that
+tells no racks takes none away. Whatever is kept is still held against the new broker list: a partition whose
+leader is not listed is offline.
 """
 
 from collections.abc import Mapping

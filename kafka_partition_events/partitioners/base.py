@@ -195,6 +195,7 @@ def _cap_changes(name: str, before: RoutingTable | None, after: RoutingTable) ->
                 events.append(
                     CapReached(
                         topic=topic,
+                        topic_id=route.info.topic_id,
                         partitions=route.count,
                         admitted=route.admitted,
                         limit=len(route.admitted),
@@ -202,7 +203,9 @@ def _cap_changes(name: str, before: RoutingTable | None, after: RoutingTable) ->
                     )
                 )
         elif old is not None and old.capped:
-            events.append(CapLifted(topic=topic, partitions=route.count, partitioner=name))
+            events.append(
+                CapLifted(topic=topic, topic_id=route.info.topic_id, partitions=route.count, partitioner=name)
+            )
     return events
 
 

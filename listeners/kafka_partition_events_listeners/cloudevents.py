@@ -32,7 +32,6 @@ from cloudevents.core.bindings.kafka import KafkaMessage, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events_listeners.facts import Facts, facts_of
 from kafka_partition_events_listeners.vocabulary import name_of, severity_of
@@ -48,7 +47,6 @@ _FORMAT: Final = JSONFormat()
 def to_cloudevent(
     event: Event,
     *,
-    cluster: Cluster | None = None,
     observer: str | None = None,
     recorded_at: datetime | None = None,
     blind: bool = False,
@@ -62,14 +60,12 @@ def to_cloudevent(
 
     Args:
         event: A stamped event.
-        cluster: The snapshot that the event led to; gives partition events their topic id, without which
-            their ids differ from observer to observer.
         observer: The name of who saw it.
         recorded_at: When it is being recorded, an aware time.
         blind: Whether looks failed between ``prev_at`` and ``at`` (``data.snapshot.gap``).
         type_prefix: What comes before the name in ``type``, a reverse DNS name.
     """
-    name, facts = name_of(event), facts_of(event, cluster)
+    name, facts = name_of(event), facts_of(event)
     cluster_id = event.cluster_id or _UNKNOWN_CLUSTER
     attributes: dict[str, Any] = {
         "specversion": "1.0",

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events_listeners.ranges import ranges
 
 MAX_LISTED = 5_000
@@ -35,16 +35,15 @@ class Facts:
     transition: tuple[str | int, ...] | None = None
 
 
-def facts_of(event: ev.Event, cluster: Cluster | None = None) -> Facts:
+def facts_of(event: ev.Event) -> Facts:
     """Return what the event says.
 
     Args:
         event: Any event; of a class unknown here only the common fields are told.
-        cluster: The snapshot that the event led to, for the topic id of partition events.
     """
     match event:
         case ev.TopicEvent():
-            return _topic_facts(event, cluster)
+            return _topic_facts(event)
         case ev.BrokerAdded(new=node):
             return _broker_facts(node.id, None, node)
         case ev.BrokerRemoved(old=node):
@@ -58,12 +57,12 @@ def facts_of(event: ev.Event, cluster: Cluster | None = None) -> Facts:
 # -- topics and partitions -----------------------------------------------------------------------------
 
 
-def _topic_facts(event: ev.TopicEvent, cluster: Cluster | None) -> Facts:
+def _topic_facts(event: ev.TopicEvent) -> Facts:
     match event:
         case ev.PartitionEvent():
-            return _partition_facts(event, _topic_id(event.topic, cluster))
+            return _partition_facts(event)
         case ev.CapReached() | ev.CapLifted():
-            return _cap_facts(event, _topic_id(event.topic, cluster))
+            return _cap_facts(event)
         case ev.PartitionsAdded():
             return _growth_facts(event)
         case _:
@@ -110,7 +109,7 @@ def _growth_facts(event: ev.PartitionsAdded) -> Facts:
     )
 
 
-def _partition_facts(event: ev.PartitionEvent, topic_id: str | None) -> Facts:
+def _partition_facts(event: ev.PartitionEvent) -> Facts:
     # A leader epoch numbers the transitions of leadership only: an ISR or a replica list can come back to
     # what it was within one epoch, so these have no identity of their own.
     elected = isinstance(event, ev.PartitionOffline | ev.PartitionOnline | ev.LeaderChanged)
@@ -120,16 +119,16 @@ def _partition_facts(event: ev.PartitionEvent, topic_id: str | None) -> Facts:
         subject=f"topic/{event.topic}/{event.partition}",
         topic=event.topic,
         data={
-            "topic_id": topic_id,
+            "topic_id": event.topic_id,
             "partitions": str(event.partition),
             "before": None if born else _partition(event.old),
             "after": _partition(event.new),
         },
-        transition=_proved(topic_id, event.partition, epoch),
+        transition=_proved(event.topic_id, event.partition, epoch),
     )
 
 
-def _cap_facts(event: ev.CapReached | ev.CapLifted, topic_id: str | None) -> Facts:
+def _cap_facts(event: ev.CapReached | ev.CapLifted) -> Facts:
     concerned = set(range(event.partitions))
     after: dict[str, Any] = {"count": event.partitions}
     if isinstance(event, ev.CapReached):
@@ -139,7 +138,7 @@ def _cap_facts(event: ev.CapReached | ev.CapLifted, topic_id: str | None) -> Fac
         subject=f"topic/{event.topic}",
         topic=event.topic,
         data={
-            "topic_id": topic_id,
+            "topic_id": event.topic_id,
             "partitions": ranges(concerned),
             "partitioner": event.partitioner,
             "after": after,
@@ -150,11 +149,6 @@ def _cap_facts(event: ev.CapReached | ev.CapLifted, topic_id: str | None) -> Fac
 def _proved(*identity: str | int | None) -> tuple[str | int, ...] | None:
     known = tuple(part for part in identity if part is not None)
     return known if len(known) == len(identity) else None
-
-
-def _topic_id(topic: str, cluster: Cluster | None) -> str | None:
-    info = None if cluster is None else cluster.topic(topic)
-    return None if info is None else info.topic_id
 
 
 def _counted(topic: TopicInfo, listed: tuple[PartitionInfo, ...] = ()) -> dict[str, Any]:

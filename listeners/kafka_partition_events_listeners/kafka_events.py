@@ -9,8 +9,7 @@ import structlog
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
-from kafka_partition_events.metadata.events import Event, MetadataRecovered, Resync
+from kafka_partition_events.metadata.events import Event, MetadataRecovered
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_cloudevent, to_record
 
@@ -81,7 +80,6 @@ class KafkaEventListener(PartitionChangeListener):
         self._observer = observer
         self._type_prefix = type_prefix
         self._flush_timeout = flush_timeout
-        self._cluster: Cluster | None = None
         self._blind_from: datetime | None = None
         self._counting = threading.Lock()
         self._queued = self._published = self._failed = 0
@@ -95,14 +93,6 @@ class KafkaEventListener(PartitionChangeListener):
                 failed=self._failed,
                 pending=self._queued - self._published - self._failed,
             )
-
-    def on_partitions_change(
-        self,
-        cluster: Cluster,
-        partitions_changed: Mapping[TopicPartition, PartitionInfo],
-    ) -> None:
-        """Remember the snapshot: partition events need their topic's id."""
-        self._cluster = cluster
 
     def on_event(self, event: Event) -> None:
         """Queue the event. Never raises and never waits."""
@@ -125,9 +115,7 @@ class KafkaEventListener(PartitionChangeListener):
             _log.error("event_publish_abandoned", topic=self.topic, events=pending)
 
     def _learn(self, event: Event) -> None:
-        if isinstance(event, Resync):
-            self._cluster = event.cluster
-        elif isinstance(event, MetadataRecovered):
+        if isinstance(event, MetadataRecovered):
             # Told first of what one look found; whatever else it found has the same beginning.
             self._blind_from = event.previous_at
 
@@ -135,7 +123,6 @@ class KafkaEventListener(PartitionChangeListener):
         record = to_record(
             to_cloudevent(
                 event,
-                cluster=self._cluster,
                 observer=self._observer,
                 recorded_at=datetime.now(UTC),
                 blind=event.previous_at is not None and event.previous_at == self._blind_from,

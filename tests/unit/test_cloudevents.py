@@ -40,7 +40,7 @@ def changes(old: Cluster, new: Cluster, **stamp: Any) -> tuple[ev.Event, ...]:
 
 def only(old: Cluster, new: Cluster, **stamp: Any) -> CloudEvent:
     (event,) = changes(old, new, **stamp)
-    return to_cloudevent(event, cluster=new)
+    return to_cloudevent(event)
 
 
 def as_json(event: CloudEvent) -> dict[str, Any]:
@@ -65,7 +65,7 @@ DOWN = cluster(
 
 def test_an_offline_partition_in_full() -> None:
     (event,) = changes(UP, DOWN, first_sequence=4812)
-    made = to_cloudevent(event, cluster=DOWN, observer="obs-a", recorded_at=SEEN + timedelta(seconds=0.412))
+    made = to_cloudevent(event, observer="obs-a", recorded_at=SEEN + timedelta(seconds=0.412))
     value = as_json(made)
     assert uuid.UUID(value.pop("id")).version == 5
     assert value == {
@@ -102,14 +102,14 @@ def test_an_offline_partition_in_full() -> None:
 def test_two_observers_agree_on_the_id_of_a_transition() -> None:
     other = {"wall_time": SEEN + timedelta(seconds=3), "previous_at": None, "first_sequence": 77}
     (seen_by_a,), (seen_by_b,) = changes(UP, DOWN), changes(UP, DOWN, **other)
-    a = to_cloudevent(seen_by_a, cluster=DOWN, observer="a")
-    b = to_cloudevent(seen_by_b, cluster=DOWN, observer="b")
+    a = to_cloudevent(seen_by_a, observer="a")
+    b = to_cloudevent(seen_by_b, observer="b")
     assert a.get_id() == b.get_id()
 
 
 def test_after_a_restart_the_state_found_has_the_ids_of_the_transitions_that_led_to_it() -> None:
-    lived = [to_cloudevent(e, cluster=DOWN) for e in (*changes(EMPTY, UP), *changes(UP, DOWN))]
-    found = [to_cloudevent(e, cluster=DOWN) for e in changes(EMPTY, DOWN, initial=True)]
+    lived = [to_cloudevent(e) for e in (*changes(EMPTY, UP), *changes(UP, DOWN))]
+    found = [to_cloudevent(e) for e in changes(EMPTY, DOWN, initial=True)]
     by_type = {e.get_type().removesuffix(".v1").split("events.")[1]: e for e in found}
     ids = {e.get_id() for e in lived}
     assert by_type["partition.offline"].get_id() in ids
@@ -119,7 +119,7 @@ def test_after_a_restart_the_state_found_has_the_ids_of_the_transitions_that_led
 
 def test_the_same_partition_offline_again_is_another_transition() -> None:
     again = cluster(orders(1, None, 3, epoch=8))
-    assert only(UP, DOWN).get_id() != to_cloudevent(changes(UP, again)[-1], cluster=again).get_id()
+    assert only(UP, DOWN).get_id() != to_cloudevent(changes(UP, again)[-1]).get_id()
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_topic_of_the_same_name_but_another_id_has_other_transitions() -> None
     up, down = cluster(orders(1, 2, id="id-2")), cluster(orders(1, None, id="id-2"))
     (first,) = changes(UP, DOWN)
     second = changes(up, down)[-1]
-    assert to_cloudevent(first, cluster=DOWN).get_id() != to_cloudevent(second, cluster=down).get_id()
+    assert to_cloudevent(first).get_id() != to_cloudevent(second).get_id()
 
 
 def test_without_proof_the_moment_of_the_observation_identifies_so_that_nothing_collapses() -> None:
@@ -207,7 +207,7 @@ def test_the_list_above_has_every_kind() -> None:
 @pytest.mark.parametrize("event", EVERY_KIND, ids=lambda event: event.kind)
 def test_every_kind_survives_the_sdk_and_keeps_to_the_envelope(event: ev.Event) -> None:
     stamped = evolve(event, cluster_id="c-1", sequence=3, wall_time=SEEN, previous_at=BEFORE)
-    made = to_cloudevent(stamped, cluster=UP, recorded_at=SEEN)
+    made = to_cloudevent(stamped, recorded_at=SEEN)
     record = to_record(made)
     back = from_kafka(record, JSONFormat())
     assert record.headers == {"content-type": b"application/cloudevents+json"}
@@ -251,7 +251,7 @@ def test_times_of_another_zone_become_utc_and_keep_their_moment() -> None:
 
 def test_a_blind_interval_is_told() -> None:
     (event,) = changes(UP, DOWN)
-    assert as_json(to_cloudevent(event, cluster=DOWN, blind=True))["data"]["snapshot"]["gap"] is True
+    assert as_json(to_cloudevent(event, blind=True))["data"]["snapshot"]["gap"] is True
 
 
 def test_the_key_is_the_cluster_where_no_topic_is_concerned() -> None:

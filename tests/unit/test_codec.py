@@ -112,9 +112,14 @@ def test_times_are_utc() -> None:
 
 
 def test_an_event_is_a_flat_object_of_stable_names() -> None:
-    old = cluster_of({"orders": [{"leader": 1, "replicas": [1, 2], "isr": [1, 2]}]}, brokers=[1, 2])
+    old = cluster_of(
+        {"orders": {"id": "A", "partitions": [{"leader": 1, "replicas": [1, 2], "isr": [1, 2]}]}},
+        brokers=[1, 2],
+    )
     new = cluster_of(
-        {"orders": [{"leader": None, "replicas": [1, 2], "isr": [1, 2]}]}, brokers=[1, 2], generation=2
+        {"orders": {"id": "A", "partitions": [{"leader": None, "replicas": [1, 2], "isr": [1, 2]}]}},
+        brokers=[1, 2],
+        generation=2,
     )
     (event,) = diff(old, new, first_sequence=9, wall_time=NOON)
     assert _through_json(encode_event(event)) == {
@@ -126,6 +131,7 @@ def test_an_event_is_a_flat_object_of_stable_names() -> None:
         "previous_at": None,
         "initial": False,
         "topic": "orders",
+        "topic_id": "A",
         "partition": 0,
         "old": {"partition": 0, "leader": 1, "leader_epoch": None, "replicas": [1, 2], "isr": [1, 2]},
         "new": {"partition": 0, "leader": None, "leader_epoch": None, "replicas": [1, 2], "isr": [1, 2]},
