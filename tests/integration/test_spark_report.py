@@ -63,7 +63,7 @@ class Story:
         return self
 
     def tell(self, event: ev.Event, cluster: Cluster, **how: Any) -> None:
-        self.values.append(to_record(to_cloudevent(event, cluster=cluster, **how)).value)
+        self.values.append(to_record(to_cloudevent(event, **how)).value)
 
 
 def frame(spark: "SparkSession", *values: bytes | None) -> "DataFrame":
