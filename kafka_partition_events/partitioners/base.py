@@ -2,10 +2,11 @@
 
 import sys
 import threading
+import weakref
 from abc import abstractmethod
 from collections.abc import Mapping
 from threading import get_ident
-from typing import ClassVar, Literal, get_args
+from typing import ClassVar, Literal, Protocol, get_args
 
 from kafka_partition_events.errors import ConfigurationError, PartitionOfflineError
 from kafka_partition_events.metadata.cluster import Cluster
@@ -22,6 +23,13 @@ UNASSIGNED = -1
 It is librdkafka's ``RD_KAFKA_PARTITION_UA``."""
 
 KeyedPolicy = Literal["pin", "reroute", "raise"]
+
+
+class Keeper(Protocol):
+    """Keeps a choice for several records, as long as the partitioner's routes are the same."""
+
+    def drop(self) -> None:
+        """Forget the choice. Any thread may call this; it must not block."""
 
 
 class Partitioner(PartitionChangeListener, ClusterAdopter):
@@ -74,6 +82,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         self._argument_routes = ArgumentRoutes(self._use_current_routes)
         self._table: RoutingTable | None = None
         self._swapping = threading.Lock()
+        self._keepers: set[weakref.ref[Keeper]] = set()
         self._routes: Mapping[str, Route] = {}  # all that a choice reads; replaced, never changed in place
         self._use_current_routes()
         _be_a_kafka_python_partitioner()
@@ -182,6 +191,13 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         with self._swapping:
             table = self._table
             self._routes = self._argument_routes.routes if table is None else table.routes
+        # Not under the lock: the garbage collector may close a producer in here, which comes here again.
+        for reference in tuple(self._keepers):
+            keeper = reference()
+            if keeper is None:
+                self._keepers.discard(reference)
+            else:
+                keeper.drop()
 
 
 def _cap_changes(name: str, before: RoutingTable | None, after: RoutingTable) -> list[Event]:

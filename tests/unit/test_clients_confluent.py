@@ -1,6 +1,7 @@
 """What of the confluent-kafka client can be said without a broker."""
 
 from itertools import pairwise
+from operator import length_hint
 from typing import Any
 
 import pytest
@@ -135,28 +136,27 @@ def a_partitioner() -> tuple[DefaultPartitioner, MetadataPoller]:
 
 
 def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, (partitioner, poller), turn = Times(monkeypatch), a_partitioner(), Turn()
-    went = []
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, went = Turn(partitioner), []
     for _ in range(20):
         times.now += 1.0
-        assert turn.left == 0
-        turn.look("orders", partitioner, 0.025, stay=True)
-        turn.left -= 1
-        went.append(turn.partition)
+        assert list(turn.chunk) == []
+        went.append(turn.look("orders", partitioner, 0.025, stay=True))
     assert all(one != other for one, other in pairwise(went))
     poller.close()
 
 
 def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, (partitioner, poller), turn = Times(monkeypatch), a_partitioner(), Turn()
-    looks = moves = 0
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, looks, moves = Turn(partitioner), 0, 0
     for _ in range(100_000):
-        if turn.left <= 0:
+        for partition in turn.chunk:
+            assert partition == turn.partition
+            break
+        else:
             before = turn.partition
-            turn.look("orders", partitioner, 0.025, stay=True)
             looks += 1
-            moves += turn.partition != before
-        turn.left -= 1
+            moves += turn.look("orders", partitioner, 0.025, stay=True) != before
         times.now += 1e-6
     assert looks <= 100_000 / LONGEST_CHUNK + 2
     assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
@@ -164,16 +164,58 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
 
 
 def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    _times, (partitioner, poller), turn = Times(monkeypatch), a_partitioner(), Turn()
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn = Turn(partitioner)
     turn.look("orders", partitioner, 60.0, stay=True)
-    seen = turn.seen
+    times.now += 1e-6
+    turn.look("orders", partitioner, 60.0, stay=True)
+    assert length_hint(turn.chunk) == LONGEST_CHUNK - 1
     poller.poll_once()
-    assert partitioner._routes is not seen  # so a producer looks again, though the turn is not over
-    turn.left = 3
-    turn.look("orders", partitioner, 60.0, stay=True)
-    assert turn.partition == 0
-    turn.left -= 1
+    assert list(turn.chunk) == []  # so a producer looks again, though the turn is not over
+    times.now += 1e-6
+    assert turn.look("orders", partitioner, 60.0, stay=True) == 0
     assert turn.counted() == (1, 0)
+    assert [partition for partition, _ in zip(turn.chunk, range(10), strict=False)] == [0] * 10
+    assert turn.counted() == (11 + 1, 0)  # zip takes one more than it gives
+    poller.close()
+
+
+def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, partition = Turn(partitioner), partitioner.partition
+    turn.look("orders", partitioner, 60.0, stay=True)
+
+    def overtaken(*record: Any) -> int:
+        chosen = partition(*record)
+        poller.poll_once()  # the poller swaps the routes and drops the chunk before there is one
+        return chosen
+
+    monkeypatch.setattr(partitioner, "partition", overtaken)
+    turn.look("orders", partitioner, 60.0, stay=True)
+    assert partitioner._routes is not turn.seen
+    assert list(turn.chunk) == []
+    poller.close()
+
+
+def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    poller.poll_once()
+    turn = Turn(partitioner)
+    for count, left in ((100, LONGEST_CHUNK - 100), (1000, 0)):
+        monkeypatch.setattr(turn, "_looked_at", 1000.0)  # no time has passed: the longest chunk
+        turn.look("orders", partitioner, 60.0, stay=True, count=count)
+        assert length_hint(turn.chunk) == left
+    assert turn.counted() == (1100, 0)
+    poller.close()
+
+
+def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
+    partitioner, poller = a_partitioner()
+    turn, _gone = Turn(partitioner), Turn(partitioner)
+    assert len(partitioner._keepers) == 2
+    del _gone
+    poller.poll_once()
+    assert [reference() for reference in partitioner._keepers] == [turn]
     poller.close()
 
 

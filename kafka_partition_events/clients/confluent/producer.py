@@ -130,9 +130,8 @@ class PartitioningProducer(Producer):
             _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
             return
         if key is None:
-            if turn.left > 0 and turn.routes is self.partitioner._routes:  # noqa: SLF001 - see Turn.look
-                turn.left -= 1
-                partition = turn.partition
+            for partition in turn.chunk:  # noqa: B007, PLR1704 - a `next` that needs no call
+                break
             else:
                 partition = self._choose(topic, None, value)
         elif not key or not self._native_keys:
@@ -203,17 +202,16 @@ class PartitioningProducer(Producer):
         partitioner, turn = self.partitioner, self._turn(topic)
         if key is not None:
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
-        if turn.left <= 0 or turn.seen is not partitioner._routes:  # noqa: SLF001 - see Turn.look
-            turn.look(topic, partitioner, self._turn_s, stay=self._by_turns)
-        turn.left -= 1
-        if not self._by_turns:
-            turn.partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
-        return turn.partition
+        if self._by_turns:
+            return turn.look(topic, partitioner, self._turn_s, stay=True)
+        if not turn.asked(partitioner):
+            turn.look(topic, partitioner, self._turn_s, stay=False)
+        turn.partition = partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
+        return partition
 
     def _take_turn(self, topic: str, turn: Turn, count: int) -> int:
         """Return the partition for a number of unkeyed records."""
-        partition = self._choose(topic, None, None)
-        turn.left -= count - 1
+        partition = turn.look(topic, self.partitioner, self._turn_s, stay=True, count=count)
         if count >= batches.LONGEST_SLICE:
             turn.end()
         return partition
@@ -224,9 +222,9 @@ class PartitioningProducer(Producer):
         if turn is not None:
             return turn
         if not isinstance(topic, str):
-            return Turn()  # confluent-kafka is about to raise TypeError
+            return Turn(self.partitioner)  # confluent-kafka is about to raise TypeError
         with self._adding:
-            turn = self._turns.setdefault(topic, Turn())
+            turn = self._turns.setdefault(topic, Turn(self.partitioner))
         with contextlib.suppress(PollerClosedError):
             self.poller.track(topic)
         return turn

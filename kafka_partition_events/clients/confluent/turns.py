@@ -10,12 +10,15 @@ A count of bytes is not kept: a turn of 25 ms holds what the producer sends in 2
 
 Reading the clock for each record would cost 4% of the throughput. A turn reads it once per *chunk* and sizes
 the next chunk so that it lasts about a quarter of a turn: one record for slow producers (so each record gets
-its own partition, as each has its own batch), 64 for fast ones.
+its own partition, as each has its own batch), 256 for fast ones.
 """
 
 import threading
 import time
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import repeat
+from operator import length_hint
 from typing import Any
 
 from attrs import frozen
@@ -25,7 +28,7 @@ from kafka_partition_events.routing.table import Route
 
 LEAST_TURN_S = 0.025
 CHUNK_SHARE = 0.25
-LONGEST_CHUNK = 64
+LONGEST_CHUNK = 256
 
 _DEFAULT_LINGER_MS = 5.0
 _LINGER_NAMES = ("linger.ms", "queue.buffering.max.ms")
@@ -58,33 +61,36 @@ def turn_seconds(config: Mapping[str, Any]) -> float:
 class Turn:
     """One topic's turn. Any thread may use it.
 
-    The fast path takes no lock: threads that count `left` down at once may lose a count, so a chunk may be a
-    record longer than it says. What is read there is never wrong: `look` replaces it under a lock.
+    Producers take each record's partition from `chunk`, which is atomic without a lock. When it has no more,
+    they `look`. A record that is taken while another thread looks may be missing from the counts.
     """
 
     __slots__ = (
-        "_capped", "_chunk", "_ends_at", "_lock", "_looked_at", "_rerouted", "_route", "left", "partition",
-        "routes", "seen",
+        "__weakref__", "_capped", "_ends_at", "_lock", "_looked_at", "_rerouted", "_rest", "_route", "_size",
+        "chunk", "partition", "seen",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, partitioner: Partitioner) -> None:
+        """Make a turn that hears of the partitioner's new routes."""
+        self.chunk: Iterable[int] = ()
+        """The partitions of the next records; empty if the partitioner is asked for each."""
         self.partition = UNASSIGNED
         """Where the chunk goes, or the last record went if the partitioner is asked for each."""
         self.seen: Mapping[str, Route] | None = None
-        """The partitioner's routes when we looked. When it has others, look again."""
-        self.routes: Mapping[str, Route] | None = None
-        """The same if the whole chunk goes to `partition`, else None."""
-        self.left = 0
-        """How many records are left of the chunk."""
+        """The partitioner's routes when we looked."""
         self._lock = threading.Lock()
         self._route: Route | None = None
-        self._chunk = 0
+        self._size = 0
+        self._rest: Iterator[int] = iter(())
         self._looked_at = 0.0
         self._ends_at = 0.0
         self._rerouted = 0
         self._capped = 0
+        partitioner._keepers.add(weakref.ref(self))  # noqa: SLF001 - our own base class
 
-    def look(self, topic: str, partitioner: Partitioner, seconds: float, *, stay: bool) -> None:
+    def look(
+        self, topic: str, partitioner: Partitioner, seconds: float, *, stay: bool, count: int = 1
+    ) -> int:
         """Begin the next chunk, on another partition if the turn is over or the route has changed.
 
         Args:
@@ -92,34 +98,53 @@ class Turn:
             partitioner: Who chooses.
             seconds: How long a turn lasts.
             stay: Whether the chunk goes to one partition; else the partitioner is asked for each record.
+            count: How many records are taken from the chunk right away; if need be, it is as long.
+
+        Returns:
+            Their partition.
         """
         with self._lock:
             now = time.monotonic()
-            self._rerouted, self._capped = self.counted()
-            used, took = max(1, self._chunk - self.left), now - self._looked_at
-            self.left = self._chunk = _fitting(used, took, seconds)
+            used, took = max(1, self._size - length_hint(self._rest)), now - self._looked_at
             self._looked_at = now
-            # Taken before the partitioner is asked. If the poller swaps them in between, the choice may
-            # come from either; `seen` is then not what the partitioner has, so the next record looks again.
-            routes = partitioner._routes  # noqa: SLF001 - our own base class, and the hot path: no property
             if now >= self._ends_at:
                 self._ends_at = now + seconds
                 if self.partition != UNASSIGNED and hears_of_batches(partitioner):
                     partitioner.on_new_batch(topic, None, self.partition)
+            self.seen = partitioner._routes  # noqa: SLF001 - our own base class
             if stay:
                 self.partition = partitioner.partition(topic, None, None, None, None, None)
+            self._rerouted, self._capped = self.counted()
             self._route = partitioner.route(topic)
-            self.seen = routes
-            self.routes = routes if stay else None
+            rest = max(0, _fitting(used, took, seconds) - count)
+            self._size = rest + count
+            self._rest = repeat(self.partition, rest)
+            if stay:
+                self.chunk = self._rest
+                # The poller first swaps the routes, then drops the chunk. If it did both before this chunk,
+                # which the old routes may have chosen, was there to be dropped, we see it now.
+                if partitioner._routes is not self.seen:  # noqa: SLF001
+                    self.drop()
+            return self.partition
+
+    def asked(self, partitioner: Partitioner) -> bool:
+        """Count a record that the partitioner is asked about; False if it is time to look again."""
+        same = self.seen is partitioner._routes  # noqa: SLF001
+        return same and next(self._rest, None) is not None
+
+    def drop(self) -> None:
+        """Let the next record look again: the partitioner has new routes."""
+        self.chunk = ()
 
     def end(self) -> None:
         """Let the next record begin another turn."""
         self._ends_at = 0.0
-        self.seen = self.routes = None
+        self.chunk = ()
+        self.seen = None
 
     def counted(self) -> tuple[int, int]:
         """Return how many records were rerouted and capped, those of the current chunk included."""
-        used, route = max(0, self._chunk - self.left), self._route
+        used, route = self._size - length_hint(self._rest), self._route
         rerouted = used if route is not None and route.rerouted else 0
         capped = used if route is not None and route.capped else 0
         return self._rerouted + rerouted, self._capped + capped

@@ -1,0 +1,115 @@
+"""One `PartitioningProducer` under threads while its routes are swapped."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import DefaultPartitioner, MetadataPoller, RoundRobinPartitioner
+from kafka_partition_events.clients.confluent import PartitioningProducer, producer, turns
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.testing import ScriptedSource
+from kafka_partition_events.testing.scripted import cluster_of, observe
+
+THREADS = 4
+SWAPS = 200
+RECORDS = 20_000
+LEFT = cluster_of({"t": [1] * 4 + [None] * 4})
+RIGHT = cluster_of({"t": [None] * 4 + [1] * 4})
+
+
+class Sent(threading.local):
+    """What the calling thread sent last, in place of what confluent-kafka would send."""
+
+    partition = -1
+
+    def __call__(self, _producer: object, _topic: str, _value: Any, _key: Any, partition: int) -> None:
+        self.partition = partition
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
+    sent, before = Sent(), sys.getswitchinterval()
+    monkeypatch.setattr(producer, "_produce", sent)
+    sys.setswitchinterval(1e-5)
+    yield sent
+    sys.setswitchinterval(before)
+
+
+def a_producer(partitioner: Partitioner) -> PartitioningProducer:
+    poller = MetadataPoller(ScriptedSource(observe({})))
+    return PartitioningProducer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}, partitioner, poller)
+
+
+def start(worker: Callable[[int], None], errors: list[BaseException]) -> list[threading.Thread]:
+    def guarded(number: int) -> None:
+        try:
+            worker(number)
+        except BaseException as error:  # noqa: BLE001 - handed to the main thread
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+@pytest.mark.parametrize("make", [DefaultPartitioner, RoundRobinPartitioner])
+def test_no_record_goes_to_an_offline_partition_once_those_in_flight_are_sent(
+    make: Callable[[], Partitioner], sent: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "LONGEST_CHUNK", 10**9)
+    partitioner = make()
+    ours = a_producer(partitioner)
+    monkeypatch.setattr(ours, "_turn_s", 600.0)  # a chunk that is not dropped would last
+    done, stop = [0] * THREADS, threading.Event()
+    settled: list[range | None] = [None]
+    errors: list[BaseException] = []
+
+    def write(number: int) -> None:
+        while not stop.is_set():
+            usable = settled[0]
+            ours.produce("t", b"v")
+            if usable is not None and usable is settled[0]:
+                assert sent.partition in usable
+            done[number] += 1
+
+    threads = start(write, errors)
+    for swap in range(SWAPS):
+        settled[0] = None
+        for cluster in (LEFT, RIGHT) * 5 if swap % 2 else (RIGHT, LEFT) * 5:  # some while others look
+            partitioner.adopt(cluster)
+            time.sleep(0)
+        for more in (1, 50):  # the records in flight; then some to look at
+            before = list(done)
+            while not errors and any(now < then + more for now, then in zip(done, before, strict=True)):
+                time.sleep(0)
+            if more == 1:
+                settled[0] = range(4 * (swap % 2), 4 * (swap % 2) + 4)
+    stop.set()
+    for thread in threads:
+        thread.join(60)
+    ours.close()
+    assert errors == []
+
+
+@pytest.mark.parametrize("make", [DefaultPartitioner, RoundRobinPartitioner])
+def test_nearly_every_rerouted_record_is_counted(make: Callable[[], Partitioner], sent: Sent) -> None:
+    partitioner = make()
+    ours = a_producer(partitioner)
+    partitioner.adopt(LEFT)
+    errors: list[BaseException] = []
+
+    def write(_number: int) -> None:
+        for _ in range(RECORDS):
+            ours.produce("t", b"v")
+            assert sent.partition in range(4)
+
+    for thread in start(write, errors):
+        thread.join(60)
+    ours.close()
+    assert errors == []
+    assert ours.stats.rerouted == pytest.approx(THREADS * RECORDS, rel=0.01)
