@@ -25,6 +25,7 @@ from kafka_partition_events.testing.kafka_node import (
 )
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import tail
+from kafka_partition_events.testing.security import Security
 from kafka_partition_events.testing.topic_admin import TopicAdmin
 
 _POLL_S = 0.05
@@ -50,6 +51,8 @@ class KafkaCluster:
         broker_config: More settings for all nodes, or other values for ours (Kafka's names, values as text).
         auto_create_topics: Whether asking for an unknown topic creates it, as a Kafka left to its defaults
             does. Here the default is no, so that a test notices who creates topics.
+        secured: Whether clients must use TLS and log in (SASL_SSL, SCRAM-SHA-512, one user); see `security`,
+            `confluent_options` and `kafka_python_options`.
         progress: Called with one line of text before each step that takes long.
 
     Raises:
@@ -65,12 +68,14 @@ class KafkaCluster:
         session_timeout_ms: int = 3000,
         broker_config: Mapping[str, str] | None = None,
         auto_create_topics: bool = False,
+        secured: bool = False,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"brokers must be at least 1, not {brokers}")
         self.cluster_id = _new_cluster_id()
         self._size = brokers
+        self._secured = secured
         self._session_timeout_ms = session_timeout_ms
         self._overrides = {
             "broker.session.timeout.ms": str(session_timeout_ms),
@@ -85,6 +90,8 @@ class KafkaCluster:
         self._directory: Path | None = None
         self._controller: KafkaNode | None = None
         self._brokers: dict[int, KafkaNode] = {}
+        self._client_ports: dict[int, int] = {}
+        self._security: Security | None = None
         self._admin = TopicAdmin(self._running_addresses)
 
     # --- life ---
@@ -125,7 +132,25 @@ class KafkaCluster:
     @property
     def bootstrap_servers(self) -> str:
         """All brokers, running or not, as ``host:port,host:port``."""
-        return ",".join(_address(node) for node in self._started().values())
+        return ",".join(_address(self._client_ports[broker]) for broker in self._started())
+
+    @property
+    def security(self) -> Security | None:
+        """User, password and CA of a secured cluster; None for a plain one."""
+        self._started()
+        return self._security
+
+    @property
+    def confluent_options(self) -> dict[str, str]:
+        """What a confluent-kafka client needs to connect: addresses, and TLS and login if secured."""
+        login = self.security.confluent_options if self.security else {}
+        return {"bootstrap.servers": self.bootstrap_servers, **login}
+
+    @property
+    def kafka_python_options(self) -> dict[str, str]:
+        """What a kafka-python client needs to connect: addresses, and TLS and login if secured."""
+        login = self.security.kafka_python_options if self.security else {}
+        return {"bootstrap_servers": self.bootstrap_servers, **login}
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -237,7 +262,10 @@ class KafkaCluster:
         classpath = kafka_classpath()
         self._directory = directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
         (directory / "logs").mkdir()
-        controller_port, *ports = free_ports(self._size + 1)
+        controller_port, *ports = free_ports(2 * self._size + 1)
+        if self._secured:
+            self._progress("making certificates")
+            self._security = Security.made_in(directory / "tls", java_executable)
 
         def node(name: str, port: int, settings: Mapping[str, str]) -> KafkaNode:
             return KafkaNode(
@@ -247,8 +275,12 @@ class KafkaCluster:
         # The controller gets them too: it is the one to apply the session timeout and topic defaults.
         settings = controller_settings(controller_port)
         self._controller = node("controller", controller_port, {**settings, **self._overrides})
-        for broker, port in enumerate(ports, start=1):
+        for broker in range(1, self._size + 1):
+            port = self._client_ports[broker] = ports.pop()
             settings = broker_settings(broker, port, controller_port, brokers=self._size)
+            if self._security is not None:
+                port = ports.pop()  # the kit's own
+                settings |= self._security.broker_settings(self._client_ports[broker], port)
             self._brokers[broker] = node(f"broker-{broker}", port, {**settings, **self._overrides})
         self._progress(f"formatting the storage of {self._size + 1} nodes")
         self._format()
@@ -264,7 +296,8 @@ class KafkaCluster:
         with contextlib.ExitStack() as cleanup:
             runs = []
             for node in self._nodes():  # side by side: each takes a JVM some seconds
-                run = node.begin_format(self.cluster_id)
+                secured = self._security if node is self._controller else None
+                run = node.begin_format(self.cluster_id, *(secured.format_options if secured else ()))
                 cleanup.callback(run.kill)
                 runs.append((node, run))
             for node, run in runs:
@@ -303,7 +336,7 @@ class KafkaCluster:
         return nodes[broker]
 
     def _running_addresses(self) -> str:
-        addresses = [_address(self._brokers[broker]) for broker in self.running]
+        addresses = [_address(self._brokers[broker].port) for broker in self.running]
         if not addresses:
             raise KitError("no broker is running; restart one first")
         return ",".join(addresses)
@@ -338,8 +371,8 @@ def _new_cluster_id() -> str:
     return base64.urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
 
 
-def _address(node: KafkaNode) -> str:
-    return f"{HOST}:{node.port}"
+def _address(port: int) -> str:
+    return f"{HOST}:{port}"
 
 
 def _is_served(view: BrokerView, topic: str, partitions: int) -> bool:

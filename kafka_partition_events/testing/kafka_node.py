@@ -107,10 +107,10 @@ class KafkaNode:
         """Process id of the JVM, None when there is none."""
         return self._process.pid if self._process is not None and self._process.alive else None
 
-    def begin_format(self, cluster_id: str) -> SupervisedProcess:
+    def begin_format(self, cluster_id: str, *options: str) -> SupervisedProcess:
         """Start to format the storage, which takes some seconds."""
         tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
-        return SupervisedProcess([*self._java, *tool], log=self.log)
+        return SupervisedProcess([*self._java, *tool, *options], log=self.log)
 
     def start(self) -> None:
         """Start the JVM; it serves some seconds later."""
