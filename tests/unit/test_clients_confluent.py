@@ -95,6 +95,18 @@ def test_the_own_connection_gets_what_says_how_to_connect_and_nothing_else() -> 
     connection.close()
 
 
+def test_a_hang_up_is_a_wrong_protocol_only_if_it_never_worked() -> None:
+    connection = Connection({})  # connects to nothing, so it has no complaints of its own
+    connection._complaints["_ALL_BROKERS_DOWN"] = "1/1 brokers are down"
+    assert "does security.protocol fit" in str(connection.failure("no answer", TimeoutError()))
+    connection._complaints["_TIMED_OUT"] = "frozen"
+    assert "frozen" in str(connection.failure("no answer", TimeoutError()))
+    connection.succeeded()
+    connection._complaints["_ALL_BROKERS_DOWN"] = "1/1 brokers are down"
+    assert "1/1 brokers are down" in str(connection.failure("no answer", TimeoutError()))
+    connection.close()
+
+
 def test_error_names_are_kafkas() -> None:
     assert error_name(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)) == "UNKNOWN_TOPIC_OR_PARTITION"
     assert error_name(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)) == "TOPIC_AUTHORIZATION_FAILED"

@@ -19,8 +19,11 @@ _NAMES = frozenset({
 })  # fmt: skip
 """Settings that say how to connect. Others (a transactional id, statistics, callbacks) would do harm here."""
 
-_TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_ALL_BROKERS_DOWN")
+_TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN")
 """Error names, the most telling cause first: a wrong password also makes all brokers "down"."""
+
+_HUNG_UP = "the brokers hang up without an answer: does security.protocol fit their listener?"
+"""What it means if "down" is all that is told: a connection that is accepted and closed is no error."""
 
 _abandoned: list[AdminClient] = []
 """Clients of the parent process. Destroying one in a fork waits for ever for threads that it has not."""
@@ -42,6 +45,7 @@ class Connection:
             "allow.auto.create.topics": False,
         }
         self._complaints: dict[str, str] = {}
+        self._worked = False
         self._admin: AdminClient | None = None
         self._pid = 0
         self.admin()
@@ -60,7 +64,9 @@ class Connection:
                 settings: dict[str, Any] = {**self._settings, "error_cb": note}
                 self._admin = AdminClient(settings)
             except KafkaException as error:
-                raise ConfigurationError(f"librdkafka refuses the connection settings: {error}") from error
+                raise ConfigurationError(
+                    f"librdkafka refuses the connection settings: {error.args[0].str()}"
+                ) from error
             self._pid = os.getpid()
         self._admin.poll(0)
         return self._admin
@@ -77,10 +83,13 @@ class Connection:
         cause = next(
             (f"{name}: {self._complaints[name]}" for name in _TELLING if name in self._complaints), None
         )
+        if not self._worked and set(self._complaints) == {"_ALL_BROKERS_DOWN"}:
+            cause = _HUNG_UP
         return MetadataFetchError(f"{what}: {text}" + (f" (cause: {cause})" if cause else ""))
 
     def succeeded(self) -> None:
         """Forget complaints: they explain nothing that comes later."""
+        self._worked = True
         self._complaints.clear()
 
     def close(self) -> None:

@@ -1,8 +1,9 @@
 """One question to the cluster over a kafka-python connection manager.
 
 What this relies on, all of it in kafka-python 3.0: ``kafka.net``'s ``KafkaConnectionManager`` with
-``call_soon`` (thread-safe: runs a coroutine on the client's I/O thread), ``get_connection``, ``send``,
-``wait_for``, ``least_loaded_node`` and ``cluster``; ``MetadataRequest``.
+``call_soon`` (thread-safe: runs a coroutine on the client's I/O thread), ``get_connection``, ``wait_for``,
+``least_loaded_node`` and ``cluster``; ``KafkaConnection`` with ``send_request`` and, to explain a failure,
+``connected``, ``parser``, ``sasl_enabled`` and ``broker_version_data``; ``MetadataRequest``.
 """
 
 import random
@@ -77,14 +78,19 @@ async def _ask_in_turn(
         left = deadline - time.monotonic()
         if left <= 0:
             break
+        connection: Any = None
+        fresh = False
         try:
-            reply = _sent(manager, _request(topics), node_id, exclusive)
+            connection = manager.get_connection(node_id, refresh_metadata_on_err=not exclusive)
+            fresh = not connection.connected
+            reply = connection.send_request(_request(topics))
             response = await manager.wait_for(reply, 1000 * min(left, max(left / 2, _LEAST_TRY_S)))
         except errors.NodeNotReadyError as error:  # it failed a moment ago, or is busy
             complaints.setdefault(node_id, str(error))
             continue
-        except errors.KafkaError as error:
-            complaints[node_id] = str(error)
+        except (errors.KafkaError, OSError) as error:  # OSError: a file of keys or certificates
+            explanation = _explanation(error, connection, manager) if fresh else ""
+            complaints[node_id] = f"{error}{explanation}"
             continue
         complaints.clear()
         answer = translated(response, node_id)
@@ -96,11 +102,19 @@ async def _ask_in_turn(
     raise MetadataFetchError(f"no broker answers ({reasons or 'none is known'})")
 
 
-def _sent(manager: Any, request: Any, node_id: int | str, exclusive: bool) -> Any:
-    if not exclusive:
-        return manager.send(request, node_id)
-    connection = manager.get_connection(node_id, refresh_metadata_on_err=False)
-    return connection.send_request(request)
+def _explanation(error: Exception, connection: Any, manager: Any) -> str:
+    """Return what it means that a new connection was closed before it was of any use.
+
+    A broker that refuses a login answers why, and hangs up. kafka-python drops what it receives together with
+    the end of a connection, and says "socket disconnected".
+    """
+    reached = connection.parser is not None  # by TCP, and TLS if that is asked for
+    if not reached or not isinstance(error, errors.KafkaConnectionError | errors.InvalidReceiveError):
+        return ""
+    if connection.sasl_enabled and connection.broker_version_data is not None:
+        return " during the login: the broker refuses the user name, the password or the SASL mechanism"
+    worked_before = manager.cluster.brokers()
+    return "" if worked_before else ": does security_protocol fit the broker's listener?"
 
 
 def _candidates(manager: Any) -> list[int | str]:

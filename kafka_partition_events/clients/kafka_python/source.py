@@ -3,6 +3,7 @@
 import os
 import weakref
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
@@ -14,6 +15,9 @@ from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.source import Observation
 
 _log = structlog.get_logger(__name__)
+
+_FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+"""Settings that name a file. kafka-python opens it when it connects, and does not tell which it misses."""
 
 
 class _Link(Protocol):
@@ -57,6 +61,9 @@ class KafkaPythonMetadataSource:
             producer_or_config: A producer, of which only a weak reference is kept, or kafka-python's
                 settings. Those that say how to connect are used, others ignored; none is logged.
             on_closed: Called by a `fetch` that finds the producer closed, before it raises.
+
+        Raises:
+            ConfigurationError: it is neither, or a file that the settings name does not exist.
         """
         self._complaints: dict[int | str, str] = {}
         self._link: _Link
@@ -163,6 +170,9 @@ class _OwnLink:
     exclusive = True
 
     def __init__(self, config: Mapping[str, Any]) -> None:
+        for name in _FILES:
+            if config.get(name) is not None and not Path(config[name]).is_file():
+                raise ConfigurationError(f"{name}: there is no file {config[name]}")
         self._config = dict(config)
         self._client: Any = None
         self._pid = 0

@@ -1,0 +1,259 @@
+"""TLS and logins on a real Kafka: the options pass through, refusals are explained, secrets stay secret."""
+
+import gc
+import json
+import re
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from kafka_partition_events import (
+    ConfigurationError,
+    DefaultPartitioner,
+    MetadataFetchError,
+    MetadataSource,
+    RoundRobinPartitioner,
+)
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
+from kafka_partition_events.testing import KafkaCluster
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)  # importlib.resources, in kafka-python itself
+    from kafka import KafkaProducer
+
+    from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.filterwarnings("ignore:read_text is deprecated"),
+    # kafka-python forgets to close it
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <(ssl.SSLS|s)ocket"),
+]
+LIMIT_S = 20.0
+WRONG = "hunter2-is-not-it"
+
+Options = dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    cluster = own_kafka_cluster(brokers=1, secured=True)
+    cluster.create_topic("orders", 3)
+    return cluster
+
+
+@pytest.fixture
+def secrets(cluster: KafkaCluster) -> list[str]:
+    assert cluster.security is not None
+    return [WRONG, cluster.security.password]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_secret_is_told(secrets: list[str], capfd: pytest.CaptureFixture[str]) -> Iterator[None]:
+    """Structlog, which the library never configures, and librdkafka write to stdout and stderr."""
+    yield
+    told = "".join(capfd.readouterr())
+    assert not [secret for secret in secrets if secret in told]
+
+
+def without(options: Options, *names: str) -> Options:
+    return {name: value for name, value in options.items() if name not in names}
+
+
+def assert_sees_orders(source: MetadataSource, cluster: KafkaCluster) -> None:
+    seen = source.fetch(frozenset({"orders"}), started_at=0.0, timeout=LIMIT_S)
+    assert seen.cluster_id == cluster.cluster_id
+    assert f"{seen.nodes[0].host}:{seen.nodes[0].port}" == cluster.bootstrap_servers
+    assert len(seen.topics["orders"].partitions) == 3
+    assert seen.proof.topic_ids
+    source.close()
+
+
+# -- the right options ---------------------------------------------------------------------------------
+
+
+def test_the_kit_tells_how_to_log_in_but_not_by_accident(cluster: KafkaCluster, secrets: list[str]) -> None:
+    assert cluster.security is not None
+    assert cluster.confluent_options["sasl.username"] == cluster.security.username
+    assert cluster.kafka_python_options["sasl_plain_password"] == cluster.security.password
+    assert cluster.security.ca_file.read_text().startswith("-----BEGIN CERTIFICATE-----")
+    assert not [secret for secret in secrets if secret in repr(cluster.security)]
+
+
+def test_confluent_source(cluster: KafkaCluster) -> None:
+    assert_sees_orders(ConfluentMetadataSource(cluster.confluent_options), cluster)
+
+
+def test_partitioning_producer(cluster: KafkaCluster) -> None:
+    reports: list[tuple[Any, int]] = []
+    with PartitioningProducer(cluster.confluent_options, RoundRobinPartitioner()) as producer:
+        producer.poller.track("orders")
+        assert producer.poller.refresh("test", wait=LIMIT_S)
+        for number in range(12):
+            producer.produce(
+                "orders", b"v", on_delivery=lambda error, m: reports.append((error, m.partition()))
+            )
+            assert producer.flush(LIMIT_S) == 0, number
+        assert producer.poller.health.failures == 0
+    assert [error for error, _ in reports] == [None] * 12
+    assert {partition for _, partition in reports} == {0, 1, 2}
+
+
+def test_kafka_python_source(cluster: KafkaCluster) -> None:
+    assert_sees_orders(KafkaPythonMetadataSource(cluster.kafka_python_options), cluster)
+
+
+def test_kafka_python_producer(cluster: KafkaCluster) -> None:
+    producer = KafkaProducer(partitioner=RoundRobinPartitioner(), **cluster.kafka_python_options)
+    assert_sees_orders(KafkaPythonMetadataSource(producer), cluster)
+    producer.partitions_for("orders")
+    with attach(producer) as poller:
+        assert poller.refresh("test", wait=LIMIT_S)
+        assert poller.cluster is not None
+        assert poller.cluster.partitions_for_topic("orders") == {0, 1, 2}
+        futures = [producer.send("orders", b"v") for _ in range(12)]
+        assert {future.get(LIMIT_S).partition for future in futures} == {0, 1, 2}
+    producer.close(timeout=LIMIT_S)
+
+
+# -- the wrong ones ------------------------------------------------------------------------------------
+
+REFUSED: list[Any] = [
+    pytest.param({"sasl.password": WRONG}, r"_AUTHENTICATION: .*invalid credentials", id="wrong password"),
+    pytest.param({"sasl.mechanism": "PLAIN"}, r"_AUTHENTICATION: .*SCRAM-SHA-512", id="other mechanism"),
+    pytest.param({"ssl.ca.location": None}, r"_SSL: .*certificate verify failed", id="no CA"),
+    pytest.param({"security.protocol": "PLAINTEXT"}, r"does security\.protocol fit", id="plain text"),
+    pytest.param({"security.protocol": "SSL"}, r"does security\.protocol fit", id="no login"),
+]
+KAFKA_PYTHON_NAMES = {
+    "sasl.password": "sasl_plain_password",
+    "sasl.mechanism": "sasl_mechanism",
+    "ssl.ca.location": "ssl_cafile",
+    "security.protocol": "security_protocol",
+}
+KAFKA_PYTHON_CAUSES = {
+    # Which of the two is told first depends on whether kafka-python reads the refusal before the hang-up.
+    "sasl.password": r"invalid credentials|refuses the user name, the password",
+    "sasl.mechanism": r"UnsupportedSaslMechanism|refuses .* the SASL mechanism",
+    "ssl.ca.location": r"certificate verify failed",
+    "security.protocol": r"does security_protocol fit",
+}
+
+
+def changed(options: Mapping[str, str], change: Mapping[str, str | None]) -> Options:
+    return {name: value for name, value in {**options, **change}.items() if value is not None}
+
+
+def assert_refused(source: MetadataSource, cause: str, secrets: Sequence[str], timeout: float) -> None:
+    began = time.monotonic()
+    with pytest.raises(MetadataFetchError, match=cause) as refusal:
+        source.fetch(None, started_at=0.0, timeout=timeout)
+    assert time.monotonic() - began < timeout + 2.0
+    assert not [secret for secret in secrets if secret in str(refusal.value)]
+
+
+@pytest.mark.parametrize(("change", "cause"), REFUSED)
+def test_confluent_names_the_cause(
+    change: Options, cause: str, cluster: KafkaCluster, secrets: list[str]
+) -> None:
+    source = ConfluentMetadataSource(changed(cluster.confluent_options, change))
+    assert_refused(source, cause, secrets, timeout=1.5)
+    source.close()
+
+
+@pytest.mark.parametrize(("change", "cause"), REFUSED)
+def test_kafka_python_names_the_cause(
+    change: Options, cause: str, cluster: KafkaCluster, secrets: list[str]
+) -> None:
+    [(name, value)] = change.items()
+    options = changed(cluster.kafka_python_options, {KAFKA_PYTHON_NAMES[name]: value})
+    source = KafkaPythonMetadataSource(options)
+    for _ in range(2):  # the second time it may only say that it waits before it connects again
+        assert_refused(source, KAFKA_PYTHON_CAUSES[name], secrets, timeout=5.0)
+    source.close()
+    gc.collect()
+
+
+def test_a_ca_file_that_does_not_exist_is_told_at_once(cluster: KafkaCluster, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "ca.pem")
+    with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location"):
+        ConfluentMetadataSource({**cluster.confluent_options, "ssl.ca.location": nowhere})
+    with pytest.raises(ConfigurationError, match=f"ssl_cafile.*{re.escape(nowhere)}"):
+        KafkaPythonMetadataSource({**cluster.kafka_python_options, "ssl_cafile": nowhere})
+
+
+def test_a_producer_logs_why_it_has_no_metadata(cluster: KafkaCluster, secrets: list[str]) -> None:
+    options = {**cluster.confluent_options, "sasl.password": WRONG, "log_level": 2}
+    with structlog.testing.capture_logs() as logs:
+        producer = PartitioningProducer(
+            options, DefaultPartitioner(), poller_options={"fetch_timeout": 1.0, "interval": 60.0}
+        )
+        assert producer.poller.refresh("test", wait=LIMIT_S)
+        producer.close()
+    told = [str(entry) for entry in logs if entry["event"] == "metadata_unavailable"]
+    assert told
+    assert "invalid credentials" in told[0]
+    assert "invalid credentials" in str(producer.poller.health.last_error)
+    assert not [secret for secret in secrets if secret in repr(logs)]
+
+
+# -- kpe -----------------------------------------------------------------------------------------------
+
+
+def kpe(command: Sequence[str], options: Options) -> "subprocess.Popen[str]":
+    login = [
+        word for pair in without(options, "bootstrap.servers").items() for word in ("-X", "=".join(pair))
+    ]
+    return subprocess.Popen(
+        [
+            sys.executable, "-m", "kafka_partition_events.cli",
+            *command, "-b", options["bootstrap.servers"], *login,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+
+
+def told_by(process: "subprocess.Popen[str]") -> tuple[str, str]:
+    try:
+        return process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_kpe_logs_in(cluster: KafkaCluster, secrets: list[str]) -> None:
+    commands = (["watch", "--for", "2s", "--verbose"], ["snapshot", "-o", "-"])
+    watch, snapshot = (kpe(command, cluster.confluent_options) for command in commands)
+    (events, log), (written, errors) = told_by(watch), told_by(snapshot)
+    assert (watch.returncode, snapshot.returncode, errors) == (0, 0, ""), log
+    kinds = {json.loads(line)["kind"] for line in events.splitlines()}
+    assert kinds == {"broker_added", "topic_added"}
+    assert '"orders"' in written
+    assert not [secret for secret in secrets if secret in events + log + written]
+
+
+def test_kpe_tells_a_refused_login_in_one_line(
+    cluster: KafkaCluster, secrets: list[str], tmp_path: Path
+) -> None:
+    target = tmp_path / "snapshot.json"
+    commands = (["watch"], ["snapshot", "-o", str(target)], ["watch", "--verbose"])
+    began = time.monotonic()
+    runs = [kpe(command, {**cluster.confluent_options, "sasl.password": WRONG}) for command in commands]
+    told = [told_by(run) for run in runs]
+    assert time.monotonic() - began < 15.0  # 10 s each; they share a busy machine
+    for run, (out, err) in zip(runs, told, strict=True):
+        assert (run.returncode, out) == (2, "")
+        assert err.splitlines()[-1].startswith(f"kpe: no metadata from {cluster.bootstrap_servers}: ")
+        assert "invalid credentials" in err.splitlines()[-1]
+        assert not [secret for secret in secrets if secret in err]
+    assert [err.count("\n") for _, err in told[:2]] == [1, 1]
+    assert not target.exists()
