@@ -59,10 +59,10 @@ class Story:
             previous_at=None if before is None else at(before),
             initial=before is None,
         ):
-            self.tell(event, new, **how)
+            self.tell(event, **how)
         return self
 
-    def tell(self, event: ev.Event, cluster: Cluster, **how: Any) -> None:
+    def tell(self, event: ev.Event, **how: Any) -> None:
         self.values.append(to_record(to_cloudevent(event, **how)).value)
 
 
@@ -91,7 +91,7 @@ def stories() -> list[Story]:
     )
 
     censored = Story("censored").look(EMPTY, Story("censored").down, None, 10)
-    censored.tell(ev.MetadataUnavailable(error="x", wall_time=at(75), cluster_id="test"), EMPTY)
+    censored.tell(ev.MetadataUnavailable(error="x", wall_time=at(75), cluster_id="test"))
 
     again = Story("created again")
     again.look(EMPTY, again.up, None, 0).look(again.up, again.down, 8, 10)
