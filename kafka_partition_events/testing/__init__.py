@@ -14,16 +14,29 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing.kafka_cluster import KafkaCluster
     from kafka_partition_events.testing.mock_cluster import MockCluster
     from kafka_partition_events.testing.recording import RecordingListener
-    from kafka_partition_events.testing.scripted import ScriptedSource
+    from kafka_partition_events.testing.scripted import Hang, ScriptedSource, cluster_of, observe
 
-__all__ = ["KafkaCluster", "KitError", "ManualClock", "MockCluster", "RecordingListener", "ScriptedSource"]
+__all__ = [
+    "Hang",
+    "KafkaCluster",
+    "KitError",
+    "ManualClock",
+    "MockCluster",
+    "RecordingListener",
+    "ScriptedSource",
+    "cluster_of",
+    "observe",
+]
 
 _HOME = {
+    "Hang": "scripted",
     "KafkaCluster": "kafka_cluster",
     "ManualClock": "clock",
     "MockCluster": "mock_cluster",
     "RecordingListener": "recording",
     "ScriptedSource": "scripted",
+    "cluster_of": "scripted",
+    "observe": "scripted",
 }
 
 
