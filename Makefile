@@ -22,7 +22,7 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@touch $@
 
 setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
-	@if command -v java >/dev/null; then $(BIN)/python -m kafka_partition_events.testing.jvm; fi
+	@if command -v java >/dev/null; then $(BIN)/python -m kafka_partition_events.jvm; fi
 
 demo: setup            ## run the main job and write demo-report.html
 	@$(BIN)/kpe demo

@@ -7,6 +7,7 @@ Kafka client; ``kafka_partition_events.clients`` has what belongs to one.
 
 from kafka_partition_events.errors import (
     ConfigurationError,
+    JvmError,
     KafkaPartitionEventsError,
     MetadataFetchError,
     PartitionOfflineError,
@@ -77,6 +78,7 @@ __all__ = [
     "Event",
     "Health",
     "IsrChanged",
+    "JvmError",
     "KafkaPartitionEventsError",
     "LeaderChanged",
     "MetadataFetchError",

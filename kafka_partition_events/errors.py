@@ -17,5 +17,9 @@ class PollerClosedError(KafkaPartitionEventsError, RuntimeError):
     """The poller has been closed; its last snapshot stays readable, but it learns nothing new."""
 
 
+class JvmError(KafkaPartitionEventsError):
+    """Java, PySpark or the jars that a real Kafka or Spark needs are missing or damaged."""
+
+
 class PartitionOfflineError(KafkaPartitionEventsError):
     """A keyed record's partition is offline and the partitioner was made with ``keyed="raise"``."""

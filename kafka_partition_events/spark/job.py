@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
+from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.model import ReportData, accounts_of
 from kafka_partition_events.spark.report import render
 from kafka_partition_events.spark.session import local_session
-from kafka_partition_events.testing import KitError
-from kafka_partition_events.testing.jvm import spark_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +54,7 @@ def run_report(
 
     Raises:
         SparkJobError: Spark could not be started, or the topics could not be read.
-        KitError: the connector's jars could not be fetched.
+        JvmError: the connector's jars could not be fetched.
         ValueError: ``counters`` has names that are not known.
     """
     accounts = accounts_of(counters or {})
@@ -108,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options=dict(args.option),
             out=args.out,
         )
-    except (KafkaPartitionEventsError, KitError, OSError, ValueError) as error:
+    except (KafkaPartitionEventsError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
         return 2
     print(args.out)  # noqa: T201

@@ -14,9 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kafka_partition_events.jvm import JAVA_MISSING, jar_store, java, kafka_classpath
 from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError
 from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.jvm import JAVA_MISSING, jar_store, java, kafka_classpath
 from kafka_partition_events.testing.kafka_node import (
     CONTROLLER_ID,
     KafkaNode,
@@ -56,7 +56,8 @@ class KafkaCluster:
         progress: Called with one line of text before each step that takes long.
 
     Raises:
-        KitError: (`start` and everything after it) Java, PySpark or confluent-kafka is missing, or Kafka
+        JvmError: (`start`) the jars can not be had.
+        KitError: (`start` and everything after it) Java or confluent-kafka is missing, or Kafka
             did not do what it was asked in time; the message quotes the end of a log and names the
             directory, which is then kept.
     """

@@ -92,7 +92,7 @@ def mock_cluster() -> "Iterator[MockCluster]":
 
 def require_java() -> None:
     """Skip the running test where there is no Java 17; fail it where ``CI`` is set."""
-    from kafka_partition_events.testing import jvm  # noqa: PLC0415
+    from kafka_partition_events import jvm  # noqa: PLC0415
 
     if jvm.java() is None:
         if os.environ.get("CI"):

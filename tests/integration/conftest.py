@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A local Spark session with the Kafka connector."""
+    from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415
     from kafka_partition_events.spark.session import local_session  # noqa: PLC0415
-    from kafka_partition_events.testing.jvm import spark_jars  # noqa: PLC0415
 
     session = local_session(spark_jars())
     yield session

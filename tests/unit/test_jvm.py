@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events.testing import jvm
-from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.jvm import ivy
-from kafka_partition_events.testing.jvm.__main__ import main
-from kafka_partition_events.testing.jvm.java import find_java
-from kafka_partition_events.testing.jvm.store import RETRY, JarStore, find_faults, read_checksums
+from kafka_partition_events import jvm
+from kafka_partition_events.errors import JvmError
+from kafka_partition_events.jvm import ivy
+from kafka_partition_events.jvm.__main__ import main
+from kafka_partition_events.jvm.java import find_java
+from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults, read_checksums
 
 JARS = {"kafka/server-1.jar": b"server", "kafka/clients-1.jar": b"clients", "spark/connector-2.jar": b"spark"}
 
@@ -79,7 +79,7 @@ def test_many_threads_fetch_once(store: JarStore) -> None:
 
 def test_missing_jars_are_named_and_what_has_arrived_is_kept(store: JarStore) -> None:
     fetch = FakeFetch({"kafka/clients-1.jar": b"clients"})
-    with pytest.raises(KitError) as failure:
+    with pytest.raises(JvmError) as failure:
         store.ensure(fetch)
 
     message = str(failure.value)
@@ -93,7 +93,7 @@ def test_missing_jars_are_named_and_what_has_arrived_is_kept(store: JarStore) ->
 
 def test_a_corrupt_jar_is_named_and_not_kept(store: JarStore) -> None:
     fetch = FakeFetch({**JARS, "kafka/clients-1.jar": b"clientz"})
-    with pytest.raises(KitError, match=r"sha256 differs from jars.sha256: kafka/clients-1\.jar;"):
+    with pytest.raises(JvmError, match=r"sha256 differs from jars.sha256: kafka/clients-1\.jar;"):
         store.ensure(fetch)
     assert not store.directory.exists()
     assert not store.directory.with_suffix(".ivy").exists()  # else Ivy would hand it out again
@@ -172,7 +172,7 @@ def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert jvm.java() is None
-    with pytest.raises(KitError, match="Java 17 or newer is not installed: install it, or let JAVA_HOME"):
+    with pytest.raises(JvmError, match="Java 17 or newer is not installed: install it, or let JAVA_HOME"):
         jvm.ensure_jars()
 
 
@@ -189,5 +189,5 @@ def test_the_command_reports_a_failure(
 
 def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(KitError, match=r"kafka-partition-events\[testing\]"):
+    with pytest.raises(JvmError, match=r"kafka-partition-events\[testing\]"):
         ivy.ivy_jar()

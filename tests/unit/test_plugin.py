@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from kafka_partition_events.testing import jvm, plugin
+from kafka_partition_events import jvm
+from kafka_partition_events.testing import plugin
 
 HEAVY = ("confluent_kafka", "pyspark", "kafka", "ctypes.util", "kafka_partition_events.testing.kafka_cluster")
 

@@ -26,8 +26,8 @@ from kafka_partition_events.cli.demo.stored import count_topic
 from kafka_partition_events.cli.demo.traffic import Traffic
 from kafka_partition_events.cli.demo.watcher import open_watcher
 from kafka_partition_events.cli.demo.writers import DELIVERY_LIMIT_MS, ConfluentWriter, KafkaPythonWriter
+from kafka_partition_events.jvm import java
 from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.testing.jvm import java
 
 _FINISH_S = DELIVERY_LIMIT_MS / 1000 + 10.0
 
@@ -62,7 +62,7 @@ def run_demo(demo: Demo, console: Console) -> bool:
 
     Raises:
         CliError: a part of it failed.
-        KitError: the cluster did.
+        KafkaPartitionEventsError: the cluster did, or the jars that it needs could not be had.
     """
     mock = demo.mock or java() is None
     if mock:

@@ -1,20 +1,20 @@
-"""The JVM side of the test kit: Java, Kafka's server jars and Spark's Kafka connector.
+"""What the test kit and the Spark jobs need of the JVM: Java, Kafka's jars, Spark's Kafka connector.
 
 Neither Docker nor a Kafka installation is needed. PySpark brings Apache Ivy, which fetches the jars that
 `ivy.xml` pins; every jar is checked against `jars.sha256` before it is used. The jars are kept outside the
 source tree, in ``$XDG_CACHE_HOME/kafka-partition-events`` (by default ``~/.cache``), one directory per
 content of `ivy.xml`.
 
-``python -m kafka_partition_events.testing.jvm`` fetches them ahead of time.
+``python -m kafka_partition_events.jvm`` fetches them ahead of time.
 """
 
 import functools
 import os
 from pathlib import Path
 
-from kafka_partition_events.testing.jvm.ivy import fetch
-from kafka_partition_events.testing.jvm.java import JAVA_MISSING, find_java
-from kafka_partition_events.testing.jvm.store import JarStore
+from kafka_partition_events.jvm.ivy import fetch
+from kafka_partition_events.jvm.java import JAVA_MISSING, find_java
+from kafka_partition_events.jvm.store import JarStore
 
 __all__ = ["JAVA_MISSING", "ensure_jars", "jar_store", "java", "kafka_classpath", "spark_jars"]
 
@@ -48,7 +48,7 @@ def ensure_jars() -> Path:
     threads and processes at once: one fetches, the others wait for it.
 
     Raises:
-        KitError: Java or PySpark is missing, or the download was incomplete or corrupt; the message names
+        JvmError: Java or PySpark is missing, or the download was incomplete or corrupt; the message names
             the jars at fault and how to try again.
     """
     store = jar_store()
@@ -59,7 +59,7 @@ def kafka_classpath() -> str:
     """Return the class path of a Kafka server, fetching the jars first if need be.
 
     Raises:
-        KitError: as `ensure_jars`.
+        JvmError: as `ensure_jars`.
     """
     # The JVM expands the wildcard itself; 46 paths spelled out would hide everything else in `ps`.
     return str(ensure_jars() / "kafka" / "*")
@@ -69,6 +69,6 @@ def spark_jars() -> list[Path]:
     """Return the jars of Spark's Kafka connector, for the setting ``spark.jars``; fetched if need be.
 
     Raises:
-        KitError: as `ensure_jars`.
+        JvmError: as `ensure_jars`.
     """
     return sorted((ensure_jars() / "spark").glob("*.jar"))

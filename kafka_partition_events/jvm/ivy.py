@@ -4,8 +4,8 @@ import importlib.util
 import subprocess
 from pathlib import Path
 
-from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.jvm.java import JAVA_MISSING
+from kafka_partition_events.errors import JvmError
+from kafka_partition_events.jvm.java import JAVA_MISSING
 
 TIMEOUT_S = 900.0
 """How long one download may take. Ivy has no limit of its own over all files."""
@@ -17,18 +17,18 @@ def ivy_jar() -> Path:
     """Return PySpark's copy of Ivy, found without importing PySpark (which costs a second).
 
     Raises:
-        KitError: PySpark is not installed, or brings no Ivy.
+        JvmError: PySpark is not installed, or brings no Ivy.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise KitError(
+        raise JvmError(
             "Kafka's jars are fetched with the Apache Ivy that PySpark ships, but PySpark is not installed; "
             'install the extra: pip install "kafka-partition-events[testing]"'
         )
     jars = Path(spec.origin).parent / "jars"
     found = sorted(jars.glob("ivy-2*.jar"))
     if not found:
-        raise KitError(f"the installed PySpark has no ivy-2*.jar in {jars}; reinstall PySpark 4.1 or newer")
+        raise JvmError(f"the installed PySpark has no ivy-2*.jar in {jars}; reinstall PySpark 4.1 or newer")
     return found[-1]
 
 
@@ -48,10 +48,10 @@ def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
         The end of what Ivy said, for an error message.
 
     Raises:
-        KitError: Java or PySpark is missing, or Ivy did not finish in 15 minutes.
+        JvmError: Java or PySpark is missing, or Ivy did not finish in 15 minutes.
     """
     if java is None:
-        raise KitError(f"{JAVA_MISSING}: install it, or let JAVA_HOME name it, and try again")
+        raise JvmError(f"{JAVA_MISSING}: install it, or let JAVA_HOME name it, and try again")
     command: list[str | Path] = [java, "-jar", ivy_jar(), "-cache", cache, "-ivy", ivy_file]
     # Some jars (snappy) are of the type "bundle".
     command += ["-confs", "kafka", "spark", "-types", "jar", "bundle"]
@@ -69,7 +69,7 @@ def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise KitError(
+        raise JvmError(
             f"fetching Kafka's jars did not finish in {TIMEOUT_S:.0f} s; "
             "look at the network and try again (what has arrived is kept)"
         ) from error

@@ -16,10 +16,10 @@ from typing import Self
 
 from attrs import field, frozen
 
-from kafka_partition_events.testing.errors import KitError
+from kafka_partition_events.errors import JvmError
 
 STAMP = "verified.txt"
-RETRY = "python -m kafka_partition_events.testing.jvm"
+RETRY = "python -m kafka_partition_events.jvm"
 
 Fetch = Callable[[Path, Path, Path], str]
 """``fetch(ivy_file, into, cache)``: download, and return what to quote should jars be missing."""
@@ -81,7 +81,7 @@ class JarStore:
         """Return the directory, calling `fetch` first if the jars are not there.
 
         Raises:
-            KitError: jars are missing or corrupt after the download; or whatever `fetch` raises.
+            JvmError: jars are missing or corrupt after the download; or whatever `fetch` raises.
         """
         if not self.is_complete():
             self.directory.parent.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class JarStore:
                 # Ivy would hand out its cached copy of a corrupt jar for ever.
                 shutil.rmtree(cache, ignore_errors=True)
             if missing or wrong:
-                raise KitError(self._complaint(missing, wrong, said))
+                raise JvmError(self._complaint(missing, wrong, said))
             (staged / STAMP).write_text(self._stamp(staged))
             shutil.rmtree(self.directory, ignore_errors=True)  # an incomplete one, or of older checksums
             staged.rename(self.directory)

@@ -1,9 +1,9 @@
-"""``python -m kafka_partition_events.testing.jvm``: fetch the jars now rather than in the first test."""
+"""``python -m kafka_partition_events.jvm``: fetch the jars now rather than in the first test."""
 
 import sys
 
-from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.jvm import ensure_jars, jar_store
+from kafka_partition_events.errors import JvmError
+from kafka_partition_events.jvm import ensure_jars, jar_store
 
 
 def main() -> int:
@@ -17,7 +17,7 @@ def main() -> int:
     sys.stdout.flush()
     try:
         ensure_jars()
-    except KitError as error:
+    except JvmError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1
     return 0
