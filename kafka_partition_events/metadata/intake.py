@@ -42,6 +42,7 @@ class Intake:
         self._max_age = max_age
         self._memory = Memory()
         self._blind_since = clock.monotonic()
+        self._asked: frozenset[str] = frozenset()  # every topic that a good answer was ever asked for by name
 
     def begin(self) -> tuple[float, datetime]:
         """Note that a fetch begins; return when, monotonic and UTC."""
@@ -82,12 +83,13 @@ class Intake:
         before = self._news.cluster
         outcome = reconcile(before, observation, self._memory, now)
         changed = outcome.cluster is not before
+        asked = observation.requested or frozenset()
         events: list[Event] = []
         changes: tuple[Event, ...] = ()
         if outcome.good:  # what was refused whole ends no outage and makes no snapshot younger
             events += self._recovery(now)
             if changed:
-                changes = self._news.advance(outcome.cluster)
+                changes = self._news.advance(outcome.cluster, asked - self._asked)
                 events += changes
             if changed or not self._news.trusted:
                 events += self._news.adopt(trusted=True)
@@ -95,7 +97,7 @@ class Intake:
         self._memory = outcome.memory
         events += [self._news.stamped(r.as_event()) for r in outcome.refusals if r.worth_telling]
         events += self._staleness()
-        urgent = bool(outcome.refusals) or _any_offline(outcome.cluster)
+        urgent = any(r.may_pass for r in outcome.refusals) or _any_offline(outcome.cluster)
         self.health = evolve(
             self.health,
             refused=self.health.refused + len(outcome.refusals),
@@ -104,6 +106,7 @@ class Intake:
         self._news.tell(events, changes)
         if outcome.good:
             self._news.previous_at = began
+            self._asked |= asked
         return tuple(events)
 
     def _failed(self, error: Exception) -> tuple[Event, ...]:

@@ -18,7 +18,7 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import changed_partitions, diff
 from kafka_partition_events.metadata.dispatch import Batch, Mailbox
-from kafka_partition_events.metadata.events import Event, Resync
+from kafka_partition_events.metadata.events import Event, Resync, TopicEvent
 from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
 
 _log = structlog.get_logger(__name__)
@@ -75,9 +75,14 @@ class Publisher:
 
     # -- what is told (under the lock) ---------------------------------------------------------------
 
-    def advance(self, cluster: Cluster) -> tuple[Event, ...]:
-        """Make a snapshot the one in force; return the changes, not told yet."""
-        changes = diff(
+    def advance(self, cluster: Cluster, newly_asked: frozenset[str] = frozenset()) -> tuple[Event, ...]:
+        """Make a snapshot the one in force; return the changes, not told yet.
+
+        Args:
+            cluster: The snapshot.
+            newly_asked: Topics that no look before this one asked for: they are seen, not created, now.
+        """
+        found = diff(
             self.cluster,
             cluster,
             first_sequence=self._sequence + 1,
@@ -86,9 +91,14 @@ class Publisher:
             previous_at=self.previous_at,
             initial=self.cluster.generation == 0,
         )
-        self._sequence += len(changes)
+        self._sequence += len(found)
         self.cluster = cluster
-        return changes
+        return tuple(
+            evolve(event, initial=True, previous_at=None)
+            if isinstance(event, TopicEvent) and event.topic in newly_asked
+            else event
+            for event in found
+        )
 
     def adopt(self, *, trusted: bool) -> list[Event]:
         """Let every partitioner adopt the snapshot, or drop its table; return what they found out."""

@@ -41,6 +41,7 @@ CONFIRMING_ANSWERS = 3
 CONFIRMING_BROKERS = 2
 CONFIRMING_SECONDS = 60.0
 REWIND_STRIKES = 5
+PATIENCE_STRIKES = 64
 MISSING_ANSWERS = 3
 MISSING_SECONDS = 30.0
 RETIRED_IDS_KEPT = 8
@@ -91,6 +92,11 @@ class Refusal:
     def worth_telling(self) -> bool:
         """Whether to tell it: at strikes 1, 2, 4, 8, ..."""
         return self.strike & (self.strike - 1) == 0
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether to look again soon. What stays refused for so long, a missing permission say, will stay."""
+        return self.strike <= PATIENCE_STRIKES
 
     def as_event(self) -> MetadataRejected:
         """Return the refusal as an event, not stamped yet."""

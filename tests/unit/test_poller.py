@@ -693,3 +693,35 @@ def _eventually(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         pause.wait(0.001)
+
+
+class TestTopicsThatAreTrackedLater:
+    def test_are_seen_not_created(self, make: Make) -> None:
+        """A producer's topics become known one by one; none of that is news about the cluster."""
+        both = observe({"orders": [1], "payments": [1, None]}, brokers=[1])
+        poller = make(observe({"orders": [1]}), both, topics=["orders"])
+        poller.poll_once()
+        poller.track("payments")
+        events = poller.poll_once()
+        assert [(e.kind, e.initial, e.previous_at) for e in events] == [
+            ("topic_added", True, None),
+            ("partition_offline", True, None),
+        ]
+
+    def test_are_created_if_they_had_been_asked_for_in_vain(self, make: Make) -> None:
+        missing = observe({}, brokers=[1], errors={"orders": "UNKNOWN_TOPIC_OR_PARTITION"})
+        poller = make(missing, observe({"orders": [1]}), topics=["orders"])
+        poller.poll_once()
+        (added,) = poller.poll_once()
+        assert (added.kind, added.initial) == ("topic_added", False)
+        assert added.previous_at is not None
+
+
+def test_what_stays_refused_for_long_does_not_keep_the_poller_busy(make: Make, clock: ManualClock) -> None:
+    denied = observe({}, brokers=[1], errors={"secret": "TOPIC_AUTHORIZATION_FAILED"})
+    poller = make(denied, interval=100.0)
+    poller.poll_once()
+    assert poller.health.next_delay < 1
+    for _ in range(70):
+        poller.poll_once()
+    assert poller.health.next_delay > 80
