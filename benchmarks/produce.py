@@ -4,7 +4,6 @@ Both send the same records with the same key hash, in turn, in one process. The 
 per second: below 1, the partitioning producer is slower. CPU time is that of the sending thread.
 """
 
-import argparse
 import statistics
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from confluent_kafka import Producer
 
 from benchmarks.measure import Pair, interleaved, save
 from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.jvm import java
 from kafka_partition_events.testing import KafkaCluster, MockCluster
 
 PARTITIONS = 12
@@ -144,12 +144,13 @@ def measure(cluster: str, servers: str, case: Case, topic: str, count: int, pair
     )
 
 
-def main(*, quick: bool = False, kafka: bool = False) -> None:
+def main(*, quick: bool = False) -> None:
+    """Measure on the mock cluster, and on a real one too where there is Java."""
     count, pairs = (50_000, 3) if quick else (500_000, 9)
     outcomes: list[Outcome] = []
     with ExitStack() as opened:
         clusters: dict[str, Any] = {"mock": opened.enter_context(MockCluster(3))}
-        if kafka:
+        if java() is not None:
             clusters["Kafka"] = opened.enter_context(KafkaCluster(brokers=3))
         for name, cluster in clusters.items():
             cluster.create_topic("produce", PARTITIONS)
@@ -167,10 +168,4 @@ def main(*, quick: bool = False, kafka: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer records and runs: to see that it works")
-    parser.add_argument("--kafka", action="store_true", help="also on a real Kafka of three brokers")
-    arguments = parser.parse_args()
-    main(quick=arguments.quick, kafka=arguments.kafka)
+    main()

@@ -29,8 +29,13 @@ def split(
         native_keys: Whether librdkafka shall place messages with a key.
     """
     try:
+        placed = any(["partition" in m for m in messages])  # noqa: C419 - a list takes half of the time
+        if native_keys and not placed and all([m.get("key") for m in messages]):  # noqa: C419
+            return [(UNASSIGNED, messages)]
         unkeyed = [
-            m for m in messages if m.get("key") is None and m.get("partition", UNASSIGNED) == UNASSIGNED
+            m
+            for m in messages
+            if m.get("key") is None and (not placed or m.get("partition", UNASSIGNED) == UNASSIGNED)
         ]
     except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
         return [(UNASSIGNED, messages)]
