@@ -3,12 +3,12 @@
 import contextlib
 import time
 import uuid
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from kafka import KafkaProducer
 
 from kafka_partition_events import (
     DefaultPartitioner,
@@ -18,16 +18,11 @@ from kafka_partition_events import (
     PartitionOnline,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
+from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # importlib.resources, in kafka-python itself
-    from kafka import KafkaProducer
-
-    from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
-
-pytestmark = [pytest.mark.kafka, pytest.mark.filterwarnings("ignore:read_text is deprecated")]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
 TOPIC = "orders"
 ON_BROKER_3 = frozenset({2, 5})

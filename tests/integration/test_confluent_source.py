@@ -6,13 +6,14 @@ import uuid
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events import (
+    ConfigurationError,
     MetadataFetchError,
     MetadataPoller,
     Observation,
-    PartitionsAdded,
     TopicRecreated,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
@@ -82,37 +83,32 @@ def test_a_recreated_topic_is_known_by_its_id(kafka_cluster: KafkaCluster, kafka
     assert event.old.topic_id != event.new.topic_id
 
 
-class Stale:
-    """A source whose answers can be frozen: what a lagging broker does."""
-
-    def __init__(self, inner: ConfluentMetadataSource) -> None:
-        self.inner = inner
-        self.frozen: Observation | None = None
-
-    def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
-        return self.frozen or self.inner.fetch(topics, started_at=started_at, timeout=timeout)
-
-    def close(self) -> None:
-        self.inner.close()
+def borrowed(kind: str, servers: str) -> Any:
+    config: dict[str, Any] = {"bootstrap.servers": servers, "group.id": "borrowed"}
+    if kind == "consumer":
+        return Consumer(config)
+    return Producer({"bootstrap.servers": servers}) if kind == "producer" else AdminClient(config)
 
 
-def test_a_stale_answer_makes_no_change(
-    kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, source: ConfluentMetadataSource
+@pytest.mark.parametrize("kind", ["producer", "consumer", "admin client"])
+def test_a_client_of_the_users_own_can_be_asked(
+    kind: str, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
 ) -> None:
-    topic, stale, heard = kafka_topic(partitions=3), Stale(source), RecordingListener()
-    poller = MetadataPoller(stale, [topic])
-    poller.register(heard)
-    poller.poll_once()
-    old = ask(source, topic)
-    kafka_cluster.grow_topic(topic, 6)
-    poller.poll_once()
-    stale.frozen = old
-    events = poller.poll_once()
-    assert [event.kind for event in events] == ["metadata_rejected"]
-    assert poller.cluster is not None
-    assert poller.cluster.partitions_for_topic(topic) == set(range(6))
-    poller.close()
-    assert len(heard.of(PartitionsAdded)) == 1
+    topic = kafka_topic(partitions=3)
+    client = borrowed(kind, kafka_cluster.bootstrap_servers)
+    source = ConfluentMetadataSource(client)
+    seen = ask(source, topic, "no-such-topic")
+    assert {p.partition: p.leader for p in seen.topics[topic].partitions} == kafka_cluster.leaders(topic)
+    assert seen.errors == {"no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert (len(seen.nodes), seen.cluster_id) == (3, kafka_cluster.cluster_id)
+    assert seen.proof.topic_ids == seen.proof.racks == (kind == "admin client")
+    source.close()
+    assert client.list_topics(timeout=LIMIT_S).topics, "the user's client is left alone"
+
+
+def test_nothing_else_can_be_asked() -> None:
+    with pytest.raises(ConfigurationError, match="settings or a confluent-kafka client, not a str"):
+        ConfluentMetadataSource("localhost:9092")
 
 
 @pytest.mark.parametrize("allowed", [True, False], ids=["creation allowed", "creation forbidden"])

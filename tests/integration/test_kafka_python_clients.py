@@ -6,12 +6,13 @@ import os
 import threading
 import time
 import uuid
-import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from kafka import KafkaProducer
+from kafka.partitioner import Partitioner as KafkaPythonPartitioner
 
 from kafka_partition_events import (
     BufferBudget,
@@ -24,18 +25,12 @@ from kafka_partition_events import (
     RoundRobinPartitioner,
     TopicRecreated,
 )
+from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # importlib.resources, in kafka-python itself
-    from kafka import KafkaProducer
-    from kafka.partitioner import Partitioner as KafkaPythonPartitioner
-
-    from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
-
-pytestmark = [pytest.mark.kafka, pytest.mark.filterwarnings("ignore:read_text is deprecated")]
+pytestmark = pytest.mark.kafka
 LIMIT_S = 20.0
 
 Make = Callable[..., Any]

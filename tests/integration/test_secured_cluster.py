@@ -6,13 +6,13 @@ import re
 import subprocess
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
+from kafka import KafkaProducer
 
 from kafka_partition_events import (
     ConfigurationError,
@@ -22,17 +22,11 @@ from kafka_partition_events import (
     RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
+from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 from kafka_partition_events.testing import KafkaCluster
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore", DeprecationWarning)  # importlib.resources, in kafka-python itself
-    from kafka import KafkaProducer
-
-    from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
 
 pytestmark = [
     pytest.mark.kafka,
-    pytest.mark.filterwarnings("ignore:read_text is deprecated"),
     # kafka-python forgets to close it
     pytest.mark.filterwarnings("ignore:Exception ignored in. <(ssl.SSLS|s)ocket"),
 ]

@@ -32,6 +32,10 @@ _abandoned: list[AdminClient] = []
 class Connection:
     """An `AdminClient` and the last thing it complained about. One thread at a time."""
 
+    can_describe = True
+    may_name_topics = True
+    """Whether asking for a topic by name is sure not to create it."""
+
     def __init__(self, config: Mapping[str, Any]) -> None:
         """Connect in the background; nothing is asked yet.
 
@@ -77,15 +81,12 @@ class Connection:
         With a wrong password or a missing CA the failed call itself says nothing but ``_TRANSPORT``.
         """
         self.admin()  # the callbacks of this failure may still wait to be served
-        text = (
-            error.args[0].str() if isinstance(error, KafkaException) else str(error) or type(error).__name__
-        )
         cause = next(
             (f"{name}: {self._complaints[name]}" for name in _TELLING if name in self._complaints), None
         )
         if not self._worked and set(self._complaints) == {"_ALL_BROKERS_DOWN"}:
             cause = _HUNG_UP
-        return MetadataFetchError(f"{what}: {text}" + (f" (cause: {cause})" if cause else ""))
+        return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {cause})" if cause else ""))
 
     def succeeded(self) -> None:
         """Forget complaints: they explain nothing that comes later."""
@@ -97,3 +98,51 @@ class Connection:
         if self._admin is not None and self._pid != os.getpid():
             _abandoned.append(self._admin)
         self._admin = None
+
+
+class Borrowed:
+    """A client of the user's own, used as it is and left alone. One thread at a time."""
+
+    may_name_topics = False  # its settings are not known, and librdkafka's default is to create
+
+    def __init__(self, handle: Any) -> None:
+        """Borrow a ``Producer``, a ``Consumer`` or an ``AdminClient``.
+
+        Raises:
+            ConfigurationError: it is nothing of the kind.
+        """
+        if not hasattr(handle, "list_topics"):
+            raise ConfigurationError(
+                f"give librdkafka settings or a confluent-kafka client, not a {type(handle).__name__}"
+            )
+        self.can_describe = isinstance(handle, AdminClient)
+        self._handle = handle
+        self._pid = os.getpid()
+
+    def admin(self) -> Any:
+        """Return the client.
+
+        Raises:
+            MetadataFetchError: it was made before a fork.
+        """
+        if self._pid != os.getpid():
+            raise MetadataFetchError(
+                "this client was made before a fork and does not work in the child process; make a new one"
+            )
+        return self._handle
+
+    def failure(self, what: str, error: BaseException) -> MetadataFetchError:
+        """Return the exception to be raised. The cause was told to the client's own ``error_cb``."""
+        return MetadataFetchError(f"{what}: {_text(error)}")
+
+    def succeeded(self) -> None:
+        """Do nothing; there is nothing to forget."""
+
+    def close(self) -> None:
+        """Do nothing; whoever made the client closes it."""
+
+
+def _text(error: BaseException) -> str:
+    if isinstance(error, KafkaException):
+        return str(error.args[0].str())
+    return str(error) or type(error).__name__

@@ -14,8 +14,9 @@ from kafka_partition_events.clients.confluent.answers import (
     listed_nodes,
     listed_topic,
 )
-from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.confluent.connection import Borrowed, Connection
 from kafka_partition_events.clients.confluent.teacher import Teacher
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
@@ -52,20 +53,33 @@ class ConfluentMetadataSource:
     producer connects anew, and one with a producer raises, because the producer does not work there either.
     """
 
-    def __init__(self, config: Mapping[str, Any], *, producer: Producer | None = None) -> None:
+    def __init__(
+        self, handle_or_config: Mapping[str, Any] | Any, *, producer: Producer | None = None
+    ) -> None:
         """Make a source; connecting happens in the background.
 
         Args:
-            config: The settings of any librdkafka client. Those that say how to connect are used (addresses,
-                TLS, SASL, sockets), the others ignored; none is logged.
-            producer: Whose handle to teach; ``config`` must be its config. A `PartitioningProducer` is
+            handle_or_config: The settings of any librdkafka client: those that say how to connect are used
+                (addresses, TLS, SASL, sockets), the others ignored, and none is logged. Or a client that
+                exists, ``Producer``, ``Consumer`` or ``AdminClient``, to be asked itself. As nobody knows
+                whether it may create topics, it is asked for all of them; only an ``AdminClient`` tells
+                topic ids and racks. Settings are the better choice.
+            producer: Whose handle to teach; the settings must be its own. A `PartitioningProducer` is
                 referenced weakly; a plain one can't be, and is kept until `release` or `close`.
 
         Raises:
-            ConfigurationError: librdkafka refuses a setting.
+            ConfigurationError: librdkafka refuses a setting, or the arguments do not fit.
         """
-        self._connection = Connection(config)
-        self._teacher = None if producer is None else Teacher(producer, config)
+        self._connection: Connection | Borrowed
+        self._teacher: Teacher | None = None
+        if isinstance(handle_or_config, Mapping):
+            self._connection = Connection(handle_or_config)
+            if producer is not None:
+                self._teacher = Teacher(producer, handle_or_config)
+        elif producer is not None:
+            raise ConfigurationError("with a producer to teach, give its settings, not a client")
+        else:
+            self._connection = Borrowed(handle_or_config)
         self._can_describe = False
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
@@ -115,6 +129,8 @@ class ConfluentMetadataSource:
         It would when the answer names a controller among its brokers: librdkafka sends descriptions there,
         and without one it waits until the time is up. The mock cluster names none.
         """
+        if not self._connection.can_describe:
+            return self._list(topics, deadline)[0]
         if self._can_describe:
             try:
                 return self._describe(topics, deadline - timeout * _DESCRIBE_SHARE)
@@ -157,11 +173,13 @@ class ConfluentMetadataSource:
         )
 
     def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[_Answer, int]:
-        only = None if topics is None or len(topics) > 1 else next(iter(topics), _NO_TOPIC)
+        only = None
+        if self._connection.may_name_topics and topics is not None and len(topics) <= 1:
+            only = next(iter(topics), _NO_TOPIC)
         try:
             admin = self._connection.admin()
             answer = admin.list_topics(only, timeout=_left(deadline))
-        except KafkaException as error:
+        except (KafkaException, RuntimeError) as error:  # RuntimeError: a borrowed client was closed
             raise self._connection.failure("the cluster does not answer", error) from error
         wanted = answer.topics if topics is None else topics
         found: dict[str, TopicInfo] = {}
