@@ -90,7 +90,6 @@ class TopicAdded(TopicEvent):
     new: TopicInfo
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_topic_added`."""
         listener.on_topic_added(self)
 
 
@@ -102,7 +101,6 @@ class TopicRemoved(TopicEvent):
     old: TopicInfo
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_topic_removed`."""
         listener.on_topic_removed(self)
 
 
@@ -123,7 +121,6 @@ class TopicRecreated(TopicEvent):
         return self.old.topic_id is None or self.new.topic_id is None
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_topic_recreated`."""
         listener.on_topic_recreated(self)
 
 
@@ -136,7 +133,6 @@ class TopicIdLearned(TopicEvent):
     new: TopicInfo
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_topic_id_learned`."""
         listener.on_topic_id_learned(self)
 
 
@@ -154,7 +150,6 @@ class PartitionsAdded(TopicEvent):
         return self.new.partitions[len(self.old.partitions) :]
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_partitions_added`."""
         listener.on_partitions_added(self)
 
 
@@ -165,7 +160,6 @@ class PartitionOffline(PartitionEvent):
     kind: ClassVar[str] = "partition_offline"
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_partition_offline`."""
         listener.on_partition_offline(self)
 
 
@@ -176,7 +170,6 @@ class PartitionOnline(PartitionEvent):
     kind: ClassVar[str] = "partition_online"
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_partition_online`."""
         listener.on_partition_online(self)
 
 
@@ -192,7 +185,6 @@ class LeaderChanged(PartitionEvent):
         return self.old.leader != self.new.leader
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_leader_changed`."""
         listener.on_leader_changed(self)
 
 
@@ -218,7 +210,6 @@ class IsrChanged(PartitionEvent):
         return len(self.new.isr) < len(self.new.replicas)
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_isr_changed`."""
         listener.on_isr_changed(self)
 
 
@@ -229,7 +220,6 @@ class ReplicasChanged(PartitionEvent):
     kind: ClassVar[str] = "replicas_changed"
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_replicas_changed`."""
         listener.on_replicas_changed(self)
 
 
@@ -241,7 +231,6 @@ class BrokerAdded(Event):
     new: Node
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_broker_added`."""
         listener.on_broker_added(self)
 
 
@@ -253,7 +242,6 @@ class BrokerRemoved(Event):
     old: Node
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_broker_removed`."""
         listener.on_broker_removed(self)
 
 
@@ -266,7 +254,6 @@ class BrokerChanged(Event):
     new: Node
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_broker_changed`."""
         listener.on_broker_changed(self)
 
 
@@ -288,7 +275,6 @@ class CapReached(TopicEvent):
     partitioner: str
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_cap_reached`."""
         listener.on_cap_reached(self)
 
 
@@ -301,7 +287,6 @@ class CapLifted(TopicEvent):
     partitioner: str
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_cap_lifted`."""
         listener.on_cap_lifted(self)
 
 
@@ -313,7 +298,6 @@ class MetadataUnavailable(Event):
     error: str
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_metadata_unavailable`."""
         listener.on_metadata_unavailable(self)
 
 
@@ -331,7 +315,6 @@ class MetadataRecovered(Event):
     blind_s: float
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_metadata_recovered`."""
         listener.on_metadata_recovered(self)
 
 
@@ -344,7 +327,6 @@ class MetadataStale(Event):
     limit_s: float
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_metadata_stale`."""
         listener.on_metadata_stale(self)
 
 
@@ -372,7 +354,6 @@ class MetadataRejected(Event):
     strike: int = 1
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_metadata_rejected`."""
         listener.on_metadata_rejected(self)
 
 
@@ -390,7 +371,6 @@ class Resync(Event):
     dropped: int = 0
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call `on_resync`."""
         listener.on_resync(self)
 
 

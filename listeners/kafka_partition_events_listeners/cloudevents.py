@@ -36,7 +36,7 @@ from kafka_partition_events.metadata.events import Event
 from kafka_partition_events_listeners.facts import Facts, facts_of
 from kafka_partition_events_listeners.vocabulary import name_of, severity_of
 
-TYPE_PREFIX: Final = "org.pypi.kafka-partition-events"
+TYPE_PREFIX: Final = "io.github.kafka-partition-events"
 """The default prefix of event types: the project's name on the Python package index, reversed."""
 
 _IDS: Final = uuid.UUID("6f1b2f0e-0c55-5d0b-9a42-3d1f0b8d7c11")

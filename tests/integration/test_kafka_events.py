@@ -57,7 +57,7 @@ def test_an_outage_reaches_the_topic_with_its_interval(bootstrap: str) -> None:
     watch(listener, UP, DOWN, UP)
     events = consume(bootstrap, listener.stats.published)
     assert listener.stats.failed == listener.stats.pending == 0
-    names = [event["type"].removeprefix("org.pypi.kafka-partition-events.") for event in events]
+    names = [event["type"].removeprefix("io.github.kafka-partition-events.") for event in events]
     assert names == [
         "broker.joined.v1", "broker.joined.v1", "topic.created.v1",
         "partition.offline.v1", "broker.left.v1",

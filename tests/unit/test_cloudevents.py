@@ -70,7 +70,7 @@ def test_an_offline_partition_in_full() -> None:
     assert uuid.UUID(value.pop("id")).version == 5
     assert value == {
         "specversion": "1.0",
-        "type": "org.pypi.kafka-partition-events.partition.offline.v1",
+        "type": "io.github.kafka-partition-events.partition.offline.v1",
         "source": "kafka://c-1",
         "subject": "topic/orders/1",
         "time": "2026-11-20T10:00:10Z",
