@@ -113,6 +113,11 @@ class Cluster:
 
     __hash__ = None  # type: ignore[assignment]  # the mappings are not hashable, so neither is a snapshot
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Support pickling and copying, which read-only mappings do not: a snapshot may go to a worker."""
+        parts = (tuple(self.nodes.values()), tuple(self.by_topic.values()), self.cluster_id, self.generation)
+        return _rebuilt, parts
+
     def topic(self, name: str) -> TopicInfo | None:
         """Return the topic, or None when the snapshot has none of that name."""
         return self.by_topic.get(name)
@@ -152,6 +157,12 @@ class Cluster:
         if info is None:
             return None
         return -1 if info.leader is None else info.leader
+
+
+def _rebuilt(
+    nodes: tuple[Node, ...], topics: tuple[TopicInfo, ...], cluster_id: str | None, generation: int
+) -> Cluster:
+    return Cluster(nodes=nodes, by_topic=topics, cluster_id=cluster_id, generation=generation)
 
 
 EMPTY = Cluster()

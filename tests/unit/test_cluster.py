@@ -1,4 +1,6 @@
 import copy
+import pickle
+from collections.abc import Callable
 
 import pytest
 from attrs.exceptions import FrozenInstanceError
@@ -127,3 +129,11 @@ def test_empty() -> None:
     assert EMPTY.brokers() == []
     assert EMPTY.topics() == set()
     assert copy.copy(EMPTY) == EMPTY
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda cluster: pickle.loads(pickle.dumps(cluster))])  # noqa: S301
+def test_a_snapshot_can_be_copied_and_sent_to_another_process(copied: Callable[[Cluster], Cluster]) -> None:
+    cluster = cluster_of({"orders": {"id": "A", "partitions": [1, None]}}, brokers=[1], generation=7)
+    twin = copied(cluster)
+    assert twin == cluster
+    assert (twin.cluster_id, twin.generation) == (cluster.cluster_id, 7)
