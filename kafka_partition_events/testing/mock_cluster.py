@@ -21,6 +21,12 @@ _PRODUCER = 0
 _NO_LEADER = -1
 _ERROR_TEXT_SIZE = 512
 
+_SAFE_VERSIONS = {0: 9, 1: 11}
+"""Produce and Fetch, and the last version of each that has no hint at the current leader (KIP-951).
+
+The mock writes that hint without a look at whether there is a leader, so a request for a partition that has
+just gone offline would crash this process (seen in librdkafka 2.16)."""
+
 _POINTER, _TEXT, _INT = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int32
 _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rd_kafka_conf_new": (_POINTER, ()),
@@ -38,6 +44,10 @@ _SIGNATURES: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rd_kafka_mock_broker_set_up": (_INT, (_POINTER, _INT)),
     "rd_kafka_mock_broker_set_rtt": (_INT, (_POINTER, _INT, _INT)),
     "rd_kafka_mock_broker_set_rack": (_INT, (_POINTER, _INT, _TEXT)),
+    "rd_kafka_mock_set_apiversion": (
+        _INT,
+        (_POINTER, ctypes.c_int16, ctypes.c_int16, ctypes.c_int16),
+    ),
 }
 
 
@@ -66,6 +76,8 @@ class MockCluster:
             raise KitError(f"librdkafka could not start a mock cluster of {brokers} brokers")
         servers: bytes = self._function("rd_kafka_mock_cluster_bootstraps")(self._cluster)
         self.bootstrap_servers = servers.decode()
+        for api, newest in _SAFE_VERSIONS.items():
+            self._call("rd_kafka_mock_set_apiversion", api, 0, newest)
         for broker in self.brokers:
             self._call("rd_kafka_mock_broker_set_rack", broker, f"r{broker}".encode())
 

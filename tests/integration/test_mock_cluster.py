@@ -9,6 +9,8 @@ from confluent_kafka import Producer
 from kafka_partition_events.testing import KitError, MockCluster
 from kafka_partition_events.testing.broker_probe import BrokerView, ask_broker
 
+LIMIT_S = 30.0
+
 
 @pytest.fixture
 def cluster() -> Iterator[MockCluster]:
@@ -91,3 +93,21 @@ def test_a_closed_cluster_says_so(cluster: MockCluster) -> None:
     cluster.close()
     with pytest.raises(KitError, match="closed"):
         cluster.create_topic("orders", partitions=1)
+
+
+def test_a_partition_may_go_offline_while_records_are_on_their_way_to_it(mock_cluster: MockCluster) -> None:
+    """librdkafka 2.16 crashes the process here unless newer Produce and Fetch versions are forbidden."""
+    mock_cluster.create_topic("orders", 1)
+    producer = Producer({"bootstrap.servers": mock_cluster.bootstrap_servers, "linger.ms": 0, "log_level": 2})
+    producer.produce("orders", b"first")
+    assert producer.flush(LIMIT_S) == 0
+    for broker in mock_cluster.brokers:
+        mock_cluster.set_rtt(broker, 50)  # requests wait in the mock while the leader goes
+    for round_ in range(20):
+        producer.produce("orders", b"%d" % round_)
+        producer.poll(0.01)
+        mock_cluster.set_leader("orders", 0, None)
+        producer.produce("orders", b"late")
+        producer.poll(0.01)
+        mock_cluster.set_leader("orders", 0, 1 + round_ % 3)
+    assert producer.flush(LIMIT_S) == 0
