@@ -258,19 +258,22 @@ class _Gate:
         """Decide on a topic that came; None when it is not known and not believed either."""
         if known is not None and offered == known:
             return self.checked_leaders(known)
-        name = offered.name
         kept = "nothing" if known is None else f"{len(known.partitions)} partitions"
-        if not offered.partitions or any(p.partition != i for i, p in enumerate(offered.partitions)):
-            ids = ", ".join(str(p.partition) for p in offered.partitions[:16])
-            self.refuse(Rejection.INCOMPLETE, kept, f"partition ids [{ids}]", name)
-            return None if known is None else self.checked_leaders(known)
-        if self.retired_id_refused(kept, offered):
+        if self.gap_refused(kept, offered) or self.retired_id_refused(kept, offered):
             return None if known is None else self.checked_leaders(known)
         if known is None or self.recreated(known, offered):
             return self.checked_leaders(offered)
         if self.shrink_refused(known, offered):
             return self.checked_leaders(known)
         return self.merged_partitions(known, offered)
+
+    def gap_refused(self, kept: str, offered: TopicInfo) -> bool:
+        """Apply the rule of partition ids that are not 0..n-1."""
+        if offered.partitions and all(p.partition == i for i, p in enumerate(offered.partitions)):
+            return False
+        ids = ", ".join(str(p.partition) for p in offered.partitions[:16])
+        self.refuse(Rejection.INCOMPLETE, kept, f"partition ids [{ids}]", offered.name)
+        return True
 
     def retired_id_refused(self, kept: str, offered: TopicInfo) -> bool:
         """Apply the rule of ids that were replaced."""
@@ -291,7 +294,7 @@ class _Gate:
         return True
 
     def retire(self, topic: TopicInfo) -> None:
-        """Remember an id that is never to be believed again for this name."""
+        """Remember an id that this name had: offered again, it is held back by `retired_id_refused`."""
         if topic.topic_id is not None:
             ids = (*self.retired.pop(topic.name, ()), topic.topic_id)  # the latest name comes last
             self.retired[topic.name] = ids[-RETIRED_IDS_KEPT:]

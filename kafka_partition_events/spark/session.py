@@ -1,12 +1,12 @@
 """A small local Spark with the Kafka connector."""
 
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from kafka_partition_events.jvm import java
 from kafka_partition_events.spark.errors import SparkJobError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def local_session(
         raise SparkJobError(
             "PySpark is not installed: pip install 'kafka-partition-events[spark]'"
         ) from error
-    if not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+    if java() is None:
         raise SparkJobError("Spark needs Java 17 or newer: install it, or let JAVA_HOME name it")
     if missing := [str(jar) for jar in jars if not jar.is_file()]:
         raise SparkJobError(f"these jars do not exist: {', '.join(missing)}")

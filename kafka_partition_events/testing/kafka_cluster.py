@@ -77,7 +77,6 @@ class KafkaCluster:
         self.cluster_id = _new_cluster_id()
         self._size = brokers
         self._secured = secured
-        self._session_timeout_ms = session_timeout_ms
         self._overrides = {
             "broker.session.timeout.ms": str(session_timeout_ms),
             "auto.create.topics.enable": str(auto_create_topics).lower(),
