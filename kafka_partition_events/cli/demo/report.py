@@ -6,6 +6,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from attrs import asdict
+
 from kafka_partition_events.cli.demo.ledger import Reconciliation
 from kafka_partition_events.cli.demo.scenario import EVENTS
 from kafka_partition_events.cli.errors import CliError, one_line
@@ -26,14 +28,7 @@ def write_report(
 
     counters: dict[str, dict[str, dict[str, int]]] = {}
     for account in accounts:
-        told = account.told
-        counters.setdefault(account.producer, {})[account.topic] = {
-            "sent": told.sent,
-            "acknowledged": told.acknowledged,
-            "failed": told.failed,
-            "rerouted": told.rerouted,
-            "capped": told.capped,
-        }
+        counters.setdefault(account.producer, {})[account.topic] = asdict(account.told)
     with _jvm_silenced():
         data = run_report(
             bootstrap_servers,
