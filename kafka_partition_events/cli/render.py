@@ -8,8 +8,8 @@ from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo
 _KIND_WIDTH = max(len(cls.kind) for cls in ev.EVENT_TYPES)
 _SUBJECT_WIDTH = 24
 
-_BAD = {"partition_offline", "broker_removed", "metadata_unavailable", "metadata_stale"}
-_GOOD = {"partition_online", "broker_added", "metadata_recovered", "cap_lifted"}
+_BAD = {"partition_offline", "broker_removed", "broker_suspected", "metadata_unavailable", "metadata_stale"}
+_GOOD = {"partition_online", "broker_added", "broker_cleared", "metadata_recovered", "cap_lifted"}
 _NEWS = {"topic_added", "topic_removed", "topic_recreated", "partitions_added"}
 
 
@@ -41,6 +41,12 @@ def subject(event: ev.Event) -> str:
             return topic
         case ev.BrokerAdded(new=node) | ev.BrokerChanged(new=node) | ev.BrokerRemoved(old=node):
             return f"broker {node.id}"
+        case (
+            ev.BrokerSuspected(broker=broker)
+            | ev.BrokerCleared(broker=broker)
+            | ev.RecordsRescued(broker=int(broker))
+        ):
+            return f"broker {broker}"
         case ev.MetadataRejected(topic=str(topic), partition=partition):
             return topic if partition is None else f"{topic}-{partition}"
         case _:
@@ -83,6 +89,13 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
             return f"{event.partitioner} uses {len(event.admitted)} of {event.partitions} partitions"
         case ev.CapLifted():
             return f"{event.partitioner} uses all {event.partitions} partitions"
+        case ev.BrokerSuspected():
+            return _suspected(event)
+        case ev.BrokerCleared():
+            return _cleared(event)
+        case ev.RecordsRescued():
+            withheld = f", {event.withheld:,} withheld" if event.withheld else ""
+            return f"{_count(event.copies, 'copy', 'copies')} sent{withheld}"
         case ev.MetadataUnavailable(error=error):
             return " ".join(error.split())
         case ev.MetadataRecovered():
@@ -129,6 +142,22 @@ def ids(numbers: tuple[int, ...]) -> str:
     return ",".join(map(str, numbers)) or "none"
 
 
+def _suspected(event: ev.BrokerSuspected) -> str:
+    outstanding = f"{_count(event.outstanding, 'record')} outstanding"
+    if event.reason is ev.Suspicion.UNREACHABLE:
+        return f"unreachable, {outstanding}"
+    usual = "" if event.usual_ms is None else f", usual answer {_lasting(event.usual_ms)}"
+    return f"silent for {_lasting(event.silence_ms)} with {outstanding}{usual}"
+
+
+def _cleared(event: ev.BrokerCleared) -> str:
+    lasting = _lasting(event.suspected_ms)
+    if event.reason is ev.Clearance.LEFT:
+        return f"no longer listed, was suspected for {lasting}"
+    why = ": no other broker is left" if event.reason is ev.Clearance.NEEDED else ""
+    return f"trusted again after {lasting} and {_count(event.probes, 'probe')}{why}"
+
+
 def _growth(old: TopicInfo, new: TopicInfo) -> str:
     return f"{len(old.partitions)} -> {_count(len(new.partitions), 'partition')}"
 
@@ -142,5 +171,11 @@ def _address(node: Node) -> str:
     return f"{node.host}:{node.port}{rack}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def _lasting(ms: float) -> str:
+    if ms >= 999.5:
+        return f"{ms / 1000:.1f} s"
+    return f"{ms:.0f} ms" if ms >= 10 else f"{round(ms, 1):g} ms"
+
+
+def _count(number: int, noun: str, plural: str | None = None) -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -13,7 +13,7 @@ import attrs
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.events import Event, Rejection, TopicRecreated
+from kafka_partition_events.metadata.events import Clearance, Event, Rejection, Suspicion, TopicRecreated
 
 FORMAT = "kpe.snapshot"
 VERSION = 1
@@ -115,6 +115,8 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
     Cluster: encode_cluster,
     datetime: encode_time,
     Rejection: str,
+    Suspicion: str,
+    Clearance: str,
     tuple: list,
 }
 

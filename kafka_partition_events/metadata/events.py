@@ -5,13 +5,17 @@ it has. There is no "partitions removed": Kafka cannot shrink a topic, so fewer 
 answer (`MetadataRejected`) or a topic that was deleted and created again (`TopicRecreated`).
 """
 
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from attrs import frozen
 
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, PartitionInfo, TopicInfo
+
+# The aliases re-export: all events, their base classes too, are to be had from here.
+from kafka_partition_events.metadata.event_base import Event as Event  # noqa: PLC0414
+from kafka_partition_events.metadata.event_base import PartitionEvent as PartitionEvent  # noqa: PLC0414
+from kafka_partition_events.metadata.event_base import TopicEvent as TopicEvent  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from kafka_partition_events.metadata.listener import PartitionChangeListener
@@ -31,55 +35,24 @@ class Rejection(StrEnum):
     MISSING_TOPIC = "missing_topic"
 
 
-_UNSTAMPED = datetime.fromtimestamp(0, UTC)
+class Suspicion(StrEnum):
+    """Why a producer stopped trusting a broker."""
+
+    SILENT = "silent"
+    """Records are outstanding, and a broker that was asked later has answered."""
+    UNREACHABLE = "unreachable"
+    """The client lost the connection, or could not make one."""
 
 
-@frozen(kw_only=True)
-class Event:
-    """What every event has. The poller stamps these fields; nobody else needs to set them.
+class Clearance(StrEnum):
+    """Why a producer trusts a broker again."""
 
-    Attributes:
-        cluster_id: Kafka's cluster id, None where the source cannot tell.
-        sequence: Contiguous per poller, from 1: a gap proves a loss. Events that replay the current state
-            to a late listener all carry the sequence of the last event before its registration.
-        generation: The snapshot that the event led to; the listener's view is at least that new.
-        observed_at: When the poller learned of it, in seconds of its monotonic clock.
-        wall_time: The same moment as an aware UTC time.
-        previous_at: When the last good look before this one began (UTC); what is told happened between then
-            and ``wall_time``. None when there was none, as with the very first answer and with replays.
-        initial: The event tells what *is*, on first sight or on registration, not what changed.
-    """
-
-    kind: ClassVar[str] = "event"
-
-    cluster_id: str | None = None
-    sequence: int = 0
-    generation: int = 0
-    observed_at: float = 0.0
-    wall_time: datetime = _UNSTAMPED
-    previous_at: datetime | None = None
-    initial: bool = False
-
-    def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call the listener's method for this kind of event."""
-        listener.on_event(self)
-
-
-@frozen(kw_only=True)
-class TopicEvent(Event):
-    """An event about one topic; ``topic_id`` is the one that it has now, None where nobody can tell."""
-
-    topic: str
-    topic_id: str | None = None
-
-
-@frozen(kw_only=True)
-class PartitionEvent(TopicEvent):
-    """A change of one partition; a partition that changed in two ways yields two of these."""
-
-    partition: int
-    old: PartitionInfo
-    new: PartitionInfo
+    ANSWERED = "answered"
+    """It answered its probes in time."""
+    NEEDED = "needed"
+    """No other broker is left to write to, and nothing is stuck on it."""
+    LEFT = "left"
+    """It is no longer listed: metadata now says what deliveries had said."""
 
 
 @frozen(kw_only=True)
@@ -291,6 +264,78 @@ class CapLifted(TopicEvent):
 
 
 @frozen(kw_only=True)
+class BrokerSuspected(Event):
+    """A producer no longer sends unkeyed records to a broker: deliveries say more than metadata does.
+
+    Once per episode: a probe that fails prolongs it and is no news.
+
+    Attributes:
+        broker: The broker's id.
+        reason: Why.
+        outstanding: Records that were sent to it and not answered, as far as they are tracked: at high rates
+            that is a sample.
+        silence_ms: How long it had been silent.
+        usual_ms: How long its answers take (the median), None if it has not answered yet.
+        partitioner: The partitioner's name.
+    """
+
+    kind: ClassVar[str] = "broker_suspected"
+    broker: int
+    reason: Suspicion
+    outstanding: int
+    silence_ms: float
+    usual_ms: float | None
+    partitioner: str
+
+    def deliver(self, listener: "PartitionChangeListener") -> None:
+        listener.on_broker_suspected(self)
+
+
+@frozen(kw_only=True)
+class BrokerCleared(Event):
+    """A producer sends unkeyed records to a broker again.
+
+    Attributes:
+        broker: The broker's id.
+        reason: Why.
+        suspected_ms: How long the episode lasted.
+        probes: How many single records were sent to find out.
+        usual_ms: How long its answers take (the median), None if it has not answered yet.
+        partitioner: The partitioner's name.
+    """
+
+    kind: ClassVar[str] = "broker_cleared"
+    broker: int
+    reason: Clearance
+    suspected_ms: float
+    probes: int
+    usual_ms: float | None
+    partitioner: str
+
+    def deliver(self, listener: "PartitionChangeListener") -> None:
+        listener.on_broker_cleared(self)
+
+
+@frozen(kw_only=True)
+class RecordsRescued(Event):
+    """A producer sent copies of records that had failed or were stuck (``rescue=``).
+
+    Attributes:
+        broker: Where the records were stuck; None if they had failed.
+        copies: How many copies are being sent.
+        withheld: How many records got none, because a limit of the rescue was reached.
+    """
+
+    kind: ClassVar[str] = "records_rescued"
+    broker: int | None
+    copies: int
+    withheld: int
+
+    def deliver(self, listener: "PartitionChangeListener") -> None:
+        listener.on_records_rescued(self)
+
+
+@frozen(kw_only=True)
 class MetadataUnavailable(Event):
     """The cluster could not be asked. The last snapshot stays in force. Once per outage."""
 
@@ -377,6 +422,7 @@ class Resync(Event):
 EVENT_TYPES: tuple[type[Event], ...] = (
     TopicAdded, TopicRemoved, TopicRecreated, TopicIdLearned, PartitionsAdded, PartitionOffline,
     PartitionOnline, LeaderChanged, IsrChanged, ReplicasChanged, BrokerAdded, BrokerRemoved, BrokerChanged,
-    CapReached, CapLifted, MetadataUnavailable, MetadataRecovered, MetadataStale, MetadataRejected, Resync,
+    CapReached, CapLifted, BrokerSuspected, BrokerCleared, RecordsRescued, MetadataUnavailable,
+    MetadataRecovered, MetadataStale, MetadataRejected, Resync,
 )  # fmt: skip
 """Every concrete event, in the order of the documentation."""

@@ -115,6 +115,18 @@ class PartitionChangeListener:
         """Hear of a budget that affords all partitions again."""
         self.on_event(event)
 
+    def on_broker_suspected(self, event: ev.BrokerSuspected) -> None:
+        """Hear of a broker that a producer stopped trusting, before metadata knows."""
+        self.on_event(event)
+
+    def on_broker_cleared(self, event: ev.BrokerCleared) -> None:
+        """Hear of a broker that a producer trusts again."""
+        self.on_event(event)
+
+    def on_records_rescued(self, event: ev.RecordsRescued) -> None:
+        """Hear of copies of records that had failed or were stuck."""
+        self.on_event(event)
+
     def on_metadata_unavailable(self, event: ev.MetadataUnavailable) -> None:
         """Hear of a cluster that cannot be asked."""
         self.on_event(event)

@@ -12,7 +12,8 @@ NAMES: Final = (
     "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
     "replicas.changed", "broker.joined", "broker.left", "broker.changed", "cap.reached", "cap.lifted",
-    "metadata.unavailable", "metadata.recovered", "metadata.stale", "metadata.rejected", "observer.resync",
+    "broker.suspected", "broker.cleared", "records.rescued", "metadata.unavailable", "metadata.recovered",
+    "metadata.stale", "metadata.rejected", "observer.resync",
 )  # fmt: skip
 """The events that are understood here; a test holds this list against what the listener writes."""
 

@@ -50,6 +50,8 @@ def facts_of(event: ev.Event) -> Facts:
             return _broker_facts(node.id, node, None)
         case ev.BrokerChanged(old=old, new=new):
             return _broker_facts(new.id, old, new)
+        case ev.BrokerSuspected() | ev.BrokerCleared() | ev.RecordsRescued():
+            return _delivery_facts(event)
         case _:
             return _observer_facts(event)
 
@@ -186,6 +188,31 @@ def _broker_facts(id_: int, old: Node | None, new: Node | None) -> Facts:
 
 def _node(node: Node | None) -> dict[str, Any] | None:
     return None if node is None else {"host": node.host, "port": node.port, "rack": node.rack}
+
+
+def _delivery_facts(event: ev.BrokerSuspected | ev.BrokerCleared | ev.RecordsRescued) -> Facts:
+    # What one producer found out by its own deliveries: another one may find otherwise, so each is told.
+    data: dict[str, Any] = {"broker": event.broker}
+    match event:
+        case ev.BrokerSuspected():
+            data |= {
+                "reason": event.reason.value,
+                "outstanding": event.outstanding,
+                "silence_ms": event.silence_ms,
+                "usual_ms": event.usual_ms,
+                "partitioner": event.partitioner,
+            }
+        case ev.BrokerCleared():
+            data |= {
+                "reason": event.reason.value,
+                "suspected_ms": event.suspected_ms,
+                "probes": event.probes,
+                "usual_ms": event.usual_ms,
+                "partitioner": event.partitioner,
+            }
+        case ev.RecordsRescued():
+            data |= {"copies": event.copies, "withheld": event.withheld}
+    return Facts(subject=None if event.broker is None else f"broker/{event.broker}", data=data)
 
 
 def _observer_facts(event: ev.Event) -> Facts:

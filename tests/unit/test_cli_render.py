@@ -1,4 +1,5 @@
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -17,6 +18,24 @@ SIX, TWELVE = (
 def _change(cls: type[ev.PartitionEvent], old: PartitionInfo, **changed: object) -> ev.PartitionEvent:
     new = evolve(old, **changed)  # type: ignore[arg-type]
     return cls(topic="orders", partition=3, old=old, new=new)
+
+
+def _suspected(**changed: Any) -> ev.BrokerSuspected:
+    usual = ev.BrokerSuspected(
+        broker=4,
+        reason=ev.Suspicion.SILENT,
+        outstanding=12,
+        silence_ms=43.2,
+        usual_ms=6.0,
+        partitioner="Sticky",
+    )
+    return evolve(usual, **changed)
+
+
+def _cleared(reason: ev.Clearance = ev.Clearance.ANSWERED) -> ev.BrokerCleared:
+    return ev.BrokerCleared(
+        broker=4, reason=reason, suspected_ms=1_340.0, probes=3, usual_ms=6.0, partitioner="Sticky"
+    )
 
 
 @pytest.mark.parametrize(
@@ -62,6 +81,26 @@ def _change(cls: type[ev.PartitionEvent], old: PartitionInfo, **changed: object)
             "orders",
             "Sticky uses 2 of 12 partitions",
         ),
+        (_suspected(), "broker 4", "silent for 43 ms with 12 records outstanding, usual answer 6 ms"),
+        (
+            _suspected(outstanding=1, silence_ms=2_060.0, usual_ms=None),
+            "broker 4",
+            "silent for 2.1 s with 1 record outstanding",
+        ),
+        (
+            _suspected(reason=ev.Suspicion.UNREACHABLE),
+            "broker 4",
+            "unreachable, 12 records outstanding",
+        ),
+        (_cleared(), "broker 4", "trusted again after 1.3 s and 3 probes"),
+        (
+            _cleared(ev.Clearance.NEEDED),
+            "broker 4",
+            "trusted again after 1.3 s and 3 probes: no other broker is left",
+        ),
+        (_cleared(ev.Clearance.LEFT), "broker 4", "no longer listed, was suspected for 1.3 s"),
+        (ev.RecordsRescued(broker=4, copies=7, withheld=2), "broker 4", "7 copies sent, 2 withheld"),
+        (ev.RecordsRescued(broker=None, copies=1, withheld=0), "cluster", "1 copy sent"),
         (ev.MetadataUnavailable(error="no\nanswer"), "cluster", "no answer"),
         (
             ev.MetadataRecovered(attempts=1, blind_s=1.26),
@@ -92,3 +131,18 @@ def test_a_line_has_time_kind_subject_and_words_however_long_the_name() -> None:
     event = ev.PartitionsAdded(topic=topic, old=SIX, new=TWELVE, wall_time=moment)
     assert table_line(event).plain == f"09:05:07.123Z  partitions_added      {topic}  6 -> 12 partitions"
     assert table_line(event, timed=False).plain.startswith("partitions_added")
+
+
+def test_a_suspected_broker_is_bad_news_and_a_cleared_one_good() -> None:
+    assert [str(table_line(event, timed=False).spans[0].style) for event in (_suspected(), _cleared())] == [
+        "red",
+        "green",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ms", "words"),
+    [(0.43, "0.4 ms"), (9.97, "10 ms"), (43.2, "43 ms"), (999.4, "999 ms"), (999.6, "1.0 s")],
+)
+def test_a_silence_is_told_in_the_unit_that_fits(ms: float, words: str) -> None:
+    assert f"silent for {words} with" in describe(_suspected(silence_ms=ms))

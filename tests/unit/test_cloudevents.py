@@ -24,6 +24,7 @@ from kafka_partition_events_listeners.vocabulary import name_of
 
 BEFORE = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 SEEN = BEFORE + timedelta(seconds=10)
+COMMON = {"cluster_id", "snapshot", "initial", "identity", "observer"}
 
 
 def orders(*leaders: int | None, id: str | None = "id-1", epoch: int | None = 5) -> dict[str, TopicSpec]:  # noqa: A002
@@ -192,6 +193,11 @@ EVERY_KIND = [
     ev.BrokerChanged(old=Node(4, "b4", 9092), new=Node(4, "b4", 9093)),
     ev.CapReached(topic="orders", partitions=9, admitted=(0, 1, 2, 7), limit=4, partitioner="sticky"),
     ev.CapLifted(topic="orders", partitions=4, partitioner="sticky"),
+    ev.BrokerSuspected(broker=2, reason=ev.Suspicion.SILENT, outstanding=12, silence_ms=43.5, usual_ms=6.25,
+                       partitioner="sticky"),
+    ev.BrokerCleared(broker=2, reason=ev.Clearance.ANSWERED, suspected_ms=1300.0, probes=3, usual_ms=None,
+                     partitioner="sticky"),
+    ev.RecordsRescued(broker=2, copies=7, withheld=2),
     ev.MetadataUnavailable(error="timed out"),
     ev.MetadataRecovered(attempts=3, blind_s=12.5),
     ev.MetadataStale(age_s=301.0, limit_s=300.0),
@@ -215,7 +221,7 @@ def test_every_kind_survives_the_sdk_and_keeps_to_the_envelope(event: ev.Event) 
     assert back.get_data() == made.get_data()
     assert isinstance(record.key, str)
     assert record.key.startswith("c-1")
-    assert {"cluster_id", "snapshot", "initial", "identity", "observer"} <= as_json(made)["data"].keys()
+    assert as_json(made)["data"].keys() >= COMMON
 
 
 def test_every_kind_has_a_name_of_its_own() -> None:
@@ -228,6 +234,74 @@ def test_a_cap_names_the_partitions_that_it_leaves_out() -> None:
     data = as_json(to_cloudevent(event))["data"]
     assert data["partitions"] == "3-6,8"
     assert data["after"] == {"count": 9, "admitted": "0-2,7", "limit": 4}
+
+
+@pytest.mark.parametrize(
+    ("event", "severity", "subject", "told"),
+    [
+        (
+            ev.BrokerSuspected(
+                broker=2,
+                reason=ev.Suspicion.UNREACHABLE,
+                outstanding=12,
+                silence_ms=43.5,
+                usual_ms=None,
+                partitioner="sticky",
+            ),
+            13,
+            "broker/2",
+            {
+                "broker": 2,
+                "reason": "unreachable",
+                "outstanding": 12,
+                "silence_ms": 43.5,
+                "usual_ms": None,
+                "partitioner": "sticky",
+            },
+        ),
+        (
+            ev.BrokerCleared(
+                broker=2,
+                reason=ev.Clearance.LEFT,
+                suspected_ms=1300.0,
+                probes=3,
+                usual_ms=6.25,
+                partitioner="sticky",
+            ),
+            9,
+            "broker/2",
+            {
+                "broker": 2,
+                "reason": "left",
+                "suspected_ms": 1300.0,
+                "probes": 3,
+                "usual_ms": 6.25,
+                "partitioner": "sticky",
+            },
+        ),
+        (
+            ev.RecordsRescued(broker=2, copies=7, withheld=0),
+            13,
+            "broker/2",
+            {"broker": 2, "copies": 7, "withheld": 0},
+        ),
+        (
+            ev.RecordsRescued(broker=None, copies=7, withheld=2),
+            13,
+            None,
+            {"broker": None, "copies": 7, "withheld": 2},
+        ),
+    ],
+    ids=["suspected", "cleared", "stuck", "failed"],
+)
+def test_what_deliveries_tell_is_one_producers_observation(
+    event: ev.Event, severity: int, subject: str | None, told: dict[str, Any]
+) -> None:
+    value = as_json(to_cloudevent(event))
+    assert (value["severitynumber"], value.get("subject")) == (severity, subject)
+    assert {name: v for name, v in value["data"].items() if name not in COMMON} == told
+    assert value["data"]["identity"] == "observation"
+    assert to_cloudevent(event, observer="a").get_id() != to_cloudevent(event, observer="b").get_id()
 
 
 def test_an_event_of_the_users_own_is_told_by_its_kind() -> None:

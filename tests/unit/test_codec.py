@@ -158,6 +158,23 @@ def test_every_kind_of_event_becomes_json() -> None:
         ev.BrokerChanged(old=node, new=node),
         ev.CapReached(topic="orders", partitions=12, admitted=(1, 2), limit=2, partitioner="P"),
         ev.CapLifted(topic="orders", partitions=12, partitioner="P"),
+        ev.BrokerSuspected(
+            broker=1,
+            reason=ev.Suspicion.SILENT,
+            outstanding=3,
+            silence_ms=43.0,
+            usual_ms=None,
+            partitioner="P",
+        ),
+        ev.BrokerCleared(
+            broker=1,
+            reason=ev.Clearance.ANSWERED,
+            suspected_ms=1300.0,
+            probes=3,
+            usual_ms=6.0,
+            partitioner="P",
+        ),
+        ev.RecordsRescued(broker=None, copies=7, withheld=2),
         ev.MetadataUnavailable(error="down"),
         ev.MetadataRecovered(attempts=2, blind_s=1.5),
         ev.MetadataStale(age_s=2.0, limit_s=1.0),
@@ -170,3 +187,9 @@ def test_every_kind_of_event_becomes_json() -> None:
         assert isinstance(encoded, dict)
         assert encoded["kind"] == event.kind
         assert "observed_at" not in encoded
+
+
+@pytest.mark.parametrize("reason", [*ev.Rejection, *ev.Suspicion, *ev.Clearance])
+def test_a_reason_is_plain_text(reason: Any) -> None:
+    encoded = encode_event(ev.MetadataRejected(reason=reason))["reason"]
+    assert (type(encoded), encoded) == (str, reason.value)

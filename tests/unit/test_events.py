@@ -3,6 +3,7 @@ from typing import Any
 
 import pytest
 
+from kafka_partition_events.metadata import event_base
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import changed_partitions
@@ -23,8 +24,20 @@ ANY: dict[str, Any] = {
     "blind_s": 1.0,
     "age_s": 1.0,
     "limit_s": 1.0,
-    "reason": ev.Rejection.SHRINK,
+    "broker": 1,
+    "outstanding": 3,
+    "silence_ms": 43.0,
+    "usual_ms": 6.0,
+    "suspected_ms": 1300.0,
+    "probes": 3,
+    "copies": 7,
+    "withheld": 2,
     "cluster": EMPTY,
+}
+REASONS: dict[type[ev.Event], Any] = {
+    ev.BrokerSuspected: ev.Suspicion.SILENT,
+    ev.BrokerCleared: ev.Clearance.ANSWERED,
+    ev.MetadataRejected: ev.Rejection.SHRINK,
 }
 
 
@@ -34,7 +47,7 @@ def an_event(cls: type[ev.Event]) -> ev.Event:
         state = TOPIC.partitions[0]
     elif cls.kind.startswith("broker"):
         state = Node(1, "h", 9092)
-    values = {**ANY, "old": state, "new": state}
+    values = {**ANY, "old": state, "new": state, "reason": REASONS.get(cls)}
     own = {field.name for field in cls.__attrs_attrs__} - {field.name for field in ev.Event.__attrs_attrs__}
     return cls(**{name: value for name, value in values.items() if name in own})
 
@@ -81,8 +94,10 @@ def test_kinds_are_the_class_names_in_snake_case_and_unique() -> None:
 
 
 def test_every_concrete_event_is_listed() -> None:
+    ours = {event_base.__name__, ev.__name__}
+
     def leaves(cls: type[ev.Event]) -> set[type[ev.Event]]:
-        below = {c for c in cls.__subclasses__() if c.__module__ == ev.__name__}
+        below = {c for c in cls.__subclasses__() if c.__module__ in ours}
         return set().union(*map(leaves, below)) if below else {cls}
 
     assert set(ev.EVENT_TYPES) == leaves(ev.Event)

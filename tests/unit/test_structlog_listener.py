@@ -8,7 +8,13 @@ from structlog.testing import capture_logs
 from kafka_partition_events.listeners import StructlogListener
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.events import BrokerAdded, MetadataUnavailable
+from kafka_partition_events.metadata.events import (
+    BrokerAdded,
+    BrokerSuspected,
+    MetadataUnavailable,
+    RecordsRescued,
+    Suspicion,
+)
 from kafka_partition_events.testing.scripted import cluster_of
 
 UP = cluster_of({"orders": [1, 2, 3]}, brokers=[1, 2, 3])
@@ -70,6 +76,43 @@ def test_a_broker_is_named() -> None:
         StructlogListener().on_event(joined)
     assert logs[0]["broker"] == 1
     assert logs[0]["after"] == {"host": "broker-1", "port": 9092, "rack": None}
+
+
+def test_a_suspected_broker_is_a_warning_without_what_is_not_known() -> None:
+    suspected = BrokerSuspected(
+        broker=2,
+        reason=Suspicion.SILENT,
+        outstanding=12,
+        silence_ms=43.5,
+        usual_ms=None,
+        partitioner="sticky",
+        cluster_id="test",
+        sequence=8,
+    )
+    with capture_logs() as logs:
+        StructlogListener().on_event(suspected)
+        StructlogListener().on_event(RecordsRescued(broker=None, copies=7, withheld=2))
+    assert logs == [
+        {
+            "event": "broker_suspected",
+            "log_level": "warning",
+            "cluster_id": "test",
+            "sequence": 8,
+            "broker": 2,
+            "reason": "silent",
+            "outstanding": 12,
+            "silence_ms": 43.5,
+            "partitioner": "sticky",
+        },
+        {
+            "event": "records_rescued",
+            "log_level": "warning",
+            "cluster_id": None,
+            "sequence": 0,
+            "copies": 7,
+            "withheld": 2,
+        },
+    ]
 
 
 def test_the_facade_imports_no_optional_library() -> None:

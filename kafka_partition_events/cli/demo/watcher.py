@@ -26,8 +26,8 @@ class Watcher:
         self._registrations = [poller.register(publisher), poller.register(_Announcer(display))]
 
     def follow_caps_of(self, producers: MetadataPoller) -> None:
-        """Let what a producer's partitioner finds out (the cap) join the watcher's events."""
-        producers.register(_CapForwarder(self._poller), replay=False)
+        """Let what a producer finds out itself (caps, silent brokers) join the watcher's events."""
+        producers.register(_Forwarder(self._poller), replay=False)
 
     def finish(self) -> str:
         """Publish what is still to be published; return what became of the events, in words."""
@@ -63,10 +63,10 @@ class _Announcer(PartitionChangeListener):
             self._display.event(event)
 
 
-class _CapForwarder(PartitionChangeListener):
-    """Brings the caps of a producer's own poller into the watcher's stream of events."""
+class _Forwarder(PartitionChangeListener):
+    """Brings what only a producer knows from its own poller into the watcher's stream of events."""
 
-    name = "demo-caps"
+    name = "demo-producer"
 
     def __init__(self, watcher: MetadataPoller) -> None:
         self._watcher = watcher
@@ -75,4 +75,10 @@ class _CapForwarder(PartitionChangeListener):
         self._watcher.emit(event)
 
     def on_cap_lifted(self, event: ev.CapLifted) -> None:
+        self._watcher.emit(event)
+
+    def on_broker_suspected(self, event: ev.BrokerSuspected) -> None:
+        self._watcher.emit(event)
+
+    def on_broker_cleared(self, event: ev.BrokerCleared) -> None:
         self._watcher.emit(event)
