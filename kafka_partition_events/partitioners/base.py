@@ -13,6 +13,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import CapLifted, CapReached, Event
 from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
 from kafka_partition_events.partitioners.argument_routes import ArgumentRoutes, ClusterView
+from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName, key_hash
 from kafka_partition_events.routing.table import Route, RoutingTable, compile_table
@@ -50,6 +51,9 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
     sticky: ClassVar[bool] = False
     """Whether unkeyed records stay on one partition until `on_new_batch` is called."""
 
+    ignores_keys: bool = False
+    """Whether keyed records are placed as if they had no key."""
+
     def __init__(
         self,
         *,
@@ -78,6 +82,8 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         self.hash_name = hash_name
         self._hash = key_hash(hash_name)
         self._pinned = keyed == "pin"
+        self.deliveries = Deliveries(self._use_current_routes)
+        """What is known from delivery reports; the clients of this library report there."""
         self._repeats: dict[tuple[int, str], int] = {}
         self._argument_routes = ArgumentRoutes(self._use_current_routes)
         self._table: RoutingTable | None = None
@@ -119,8 +125,13 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         route = self._routes.get(topic) or self.route(topic, cluster)
         if route is None:
             return UNASSIGNED
-        if self._repeats and (again := self._repeats.pop((get_ident(), topic), None)) in route.usable_set:
-            return again
+        if self._repeats and (again := self._repeats.pop((get_ident(), topic), None)) is not None:
+            if again in route.usable_set or again in route.avoided:
+                return again
+        if self.deliveries.probing and (serialized_key is None or self.ignores_keys):
+            probe = self.deliveries.take_probe(topic, route)
+            if probe is not None:
+                return probe
         return self.choose(route, topic, serialized_key, serialized_value)
 
     @abstractmethod
@@ -142,6 +153,13 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         thread is the first one again. `StickyPartitioner` overrides this to move on instead.
         """
         self._repeats[get_ident(), topic] = prev_partition
+
+    def move_on(self, topic: str, partition: int) -> None:
+        """Choose another partition for the records that follow: the turn on ``partition`` is over.
+
+        For clients that place a whole turn of records at once. A partitioner that chooses for each record
+        has nothing to do.
+        """
 
     def keyed_partition(self, route: Route, key: bytes) -> int:
         """Return a key's partition: its hash, by the ``keyed`` policy.
@@ -167,8 +185,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         Raises:
             ValueError: ``cluster`` is given and does not know the topic.
         """
-        table = self._table
-        if table is not None and (route := table.routes.get(topic)) is not None:
+        if self._table is not None and (route := self._routes.get(topic)) is not None:
             return route
         return None if cluster is None else self._argument_routes.route(topic, cluster)
 
@@ -179,19 +196,31 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         """
         before = self._table
         self._table = None if cluster is None else compile_table(cluster, self.budget, before)
+        name = self.name or type(self).__name__
+        told = self.deliveries.follow(cluster, name)
         self._use_current_routes()
         if self._table is None or self.budget is None:
-            return ()
-        return tuple(_cap_changes(self.name or type(self).__name__, before, self._table))
+            return told
+        return (*told, *_cap_changes(name, before, self._table))
 
     def _use_current_routes(self) -> None:
-        # Under a lock, because two threads come here: the poller's with a table, and kafka-python's when
-        # its cluster object was updated. Unguarded, the latter could read "no table", be overtaken by the
-        # former, and put the argument's routes in place of the table's.
-        with self._swapping:
-            table = self._table
-            self._routes = self._argument_routes.routes if table is None else table.routes
-        # Not under the lock: the garbage collector may close a producer in here, which comes here again.
+        """Derive the routes from what is known now: the table, or the argument's routes; and whom to avoid.
+
+        Three threads may come here: the poller's with a table, kafka-python's when its cluster object was
+        updated, and one that reports deliveries. Each changes its own input first and derives then; whoever
+        finds, under the lock, that an input has changed meanwhile derives again. So the last one to put
+        routes in place has seen the last of every input. Deriving is not done under the lock, because the
+        garbage collector may close a producer in there, which comes here again.
+        """
+        while True:
+            table, avoidance = self._table, self.deliveries.avoidance
+            routes: Mapping[str, Route] = {} if table is None else table.routes
+            if avoidance:
+                routes = {topic: route.avoiding(avoidance) for topic, route in routes.items()}
+            with self._swapping:
+                if table is self._table and avoidance is self.deliveries.avoidance:
+                    self._routes = self._argument_routes.routes if table is None else routes
+                    break
         for reference in tuple(self._keepers):
             keeper = reference()
             if keeper is None:

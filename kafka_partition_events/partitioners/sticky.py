@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
@@ -14,12 +14,17 @@ from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
 
 
-@frozen(eq=False)
-class _Turn:
-    """The partition that a topic's unkeyed records stick to, and the route that it was chosen from."""
+@define(eq=False)
+class Turn:
+    """The partition that a topic's unkeyed records stick to, and the route that it was chosen from.
+
+    ``bytes`` and ``ends_at`` are for partitioners that end their turns themselves.
+    """
 
     route: Route
     partition: int
+    ends_at: float = 0.0
+    bytes: int = 0
 
 
 class StickyPartitioner(Partitioner):
@@ -51,7 +56,7 @@ class StickyPartitioner(Partitioner):
             ConfigurationError: an argument is not one of its choices.
         """
         super().__init__(budget=budget, keyed=keyed, hash_name=hash_name)
-        self._turns: dict[str, _Turn] = {}
+        self._turns: dict[str, Turn] = {}
         self._rng = rng or random.Random()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -77,6 +82,8 @@ class StickyPartitioner(Partitioner):
             if self._pinned:
                 return self._hash(serialized_key, route.count)
             return self.keyed_partition(route, serialized_key)
+        if self.deliveries.probing:
+            return super().partition(topic, key, serialized_key, value, serialized_value, cluster)
         turn = self._turns.get(topic)
         if turn is not None and turn.route is route:
             return turn.partition
@@ -95,10 +102,15 @@ class StickyPartitioner(Partitioner):
         """Move to another partition, unless another thread has moved on from ``prev_partition`` already."""
         turn = self._turns.get(topic)
         if turn is not None and turn.partition != prev_partition:
+            if self.deliveries.probing:  # it may be a probe, which is asked about once more
+                super().on_new_batch(topic, cluster, prev_partition)
             return
         route = self.route(topic, cluster)
         if route is not None:
-            self._turns[topic] = _Turn(route, self._other_than(prev_partition, route))
+            self._turns[topic] = Turn(route, self._other_than(prev_partition, route))
+
+    def move_on(self, topic: str, partition: int) -> None:  # noqa: D102 - documented by Partitioner
+        self.on_new_batch(topic, None, partition)
 
     def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
         events = super().adopt(cluster)
@@ -107,13 +119,13 @@ class StickyPartitioner(Partitioner):
                 self._turns.pop(topic, None)
         return events
 
-    def _settle(self, topic: str, route: Route, turn: _Turn | None) -> int:
+    def _settle(self, topic: str, route: Route, turn: Turn | None) -> int:
         """Stay on the partition if the new route still has it, else choose another."""
         if turn is not None and turn.partition in route.usable_set:
             partition = turn.partition
         else:
             partition = self._rng.choice(route.usable)
-        self._turns[topic] = _Turn(route, partition)
+        self._turns[topic] = Turn(route, partition)
         return partition
 
     def _other_than(self, previous: int, route: Route) -> int:

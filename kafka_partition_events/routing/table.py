@@ -7,10 +7,11 @@ same at 3 and at 10,000 partitions.
 from collections.abc import Mapping
 from functools import lru_cache
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.routing.budget import NO_ADMISSION, Admission, BufferBudget, Share
+from kafka_partition_events.routing.feedback import Avoidance
 
 
 @frozen(eq=False)
@@ -26,7 +27,9 @@ class Route:
         admitted_online: Admitted ones that are online, and stand-ins for admitted ones that are not.
         usable: Where unkeyed records go: the first of ``admitted_online``, ``online``, ``admitted`` and
             ``all`` that is not empty. A topic without an online partition still takes records (fail open).
+            Partitions of suspect brokers are left out where others remain; see `avoiding`.
         usable_set: The same as a set.
+        avoided: Partitions that would be usable if their broker were not suspect.
     """
 
     info: TopicInfo
@@ -35,14 +38,20 @@ class Route:
     online: tuple[int, ...]
     admitted: tuple[int, ...]
     admitted_online: tuple[int, ...]
+    trusted: tuple[int, ...] | None = None
+    """What `avoiding` leaves of the usable ones; None when nothing is avoided."""
     usable: tuple[int, ...] = field(init=False)
     usable_set: frozenset[int] = field(init=False)
+    avoided: tuple[int, ...] = field(init=False, default=())
     count: int = field(init=False)
     """How many partitions the topic has: the modulus of key hashes."""
 
     def __attrs_post_init__(self) -> None:
         """Derive what is read most."""
         usable = self.admitted_online or self.online or self.admitted or self.all
+        if self.trusted is not None:
+            usable, known = self.trusted, usable
+            object.__setattr__(self, "avoided", tuple(p for p in known if p not in _as_set(usable)))
         object.__setattr__(self, "usable", usable)
         object.__setattr__(self, "usable_set", _as_set(usable))
         object.__setattr__(self, "count", len(self.all))
@@ -60,6 +69,23 @@ class Route:
     def is_online(self, partition: int) -> bool:
         """Tell whether a partition of this topic has a leader."""
         return self.info.partitions[partition].leader is not None
+
+    def leader(self, partition: int) -> int | None:
+        """Return the broker that leads a partition of this topic; None when it is offline."""
+        return self.info.partitions[partition].leader
+
+    def avoiding(self, avoidance: Avoidance) -> "Route":
+        """Return the route without the partitions of suspect brokers, as far as others remain.
+
+        Where only suspects lead, those of brokers that can at least be connected to are left; else all.
+        """
+        for brokers in (avoidance.suspect, avoidance.down):
+            spared = tuple(p for p in self.online if self.leader(p) not in brokers)
+            if len(spared) == len(self.online):
+                return self
+            if spared:
+                return evolve(self, trusted=_placed(self.share, self.admitted, spared))
+        return self
 
 
 @lru_cache(maxsize=256)
@@ -80,14 +106,20 @@ def compile_route(info: TopicInfo, share: Share | None = None) -> Route:
         online = every
     if share is None or share.ranking is None:
         return Route(info, share, every, online, every, online)
-    admitted = share.chosen
-    up = set(online)
-    present = [p for p in admitted if p in up]
+    return Route(info, share, every, online, share.chosen, _placed(share, share.chosen, online))
+
+
+def _placed(share: Share | None, admitted: tuple[int, ...], up: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the admitted partitions among those that are up, and stand-ins for the others."""
+    if share is None or share.ranking is None:
+        return up
+    there = _as_set(up)
+    present = [p for p in admitted if p in there]
     if len(present) == len(admitted):
-        return Route(info, share, every, online, admitted, admitted)
-    stand_ins = [p for p in share.ranking if p in up and p not in admitted]
+        return admitted
+    stand_ins = [p for p in share.ranking if p in there and p not in admitted]
     present += stand_ins[: len(admitted) - len(present)]
-    return Route(info, share, every, online, admitted, tuple(sorted(present)))
+    return tuple(sorted(present))
 
 
 @frozen(eq=False)

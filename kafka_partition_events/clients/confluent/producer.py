@@ -11,15 +11,24 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_partition_events.clients.confluent import batches, settings
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
-from kafka_partition_events.clients.confluent.turns import ProducerStats, Turn, turn_seconds
+from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
+from kafka_partition_events.clients.confluent.turns import (
+    ProducerStats,
+    Turn,
+    linger_seconds,
+    turn_seconds,
+)
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata.listener import Registration
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
+from kafka_partition_events.partitioners.sticky import StickyPartitioner
 
 _produce = Producer.produce
 _produce_batch = Producer.produce_batch
+_poll = Producer.poll
+_flush = Producer.flush
 _UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
 
 _CLOSE_LIMIT_S = 1.0
@@ -62,7 +71,7 @@ class PartitioningProducer(Producer):
 
         Args:
             config: confluent-kafka's settings.
-            partitioner: Who chooses; `DefaultPartitioner` when None. Producers can share one if they
+            partitioner: Who chooses; `AdaptivePartitioner` when None. Producers can share one if they
                 share the poller too.
             poller: Who follows the cluster. When None, the producer makes one, for exactly the topics that it
                 writes, and closes it. A given one is used and left running; the topics that are written are
@@ -76,7 +85,7 @@ class PartitioningProducer(Producer):
                 or the arguments contradict each other.
             KafkaException: confluent-kafka refuses a setting.
         """
-        self.partitioner = DefaultPartitioner() if partitioner is None else partitioner
+        self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
         if poller is not None and poller_options:
             raise ConfigurationError("poller_options are for the producer's own poller; give one of the two")
         if self.partitioner in _exclusive:
@@ -84,8 +93,14 @@ class PartitioningProducer(Producer):
                 "this partitioner already follows another producer's own poller; share a poller too, "
                 "or give each producer its own partitioner"
             )
+        self._deliveries = self.partitioner.deliveries
+        self._reports = Reports(self.partitioner)
         full = settings.with_hash({**config, **kwargs}, self.partitioner.hash_name)
+        self._tracks = not settings.only_errors_are_reported(full)
+        self._default_callback = full.get("on_delivery")
+        full = settings.with_error_callback(full, self._reports.client_error)
         super().__init__(full)
+        self._deliveries.wait_for_batches(linger_seconds(full))
         self._turn_s = turn_seconds(full)
         self._turns: dict[str, Turn] = {}
         self._adding = threading.Lock()
@@ -133,10 +148,12 @@ class PartitioningProducer(Producer):
             for partition in turn.chunk:  # noqa: B007, PLR1704 - a `next` that needs no call
                 break
             else:
-                partition = self._choose(topic, None, value)
-        elif not key or not self._native_keys:
+                self._produce_tracked(topic, value, key, callback or on_delivery, timestamp, headers)
+                return
+        elif not key or not self._native_keys or self._deliveries.avoidance:
             # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
-            partition = self._choose(topic, key, value)
+            self._produce_tracked(topic, value, key, callback or on_delivery, timestamp, headers)
+            return
         try:
             if callback is None and on_delivery is None and headers is None and timestamp == 0:
                 _produce(self, topic, value, key, partition)
@@ -144,7 +161,33 @@ class PartitioningProducer(Producer):
                 callback = on_delivery if callback is None else callback
                 _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
         except KafkaException as error:
-            if partition == UNASSIGNED or error.args[0].code() != _UNKNOWN_PARTITION:
+            if partition == UNASSIGNED or not _unknown_partition(error):
+                raise
+            self._fall_back(topic)
+            _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+
+    def _produce_tracked(
+        self,
+        topic: str,
+        value: str | bytes | None,
+        key: str | bytes | None,
+        callback: OnDelivery | None,
+        timestamp: int,
+        headers: Any,
+    ) -> None:
+        """Send a record, and keep account of its delivery."""
+        partition = self._choose(topic, key, value)
+        route = self.partitioner.route(topic)
+        if not self._tracks or route is None or not 0 <= partition < route.count:
+            _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
+            return
+        self._deliveries.sent(topic, partition, route.leader(partition))
+        report = self._reports.for_record(callback or self._default_callback)
+        try:
+            _produce(self, topic, value, key, partition, report, None, timestamp, headers)
+        except BaseException as error:
+            self._deliveries.withdrawn(topic, partition)
+            if not _unknown_partition(error):
                 raise
             self._fall_back(topic)
             _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
@@ -188,12 +231,23 @@ class PartitioningProducer(Producer):
     @property
     def stats(self) -> ProducerStats:
         """What became of records whose partition was not given."""
-        rerouted = capped = 0
-        for turn in list(self._turns.values()):
-            more_rerouted, more_capped = turn.counted()
-            rerouted += more_rerouted
-            capped += more_capped
-        return ProducerStats(rerouted=rerouted, capped=capped, fallbacks=self._fallbacks)
+        counted = [turn.counted() for turn in list(self._turns.values())]
+        rerouted, avoided, capped = (sum(counts) for counts in zip((0, 0, 0), *counted, strict=True))
+        return ProducerStats(rerouted=rerouted, avoided=avoided, capped=capped, fallbacks=self._fallbacks)
+
+    # -- listening -----------------------------------------------------------------------------------
+
+    def poll(self, timeout: float = -1) -> int:
+        """Serve callbacks; see ``confluent_kafka.Producer.poll``."""
+        served = _poll(self, timeout)
+        self._reports.heard()
+        return served
+
+    def flush(self, timeout: float = -1) -> int:
+        """Wait until all records are delivered or failed; see ``confluent_kafka.Producer.flush``."""
+        left = _flush(self, timeout)
+        self._reports.heard()
+        return left
 
     # -- choosing ------------------------------------------------------------------------------------
 
@@ -243,12 +297,12 @@ class PartitioningProducer(Producer):
     ) -> None:
         """Make the partitioner follow the given poller, or one of our own."""
         if poller is not None:
-            self.poller = poller
+            self.poller = self._reports.poller = poller
             registration = _registered(poller, self.partitioner)
             self._dropped = weakref.finalize(self, _unregister, registration)
             return
         self._source = ConfluentMetadataSource(config, producer=self)
-        self.poller = MetadataPoller(self._source, (), **options)
+        self.poller = self._reports.poller = MetadataPoller(self._source, (), **options)
         # Neither the poller nor its source keeps the producer alive. Whoever drops it must not wait.
         self._dropped = weakref.finalize(self, _close_poller, self.poller, self.partitioner, 0.0)
         _exclusive.add(self.partitioner)
@@ -305,9 +359,16 @@ def _close_poller(poller: MetadataPoller, partitioner: Partitioner, limit: float
 
 
 def _inherits(partitioner: Partitioner, *methods: str) -> bool:
-    """Tell whether these methods are `StickyPartitioner`'s own, so that we know what they would answer."""
+    """Tell whether these methods are a built-in's own, so that we know what they would answer."""
     kind = type(partitioner)
-    return all(getattr(kind, name) is getattr(StickyPartitioner, name) for name in methods)
+    return any(
+        all(getattr(kind, name) is getattr(builtin, name) for name in methods)
+        for builtin in (StickyPartitioner, AdaptivePartitioner)
+    )
+
+
+def _unknown_partition(error: BaseException) -> bool:
+    return isinstance(error, KafkaException) and error.args[0].code() == _UNKNOWN_PARTITION
 
 
 def _encoded(data: str | bytes | None) -> bytes | None:

@@ -1,6 +1,6 @@
 """Keeps librdkafka's own key hash equal to the partitioner's."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka_partition_events.errors import ConfigurationError
@@ -37,3 +37,20 @@ def with_hash(config: Mapping[str, Any], hash_name: HashName) -> dict[str, Any]:
             'hash_name="crc32"; the Java client\'s is murmur2)'
         )
     return dict(config)
+
+
+def only_errors_are_reported(config: Mapping[str, Any]) -> bool:
+    """Tell whether librdkafka keeps good delivery reports to itself."""
+    return str(config.get("delivery.report.only.error", False)).lower() == "true"
+
+
+def with_error_callback(config: Mapping[str, Any], ours: Callable[[Any], None]) -> dict[str, Any]:
+    """Return the config with an ``error_cb`` that calls ours, then the user's."""
+    theirs = config.get("error_cb")
+
+    def both(error: Any) -> None:
+        ours(error)
+        if theirs is not None:
+            theirs(error)
+
+    return {**config, "error_cb": both}

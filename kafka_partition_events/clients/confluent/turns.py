@@ -1,16 +1,16 @@
 """How long unkeyed records stay on one partition, and what came of it.
 
 librdkafka does not say when it begins a new batch, so a *turn* on one partition ends by time: after
-``linger.ms``, which is what fills a batch, but after 25 ms at the least; or after
-``sticky.partitioning.linger.ms`` where the user has set that (librdkafka's name for the same thing).
+``linger.ms``, which is what fills a batch; or after ``sticky.partitioning.linger.ms`` where the user has set
+that (librdkafka's name for the same thing). With a linger of less than 5 ms a turn lasts 25 ms, because
+lingering fills no batch then: with 4,000 records/s on 16 partitions at linger 0, turns of 100 records (25 ms)
+had a p99 latency of 501 ms, librdkafka's own turns of 10 ms one of 12,564 ms. Longer turns would put more
+records on a broker that fails meanwhile. A count of bytes is not kept: a turn of 5 ms holds what the producer
+sends in 5 ms, however it is cut.
 
-Why 25 ms: with 4,000 records/s on 16 partitions at linger 0, turns of 100 records (25 ms) had a p99 latency
-of 501 ms, librdkafka's own turns of 10 ms one of 12,564 ms: a batch held hardly more than one record.
-A count of bytes is not kept: a turn of 25 ms holds what the producer sends in 25 ms, however it is cut.
-
-Reading the clock for each record would cost 4% of the throughput. A turn reads it once per *chunk* and sizes
-the next chunk so that it lasts about a quarter of a turn: one record for slow producers (so each record gets
-its own partition, as each has its own batch), 256 for fast ones.
+Reading the clock and keeping account of each record's delivery would cost most of the throughput. Both are
+done once per *chunk*. The next chunk is sized so that it lasts about 0.25 ms: one record for producers that
+send up to 4,000 a second, so that nothing is missed there, and 512 for fast ones, a sample.
 """
 
 import threading
@@ -26,9 +26,10 @@ from attrs import frozen
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.table import Route
 
-LEAST_TURN_S = 0.025
-CHUNK_SHARE = 0.25
-LONGEST_CHUNK = 256
+LEAST_LINGER_S = 0.005
+TURN_S = 0.025
+CHUNK_S = 0.00025
+LONGEST_CHUNK = 512
 
 _DEFAULT_LINGER_MS = 5.0
 _LINGER_NAMES = ("linger.ms", "queue.buffering.max.ms")
@@ -40,13 +41,21 @@ class ProducerStats:
 
     Attributes:
         rerouted: Unkeyed records that were placed while an admitted partition was offline.
+        avoided: Unkeyed records that were placed while partitions of a suspect broker were left out.
         capped: Unkeyed records that were placed while the budget left partitions out.
         fallbacks: Records whose chosen partition the producer did not know, so that librdkafka chose again.
     """
 
     rerouted: int = 0
+    avoided: int = 0
     capped: int = 0
     fallbacks: int = 0
+
+
+def linger_seconds(config: Mapping[str, Any]) -> float:
+    """Return how long the producer holds records back to fill a batch."""
+    linger = next((config[name] for name in _LINGER_NAMES if name in config), _DEFAULT_LINGER_MS)
+    return float(linger) / 1000
 
 
 def turn_seconds(config: Mapping[str, Any]) -> float:
@@ -54,8 +63,8 @@ def turn_seconds(config: Mapping[str, Any]) -> float:
     own = config.get("sticky.partitioning.linger.ms")
     if own is not None:
         return float(own) / 1000
-    linger = next((config[name] for name in _LINGER_NAMES if name in config), _DEFAULT_LINGER_MS)
-    return max(LEAST_TURN_S, float(linger) / 1000)
+    linger = linger_seconds(config)
+    return linger if linger >= LEAST_LINGER_S else TURN_S
 
 
 class Turn:
@@ -66,8 +75,8 @@ class Turn:
     """
 
     __slots__ = (
-        "__weakref__", "_capped", "_ends_at", "_lock", "_looked_at", "_rerouted", "_rest", "_route", "_size",
-        "chunk", "partition", "seen",
+        "__weakref__", "_avoided", "_capped", "_ends_at", "_lock", "_looked_at", "_rerouted", "_rest", "_route",
+        "_size", "chunk", "partition", "seen",
     )  # fmt: skip
 
     def __init__(self, partitioner: Partitioner) -> None:
@@ -85,6 +94,7 @@ class Turn:
         self._looked_at = 0.0
         self._ends_at = 0.0
         self._rerouted = 0
+        self._avoided = 0
         self._capped = 0
         partitioner._keepers.add(weakref.ref(self))  # noqa: SLF001 - our own base class
 
@@ -105,27 +115,34 @@ class Turn:
         """
         with self._lock:
             now = time.monotonic()
-            used, took = max(1, self._size - length_hint(self._rest)), now - self._looked_at
+            used, took = max(1, self._used), now - self._looked_at
             self._looked_at = now
+            self._rerouted, self._avoided, self._capped = self.counted()
             if now >= self._ends_at:
                 self._ends_at = now + seconds
-                if self.partition != UNASSIGNED and hears_of_batches(partitioner):
-                    partitioner.on_new_batch(topic, None, self.partition)
+                if self.partition != UNASSIGNED:
+                    partitioner.move_on(topic, self.partition)
             self.seen = partitioner._routes  # noqa: SLF001 - our own base class
-            if stay:
-                self.partition = partitioner.partition(topic, None, None, None, None, None)
-            self._rerouted, self._capped = self.counted()
-            self._route = partitioner.route(topic)
-            rest = max(0, _fitting(used, took, seconds) - count)
-            self._size = rest + count
-            self._rest = repeat(self.partition, rest)
-            if stay:
-                self.chunk = self._rest
-                # The poller first swaps the routes, then drops the chunk. If it did both before this chunk,
-                # which the old routes may have chosen, was there to be dropped, we see it now.
-                if partitioner._routes is not self.seen:  # noqa: SLF001
-                    self.drop()
-            return self.partition
+            self._route = route = partitioner.route(topic)
+            if not stay:
+                self._begin_chunk(max(count, _fitting(used, took, seconds)), count)
+                return self.partition
+            chosen = partitioner.partition(topic, None, None, None, None, None)
+            if route is not None and chosen in route.avoided:  # a probe, which is one record
+                self._begin_chunk(count, count)
+                return chosen
+            self.partition = chosen
+            self._begin_chunk(max(count, _fitting(used, took, seconds)), count)
+            self.chunk = self._rest
+            # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
+            # the old routes may have chosen, was there to be dropped, we see it now.
+            if partitioner._routes is not self.seen:  # noqa: SLF001
+                self.drop()
+            return chosen
+
+    def _begin_chunk(self, size: int, taken: int) -> None:
+        self._size = size
+        self._rest = repeat(self.partition, size - taken)
 
     def asked(self, partitioner: Partitioner) -> bool:
         """Count a record that the partitioner is asked about; False if it is time to look again."""
@@ -142,24 +159,24 @@ class Turn:
         self.chunk = ()
         self.seen = None
 
-    def counted(self) -> tuple[int, int]:
-        """Return how many records were rerouted and capped, those of the current chunk included."""
-        used, route = self._size - length_hint(self._rest), self._route
-        rerouted = used if route is not None and route.rerouted else 0
-        capped = used if route is not None and route.capped else 0
-        return self._rerouted + rerouted, self._capped + capped
+    @property
+    def _used(self) -> int:
+        return self._size - length_hint(self._rest)
+
+    def counted(self) -> tuple[int, int, int]:
+        """Return how many records were rerouted, avoided a suspect broker and were capped so far."""
+        used, route = self._used, self._route
+        if route is None:
+            return self._rerouted, self._avoided, self._capped
+        return (
+            self._rerouted + used * route.rerouted,
+            self._avoided + used * bool(route.avoided),
+            self._capped + used * route.capped,
+        )
 
 
 def _fitting(used: int, took: float, turn: float) -> int:
-    """Return how many records take a quarter of a turn, if ``used`` of them took ``took`` seconds."""
+    """Return how many records make a chunk, if ``used`` of them took ``took`` seconds."""
     if took <= 0:
         return LONGEST_CHUNK
-    return int(min(LONGEST_CHUNK, max(1.0, used * CHUNK_SHARE * turn / took)))
-
-
-def hears_of_batches(partitioner: Partitioner) -> bool:
-    """Tell whether `Partitioner.on_new_batch` means "move on" to this one.
-
-    That of the base class means "you are asked once more about a record", which only kafka-python does.
-    """
-    return partitioner.sticky and type(partitioner).on_new_batch is not Partitioner.on_new_batch
+    return int(min(LONGEST_CHUNK, max(1.0, used * min(CHUNK_S, turn / 4) / took)))

@@ -1,0 +1,73 @@
+"""Brings what librdkafka reports to the partitioner: deliveries, lost connections, and that we listened."""
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from confluent_kafka import KafkaError, Message
+
+from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.metadata.events import BrokerSuspected, Event
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import Partitioner
+
+OnDelivery = Callable[[KafkaError | None, Message], Any]
+
+_LOST = frozenset(
+    (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001 - librdkafka's public names
+)
+_BROKER = re.compile(r"/(\d+): ")
+"""librdkafka names a broker as ``host:port/ID``, and says nothing else of which one an error is about."""
+
+
+class Reports:
+    """The callbacks of one producer. They hold no reference to it: it could not be collected else.
+
+    They run in the thread that calls ``poll`` or ``flush``, as every callback of confluent-kafka does.
+    """
+
+    def __init__(self, partitioner: Partitioner) -> None:
+        self.poller: MetadataPoller | None = None
+        self._name = partitioner.name or type(partitioner).__name__
+        self._deliveries = partitioner.deliveries
+
+    def for_record(self, theirs: OnDelivery | None) -> OnDelivery:
+        """Return the callback for a tracked record, which calls the application's own one."""
+        return self.delivered if theirs is None else partial(self._delivered_to, theirs)
+
+    def _delivered_to(self, theirs: OnDelivery, error: KafkaError | None, message: Message) -> None:
+        try:
+            self.delivered(error, message)
+        finally:
+            theirs(error, message)
+
+    def delivered(self, error: KafkaError | None, message: Message) -> None:
+        """Note a delivery report."""
+        topic, partition = message.topic(), message.partition()
+        if topic is None or partition is None:
+            return
+        latency = message.latency()
+        if error is not None and error.code() < 0:  # librdkafka's own: the broker has not answered
+            self._emit(self._deliveries.failed(topic, partition, self._name))
+        else:
+            self._emit(self._deliveries.answered(topic, partition, latency or 0.0, self._name))
+
+    def client_error(self, error: KafkaError) -> None:
+        """Note what librdkafka tells of its connections."""
+        if error.code() in _LOST and (named := _BROKER.search(error.str())) is not None:
+            self._emit(self._deliveries.unreachable(int(named[1]), self._name))
+
+    def heard(self) -> None:
+        """Note that all reports have been served that had come in."""
+        self._emit(self._deliveries.heard(self._name))
+
+    def _emit(self, events: Iterable[Event]) -> None:
+        if self.poller is None:
+            return
+        for event in events:
+            self.poller.emit(event)
+            if isinstance(event, BrokerSuspected):
+                with contextlib.suppress(PollerClosedError):
+                    self.poller.refresh(f"broker {event.broker} is suspect")

@@ -1,0 +1,118 @@
+"""What both clients' rescue has in common: its modes, its limits, and the headers that copies carry. Pure.
+
+A copy may arrive beside its original: a time-out does not say whether the broker has the record. So rescue is
+at-least-once, and every record that may be rescued carries an id from the start, for consumers to drop the
+second one (``examples/deduplicating_consumer.py``).
+"""
+
+import secrets
+import threading
+from collections.abc import Iterable
+from itertools import count
+from typing import Literal, get_args
+
+from attrs import frozen
+
+from kafka_partition_events.errors import ConfigurationError
+
+RescueMode = Literal["failed", "hedge"]
+"""``"failed"``: a record that timed out is sent again. ``"hedge"``: also one that is stuck on a broker that has
+become suspect, before it fails."""
+
+ID_HEADER = "kpe-id"
+"""The same for a record and all its copies: 16 hex digits of the producer, a dash, a number."""
+
+PARTITION_HEADER = "kpe-original-partition"
+"""On copies only: where the original was sent, as decimal text."""
+
+ATTEMPT_HEADER = "kpe-attempt"
+"""On copies only: 2 for the first copy, and so on, as decimal text."""
+
+Headers = list[tuple[str, str | bytes | None]]
+
+
+@frozen(kw_only=True)
+class RescueLimits:
+    """How much a rescue may send and keep. What is beyond gets no copy, and is counted.
+
+    Attributes:
+        share: Copies per record sent, on average.
+        burst: Copies at once, when there were none for a while.
+        attempts: How often one record is sent at most, the original included.
+        held_bytes: Values and headers of records on their way that are kept for a copy.
+    """
+
+    share: float = 0.1
+    burst: int = 1000
+    attempts: int = 3
+    held_bytes: int = 32 * 1024 * 1024
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse limits that make no sense."""
+        if not (self.share > 0 and self.burst >= 1 and self.attempts >= 2 and self.held_bytes >= 1):  # noqa: PLR2004
+            raise ConfigurationError(
+                f"rescue limits must allow for a copy: share > 0, burst >= 1, attempts >= 2, held_bytes >= 1; "
+                f"not {self}"
+            )
+
+
+def checked_mode(mode: str | None) -> RescueMode | None:
+    """Return the mode.
+
+    Raises:
+        ConfigurationError: there is no such mode.
+    """
+    if mode is not None and mode not in get_args(RescueMode):
+        raise ConfigurationError(f"rescue must be one of {', '.join(get_args(RescueMode))}, not {mode!r}")
+    return mode  # type: ignore[return-value]
+
+
+class Budget:
+    """Copies that may still be sent; each record adds a share of one. Thread-safe."""
+
+    def __init__(self, limits: RescueLimits) -> None:
+        self._share = limits.share
+        self._burst = float(limits.burst)
+        self._left = self._burst
+        self._lock = threading.Lock()
+
+    def earn(self) -> None:
+        """Note a record that was sent."""
+        with self._lock:
+            self._left = min(self._burst, self._left + self._share)
+
+    def spend(self) -> bool:
+        """Take one copy from the budget, if there is one left."""
+        with self._lock:
+            if self._left < 1:
+                return False
+            self._left -= 1
+            return True
+
+
+class Ids:
+    """Ids for the records of one producer. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._prefix = secrets.token_hex(8)
+        self._numbers = count(1)
+
+    def next(self) -> str:
+        """Return an id that no other record has."""
+        return f"{self._prefix}-{next(self._numbers)}"
+
+
+def original_headers(headers: Iterable[tuple[str, str | bytes | None]], id_: str) -> Headers:
+    """Return the headers of a record that may be rescued later."""
+    return [*headers, (ID_HEADER, id_.encode())]
+
+
+def copy_headers(
+    headers: Iterable[tuple[str, str | bytes | None]], id_: str, partition: int, attempt: int
+) -> Headers:
+    """Return the headers of a copy of a record that was first sent to ``partition``."""
+    return [
+        *original_headers(headers, id_),
+        (PARTITION_HEADER, str(partition).encode()),
+        (ATTEMPT_HEADER, str(attempt).encode()),
+    ]

@@ -1,0 +1,209 @@
+"""KIP-794 and more: unkeyed records go in turns to partitions that answer, less to those that lag."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from itertools import count
+
+from attrs import define, frozen
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.partitioners.argument_routes import ClusterView
+from kafka_partition_events.partitioners.base import KeyedPolicy, Partitioner
+from kafka_partition_events.partitioners.sticky import StickyPartitioner, Turn
+from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.routing.table import Route
+from kafka_partition_events.routing.wheel import Wheel, adaptive_weights, make_wheel
+
+TURN_BYTES = 16_384
+"""A turn's size where the application says nothing: ``batch.size`` of the Java client and kafka-python."""
+
+TURN_S = 0.025
+RECORD_OVERHEAD = 12
+"""Bytes that a record takes in a batch beside key and value, about."""
+
+_REBUILD_S = 0.025
+_REBUILD_S_PER_PARTITION = 1e-5
+
+
+@frozen(kw_only=True)
+class TurnStats:
+    """How an `AdaptivePartitioner` has been moving.
+
+    Attributes:
+        turns: Turns begun.
+        switches: Those of them that went to another partition than the one before.
+        forced: Those that began because the partition had gone offline, out of the cap or to a suspect broker.
+    """
+
+    turns: int = 0
+    switches: int = 0
+    forced: int = 0
+
+
+@define(eq=False)
+class _Spin:
+    """A topic's wheel, the route that it was made from, and how far it has turned."""
+
+    route: Route
+    wheel: Wheel
+    made_at: float
+    steps: "count[int]"
+
+
+class AdaptivePartitioner(StickyPartitioner):
+    """Keyed records go to their hash; unkeyed ones go in turns to the partitions that answer best.
+
+    A turn ends after ``turn_bytes`` or 25 ms (``linger.ms`` if that is longer), or as soon as its partition
+    can't be used any more. The next partition is chosen in exact proportion to weights: the same for all as
+    long as all answer as usual, KIP-794's for the number of turns that are overdue otherwise. No weight is
+    zero, and brokers that fall silent altogether are excluded and probed by the base class: so nothing starves.
+
+    Differs from Kafka's own (KIP-794): it moves at once when a partition becomes unusable, it sees a broker
+    that is dead or slow before metadata does, and it has the proportions exactly and not on average.
+    """
+
+    def __init__(
+        self,
+        *,
+        budget: BufferBudget | None = None,
+        keyed: KeyedPolicy = "pin",
+        hash_name: HashName = "murmur2",
+        ignore_keys: bool = False,
+        rack: str | None = None,
+        turn_bytes: int = TURN_BYTES,
+        rng: random.Random | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Make a partitioner.
+
+        Args:
+            budget: A cap on the partitions that unkeyed records go to; None: no cap.
+            keyed: What happens to a keyed record whose partition is offline; see `Partitioner`.
+            hash_name: The key hash.
+            ignore_keys: Whether keyed records are placed as if they had no key
+                (``partitioner.ignore.keys``). Records of one key then lose their order.
+            rack: Partitions that are led in this rack are preferred, if there are any (KIP-1123).
+            turn_bytes: How many bytes of unkeyed records go to one partition in a row. On confluent-kafka
+                turns go by time; see `PartitioningProducer`.
+            rng: Chooses where to begin; for tests.
+            clock: Monotonic seconds; for tests.
+
+        Raises:
+            ConfigurationError: an argument is not one of its choices.
+        """
+        if turn_bytes < 1:
+            raise ConfigurationError(f"turn_bytes must be at least 1, not {turn_bytes}")
+        super().__init__(budget=budget, keyed=keyed, hash_name=hash_name, rng=rng)
+        self.ignores_keys = ignore_keys
+        self.rack = rack
+        self.turn_bytes = turn_bytes
+        self._clock = clock
+        self._spins: dict[str, _Spin] = {}
+        self._racks: Mapping[int, str | None] = {}
+        self._began = 0
+        self._switched = 0
+        self._forced = 0
+
+    @property
+    def turn_stats(self) -> TurnStats:
+        """How the partitioner has been moving."""
+        return TurnStats(turns=self._began, switches=self._switched, forced=self._forced)
+
+    def partition(  # noqa: D102 - documented by Partitioner
+        self,
+        topic: str,
+        key: object,
+        serialized_key: bytes | None,
+        value: object,
+        serialized_value: bytes | None,
+        cluster: ClusterView | None,
+    ) -> int:
+        return Partitioner.partition(self, topic, key, serialized_key, value, serialized_value, cluster)
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        """Return a key's hash partition, or the partition whose turn it is."""
+        if key is not None and not self.ignores_keys:
+            return self.keyed_partition(route, key)
+        turn = self._turns.get(topic)
+        if turn is None or turn.route is not route:
+            turn = self._turn_on(route, topic, turn)
+        if value is not None or key is not None:  # else we are asked for a whole turn of the client's own
+            if turn.bytes >= self.turn_bytes or self._clock() >= turn.ends_at:
+                turn = self._begin(route, topic, turn)
+            # Two threads may lose a record's bytes here; the turn is longer by that.
+            turn.bytes += RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+        return turn.partition
+
+    def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
+        """Keep the partition: the client asks about the same record again, and the turn is not over.
+
+        A new batch for each turn on a partition is what a turn is for; moving on would make small batches,
+        and with a slow broker it would pile them up there: its batch is the one that is still open.
+        """
+        Partitioner.on_new_batch(self, topic, cluster, prev_partition)
+
+    def move_on(self, topic: str, partition: int) -> None:  # noqa: D102 - documented by Partitioner
+        turn, route = self._turns.get(topic), self.route(topic)
+        if route is not None and (turn is None or turn.partition == partition):
+            self._begin(route, topic, turn)
+
+    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
+        if cluster is not None:
+            self._racks = {node.id: node.rack for node in cluster.nodes.values()}
+            for topic in self._spins.keys() - cluster.by_topic.keys():
+                self._spins.pop(topic, None)
+        return super().adopt(cluster)
+
+    # -- turns ---------------------------------------------------------------------------------------
+
+    def _turn_on(self, route: Route, topic: str, turn: Turn | None) -> Turn:
+        """Stay in the turn if the new route still has its partition, else begin another."""
+        if turn is not None and turn.partition in route.usable_set:
+            turn.route = route
+            return turn
+        self._forced += turn is not None
+        return self._begin(route, topic, turn)
+
+    def _begin(self, route: Route, topic: str, before: Turn | None) -> Turn:
+        now = self._clock()
+        partition = self._next(route, topic, now)
+        self._began += 1
+        self._switched += before is not None and before.partition != partition
+        turn = Turn(route, partition, ends_at=now + max(TURN_S, self.deliveries.linger))
+        self._turns[topic] = turn
+        return turn
+
+    def _next(self, route: Route, topic: str, now: float) -> int:
+        spin = self._spins.get(topic)
+        if spin is None or spin.route is not route or now - spin.made_at >= _rebuild_after(route):
+            places = self._places(route)
+            wheel = make_wheel(places, adaptive_weights(self.deliveries.overdue_turns(topic, places)))
+            steps = count(self._rng.randrange(len(places))) if spin is None else spin.steps
+            spin = self._spins[topic] = _Spin(route, wheel, now, steps)
+        return spin.wheel.at(next(spin.steps))
+
+    def _places(self, route: Route) -> list[int]:
+        """Return the partitions to choose among, with the brokers interleaved."""
+        places = route.usable
+        if self.rack is not None:
+            near = [p for p in places if self._rack_of(route.leader(p)) == self.rack]
+            places = tuple(near) or places
+        seen: dict[int | None, int] = {}
+        order = []
+        for partition in places:
+            leader = route.leader(partition)
+            seen[leader] = rank = seen.get(leader, -1) + 1
+            order.append((rank, partition))
+        return [partition for _rank, partition in sorted(order)]
+
+    def _rack_of(self, broker: int | None) -> str | None:
+        return None if broker is None else self._racks.get(broker)
+
+
+def _rebuild_after(route: Route) -> float:
+    """Return for how many seconds weights are kept: looking at them takes 1% of the time at most."""
+    return max(_REBUILD_S, _REBUILD_S_PER_PARTITION * len(route.usable))

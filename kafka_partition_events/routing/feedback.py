@@ -1,0 +1,397 @@
+"""What deliveries tell before metadata does: which brokers have fallen silent. Pure: time is an argument.
+
+Kafka goes on naming a dead leader for the whole broker session (9 s by default), and it never names a slow
+one. Whoever has records outstanding there knows sooner. What is known of a broker is one of
+
+- *trusted*: it answers, or nothing is outstanding on it;
+- *doubted*: it is silent for too long, but so may be we: nobody who was asked later has answered yet.
+  Others are tried first. If they are silent too, it was we who paused, or the network: nobody is suspected;
+- *suspect*: it is silent, and a broker that was asked later has answered; or the client lost the connection.
+  It rests, twice as long each time;
+- *on probation*: it has rested and nothing is stuck on it. Single records probe it, one at a time; enough good
+  answers in a row clear it, a probe without an answer sends it back to rest.
+
+Silence is measured in time that we *listened*: however long the process was stopped or did something else
+between two looks at the delivery reports, that counts as `Policy.longest_gap` at most. So a garbage
+collection or a stolen processor makes nobody look silent.
+"""
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Collection
+from enum import Enum, auto
+
+from attrs import define, evolve, field, frozen
+
+from kafka_partition_events.metadata.events import Clearance, Suspicion
+
+_SAMPLES = 32
+_LEARN_EVERY = 4
+
+
+@frozen(kw_only=True)
+class Policy:
+    """When a broker is suspected and how it comes back. All times in seconds.
+
+    Attributes:
+        silence_factor: A broker is silent after this many times its usual (median) time to answer,
+        least_silence: but not sooner than this,
+        most_silence: and not later than this.
+        linger: How long the client may hold records back to fill a batch; it is added to both bounds.
+        longest_gap: How much the time between two looks at the delivery reports counts at the most.
+        first_rest: How long a suspect broker rests the first time; each time is twice the one before,
+        longest_rest: up to this.
+        forgiven_after: Each time that it has been well for so long, one of its rests is forgotten.
+        probe_interval: How far probes are apart at least.
+        probes_to_clear: How many good answers clear a broker.
+        down_for: How long a lost connection counts without further signs.
+    """
+
+    silence_factor: float = 3.0
+    least_silence: float = 0.015
+    most_silence: float = 0.25
+    linger: float = 0.0
+    longest_gap: float = 0.01
+    first_rest: float = 0.25
+    longest_rest: float = 8.0
+    forgiven_after: float = 10.0
+    probe_interval: float = 0.05
+    probes_to_clear: int = 3
+    down_for: float = 5.0
+
+
+@frozen
+class Avoidance:
+    """Which brokers to keep unkeyed records from.
+
+    Attributes:
+        suspect: All of them. Where only these are left they are used nevertheless,
+        down: but rather not these: the client cannot even connect.
+    """
+
+    suspect: frozenset[int] = frozenset()
+    down: frozenset[int] = frozenset()
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything to avoid."""
+        return bool(self.suspect)
+
+
+NOTHING = Avoidance()
+
+
+@frozen(kw_only=True)
+class Suspected:
+    """A broker stopped being trusted. ``usual`` and ``silence`` are in seconds."""
+
+    broker: int
+    reason: Suspicion
+    outstanding: int
+    silence: float
+    usual: float | None
+
+
+@frozen(kw_only=True)
+class Cleared:
+    """A broker is trusted again, after ``lasted`` seconds."""
+
+    broker: int
+    reason: Clearance
+    lasted: float
+    probes: int
+    usual: float | None
+
+
+Change = Suspected | Cleared
+
+
+class Standing(Enum):
+    """What is known of a broker; see the top of this file."""
+
+    TRUSTED = auto()
+    DOUBTED = auto()
+    SUSPECT = auto()
+    PROBATION = auto()
+
+
+@define
+class _Broker:
+    """One broker's account. Moments are the caller's clock, but for ``silent_from``: that is listened time."""
+
+    id: int
+    standing: Standing = Standing.TRUSTED
+    outstanding: int = 0
+    asked_at: float = 0.0  # when the oldest silence began: nothing sent since then has been answered
+    silent_from: float = 0.0
+    answered_to: float = -math.inf  # when the latest record that it has answered was sent
+    rests: int = 0
+    rest_until: float = 0.0
+    down_until: float = -math.inf
+    suspected_at: float = 0.0
+    well_from: float = 0.0
+    probing: bool = False
+    probed_at: float = -math.inf
+    probes: int = 0
+    good: int = 0
+    good_at: float = -math.inf
+    latencies: deque[float] = field(factory=lambda: deque(maxlen=_SAMPLES))
+    learned: int = 0
+    usual: float | None = None
+
+    def learn(self, latency: float) -> None:
+        """Take a time to answer into account; the median is renewed every few answers."""
+        self.latencies.append(latency)
+        self.learned += 1
+        if self.learned <= _LEARN_EVERY or self.learned % _LEARN_EVERY == 0:
+            self.usual = statistics.median(self.latencies)
+
+
+class Feedback:
+    """The judge: takes what was sent, answered and heard, and says whom to avoid. Not thread-safe.
+
+    Every method takes ``now``, in seconds of one monotonic clock, and returns what has changed by it.
+    """
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self.policy = policy or Policy()
+        self.avoidance = NOTHING
+        self.probing = False
+        """Whether some broker is on probation, so that one may be due for a probe."""
+        self._brokers: dict[int, _Broker] = {}
+        self._heard_at = -math.inf
+        self._listened = 0.0
+
+    def standing(self, broker: int) -> Standing:
+        """Return what is known of a broker."""
+        return self._of(broker).standing
+
+    def threshold(self, broker: int) -> float:
+        """Return the listened seconds after which a broker counts as silent."""
+        policy, usual = self.policy, self._of(broker).usual
+        if usual is None:
+            known = [b.usual for b in self._brokers.values() if b.usual is not None]
+            usual = max(known, default=math.inf)
+        wanted = policy.silence_factor * usual
+        return policy.linger + min(policy.most_silence, max(policy.least_silence, wanted - policy.linger))
+
+    def linger(self, seconds: float) -> None:
+        """Take into account that a client holds records back for so long; the longest one counts."""
+        if seconds > self.policy.linger:
+            self.policy = evolve(self.policy, linger=seconds)
+
+    @property
+    def stuck(self) -> frozenset[int]:
+        """The suspect brokers that something is outstanding on, which makes no progress."""
+        return frozenset(
+            b.id for b in self._brokers.values() if b.standing is Standing.SUSPECT and b.outstanding
+        )
+
+    # -- what happens --------------------------------------------------------------------------------
+
+    def sent(self, broker: int, now: float, count: int = 1) -> None:
+        """Note records that were sent to a broker."""
+        b = self._of(broker)
+        if not b.outstanding:
+            self._restart(b, now)
+        b.outstanding += count
+
+    def withdrawn(self, broker: int, now: float, count: int = 1) -> None:
+        """Note records that are no longer the broker's: not sent after all, or led by another one now."""
+        b = self._of(broker)
+        b.outstanding = max(0, b.outstanding - count)
+        if not b.outstanding:
+            b.probing = False
+            self._restart(b, now)
+
+    def answered(self, broker: int, latency: float, now: float) -> tuple[Change, ...]:
+        """Note a record that the broker answered, well or not, ``latency`` seconds after it was sent."""
+        b = self._of(broker)
+        b.outstanding = max(0, b.outstanding - 1)
+        b.answered_to = max(b.answered_to, now - latency)
+        b.down_until = -math.inf
+        silence = self._silence(b, now)
+        self._restart(b, now)
+        if b.standing is not Standing.SUSPECT or b.probing:
+            b.learn(latency)
+        b.probing = b.probing and b.outstanding > 0
+        if b.standing is Standing.DOUBTED:
+            self._give_the_benefit_of_the_doubt(now)
+        elif b.standing is Standing.PROBATION and silence <= self.threshold(broker):
+            return self._count_good(b, now)
+        return ()
+
+    def failed(self, broker: int, now: float) -> tuple[Change, ...]:
+        """Note a record that the client gave up: no sign of life, and nothing to wait for any more."""
+        b = self._of(broker)
+        b.outstanding = max(0, b.outstanding - 1)
+        if b.probing and not b.outstanding:
+            b.probing = False
+            self._rest(b, now)
+            self._judge(now)
+        return ()
+
+    def unreachable(self, broker: int, now: float) -> tuple[Change, ...]:
+        """Note that the client lost its connection to a broker, or could not make one."""
+        b = self._of(broker)
+        b.down_until = now + self.policy.down_for
+        changes = self._suspect(b, Suspicion.UNREACHABLE, now)
+        self._judge(now)
+        return changes
+
+    def follow(self, brokers: Collection[int], now: float) -> tuple[Change, ...]:
+        """Forget the brokers that metadata no longer lists."""
+        gone = [b for b in self._brokers.values() if b.id not in brokers]
+        changes: tuple[Change, ...] = ()
+        for b in gone:
+            if b.standing in (Standing.SUSPECT, Standing.PROBATION):
+                changes += self._clear(b, Clearance.LEFT, now)
+            del self._brokers[b.id]
+        for broker in brokers:
+            self._of(broker)
+        self._judge(now)
+        return changes
+
+    def heard(self, now: float) -> tuple[Change, ...]:
+        """Look at everybody, after all delivery reports that had come in were noted."""
+        self._listened += self._since_heard(now)
+        self._heard_at = now
+        changes: tuple[Change, ...] = ()
+        uneasy = bool(self.avoidance)
+        for b in self._brokers.values():
+            if b.outstanding or b.rests or b.standing is not Standing.TRUSTED:
+                changes += self._look_at(b, now)
+                uneasy = uneasy or b.standing is not Standing.TRUSTED
+        if uneasy:
+            changes += self._readmit_if_needed(now)
+            self._judge(now)
+        return changes
+
+    def due_for_a_probe(self, now: float) -> tuple[int, ...]:
+        """Return the brokers that one record each should be sent to, to see whether they answer.
+
+        Whoever does so calls `probed` before, and `sent` as for any record.
+        """
+        interval = self.policy.probe_interval
+        return tuple(
+            b.id
+            for b in self._brokers.values()
+            if b.standing is Standing.PROBATION and not b.outstanding and now - b.probed_at >= interval
+        )
+
+    def probed(self, broker: int, now: float) -> None:
+        """Note that the next record for this broker is a probe."""
+        b = self._of(broker)
+        b.probing, b.probed_at, b.probes = True, now, b.probes + 1
+
+    # -- judging -------------------------------------------------------------------------------------
+
+    def _look_at(self, b: _Broker, now: float) -> tuple[Change, ...]:
+        silent = b.outstanding > 0 and self._silence(b, now) > self.threshold(b.id)
+        match b.standing:
+            case Standing.TRUSTED | Standing.DOUBTED if silent:
+                if any(other.answered_to > b.asked_at for other in self._brokers.values() if other is not b):
+                    return self._suspect(b, Suspicion.SILENT, now)
+                b.standing = Standing.DOUBTED
+            case Standing.DOUBTED:  # what was outstanding has failed or was withdrawn
+                b.standing = Standing.TRUSTED
+            case Standing.TRUSTED if b.rests and now - b.well_from >= self.policy.forgiven_after:
+                b.rests, b.well_from = b.rests - 1, now
+            case Standing.SUSPECT if not silent and now >= max(b.rest_until, b.down_until):
+                b.standing, b.good = Standing.PROBATION, 0
+            case Standing.PROBATION if silent:
+                self._rest(b, now)
+        return ()
+
+    def _suspect(self, b: _Broker, reason: Suspicion, now: float) -> tuple[Change, ...]:
+        if b.standing is Standing.PROBATION:
+            self._rest(b, now)
+            return ()
+        if b.standing is Standing.SUSPECT:
+            return ()
+        silence = self._silence(b, now) if b.outstanding else 0.0
+        b.suspected_at, b.probes = now, 0
+        self._rest(b, now)
+        return (
+            Suspected(
+                broker=b.id, reason=reason, outstanding=b.outstanding, silence=silence, usual=b.usual
+            ),
+        )
+
+    def _rest(self, b: _Broker, now: float) -> None:
+        policy = self.policy
+        b.standing = Standing.SUSPECT
+        b.rest_until = now + min(policy.longest_rest, policy.first_rest * 2.0 ** min(b.rests, 30))
+        b.rests += 1
+
+    def _clear(self, b: _Broker, reason: Clearance, now: float) -> tuple[Change, ...]:
+        b.standing, b.well_from = Standing.TRUSTED, now
+        return (
+            Cleared(
+                broker=b.id, reason=reason, lasted=now - b.suspected_at, probes=b.probes, usual=b.usual
+            ),
+        )
+
+    def _count_good(self, b: _Broker, now: float) -> tuple[Change, ...]:
+        # Keyed records may answer by the hundred in one moment; that is one good sign, not a hundred.
+        if now - b.good_at < self.policy.probe_interval / 2:
+            return ()
+        b.good, b.good_at = b.good + 1, now
+        if b.good < self.policy.probes_to_clear:
+            return ()
+        changes = self._clear(b, Clearance.ANSWERED, now)
+        self._judge(now)
+        return changes
+
+    def _give_the_benefit_of_the_doubt(self, now: float) -> None:
+        """Trust all that are doubted: one of them answers after a silence that they had in common.
+
+        Without this, after a network outage the first broker to answer would be the witness against the
+        second, whose answer comes a moment later.
+        """
+        for b in self._brokers.values():
+            if b.standing is Standing.DOUBTED:
+                b.standing = Standing.TRUSTED
+                self._restart(b, now)
+        self._judge(now)
+
+    def _readmit_if_needed(self, now: float) -> tuple[Change, ...]:
+        """Trust suspects again on which nothing is stuck, if there is no trusted broker left."""
+        if any(b.standing is Standing.TRUSTED for b in self._brokers.values()):
+            return ()
+        changes: tuple[Change, ...] = ()
+        for b in self._brokers.values():
+            idle = not b.outstanding and b.down_until <= now
+            if b.standing in (Standing.SUSPECT, Standing.PROBATION) and idle:
+                changes += self._clear(b, Clearance.NEEDED, now)
+        return changes
+
+    def _judge(self, now: float) -> None:
+        """Renew what others read."""
+        standings = {b.id: b.standing for b in self._brokers.values()}
+        avoided = {Standing.SUSPECT, Standing.PROBATION}
+        if Standing.TRUSTED in standings.values():
+            avoided.add(Standing.DOUBTED)
+        bad = frozenset(broker for broker, standing in standings.items() if standing in avoided)
+        down = frozenset(b.id for b in self._brokers.values() if b.id in bad and b.down_until > now)
+        if (bad, down) != (self.avoidance.suspect, self.avoidance.down):
+            self.avoidance = Avoidance(bad, down) if bad else NOTHING
+        self.probing = Standing.PROBATION in standings.values()
+
+    # -- time ----------------------------------------------------------------------------------------
+
+    def _since_heard(self, now: float) -> float:
+        return min(self.policy.longest_gap, max(0.0, now - self._heard_at))
+
+    def _restart(self, b: _Broker, now: float) -> None:
+        b.asked_at = now
+        b.silent_from = self._listened + self._since_heard(now)
+
+    def _silence(self, b: _Broker, now: float) -> float:
+        return max(0.0, self._listened + self._since_heard(now) - b.silent_from)
+
+    def _of(self, broker: int) -> _Broker:
+        b = self._brokers.get(broker)
+        if b is None:
+            b = self._brokers[broker] = _Broker(broker)
+        return b
