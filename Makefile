@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types bench wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults wheel lock clean setup
 
 help:                  ## show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -38,6 +38,9 @@ types: $(VENV)/.ready  ## mypy --strict
 
 bench: setup           ## run the benchmarks; results go to benchmarks/results/
 	@$(BIN)/python -m benchmarks
+
+bench-faults: setup    ## faults on real brokers, beside other producers (over an hour); see docs/benchmarks.md
+	@$(BIN)/python -m benchmarks.faults
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py

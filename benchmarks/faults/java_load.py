@@ -1,0 +1,68 @@
+"""Compile `LoadProducer.java` and say how to start it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from benchmarks.faults.errors import BenchError
+from benchmarks.faults.plan import (
+    DELIVERY_LIMIT_MS,
+    JAVA_SETTINGS,
+    LINGER_MS,
+    REQUEST_LIMIT_MS,
+    VALUE_BYTES,
+    WARM_UP_S,
+)
+from benchmarks.faults.spec import LoadSpec
+from kafka_partition_events.jvm import java, kafka_classpath
+
+_SOURCE = Path(__file__).with_name("LoadProducer.java")
+_COMPILE_LIMIT_S = 120
+
+
+def compile_load(into: Path) -> str:
+    """Compile the program and return the class path to run it with.
+
+    Raises:
+        BenchError: there is no JDK, or it refuses the program.
+    """
+    runtime = java()
+    beside = runtime.resolve().with_name("javac") if runtime else None
+    compiler = str(beside) if beside and beside.exists() else shutil.which("javac")
+    if compiler is None:
+        raise BenchError(
+            "the Java producers need a JDK (javac), and only a Java runtime was found: install one, or leave "
+            "them out with --producer"
+        )
+    classpath = kafka_classpath()
+    command = [compiler, "-Xlint:all", "-Werror", "-cp", classpath, "-d", str(into), str(_SOURCE)]
+    done = subprocess.run(  # noqa: S603 - fixed arguments
+        command, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S, check=False
+    )
+    if done.returncode != 0:
+        raise BenchError(f"{compiler} refuses {_SOURCE.name}:\n{done.stdout}{done.stderr}")
+    return f"{into}:{classpath}"
+
+
+def java_command(spec: LoadSpec, classpath: str) -> list[str]:
+    """Return the command line of one load."""
+    settings = {
+        "acks": "all",
+        "linger.ms": str(LINGER_MS),
+        "delivery.timeout.ms": str(DELIVERY_LIMIT_MS),
+        "request.timeout.ms": str(REQUEST_LIMIT_MS),
+        "max.block.ms": str(DELIVERY_LIMIT_MS),
+        **JAVA_SETTINGS[spec.producer],
+    }
+    return [
+        str(java()),
+        "-Xmx512m",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+        "-cp",
+        classpath,
+        "LoadProducer",
+        *spec.words(),
+        f"value.bytes={VALUE_BYTES}",
+        f"warm.up.s={WARM_UP_S}",
+        *(f"config.{name}={value}" for name, value in settings.items()),
+    ]

@@ -1,0 +1,221 @@
+"""Numbers from records. Pure: what was seen goes in, figures come out."""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from attrs import frozen
+
+from benchmarks.faults.plan import LATE_MS, leader_of
+from benchmarks.faults.tape import DELIVERED, FIRST_ERROR, NEVER, UNREPORTED, Tape
+
+_NS = 1_000_000_000
+_MS = 1_000_000
+BUCKET_S = 0.1
+_MARGIN_NS = _NS // 10
+"""Records sent this short before the fault may still have met it: they are no baseline."""
+
+
+class Record(NamedTuple):
+    """One record: what its producer said (`error` is None if it was delivered), and what the topic says.
+
+    `done_ns` is the end of the wait for a record that was never reported on; `copies` is how often it is in
+    the topic.
+    """
+
+    sent_ns: int
+    done_ns: int
+    partition: int
+    error: str | None
+    keyed: bool
+    copies: int
+
+    @property
+    def latency_ms(self) -> float:
+        return (self.done_ns - self.sent_ns) / _MS
+
+
+NOT_REPORTED = "never reported"
+
+
+@frozen
+class Window:
+    """When the load began, when the fault, and when the load was to end; ns."""
+
+    begin_ns: int
+    fault_ns: int
+    end_ns: int
+
+
+def records_of(
+    tape: Tape, index: int, stored: Mapping[tuple[int, int], int], *, keyed: bool, waited_until_ns: int
+) -> list[Record]:
+    """Join what one instance saw with what was read back."""
+    names: dict[int, str | None] = {UNREPORTED: NOT_REPORTED, DELIVERED: None}
+    names.update(enumerate(tape.errors, FIRST_ERROR))
+    columns = zip(tape.sent, tape.done, tape.partition, tape.outcome, strict=True)
+    return [
+        Record(
+            sent,
+            waited_until_ns if done == NEVER else done,
+            partition,
+            names[outcome],
+            keyed and number % 2 == 1,
+            stored.get((index, number), 0),
+        )
+        for number, (sent, done, partition, outcome) in enumerate(columns)
+        if sent != NEVER
+    ]
+
+
+def quantile(ordered: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least this share of the values doesn't exceed; 0 of nothing."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+@frozen
+class Figures:
+    """What one group of records came to.
+
+    Latencies, `late` and `to_faulty` are of the records sent from the fault on; the counts are of all.
+
+    Attributes:
+        records: How many were sent.
+        p50_ms, p99_ms, max_ms: From the call of ``produce`` to the report. A record that failed counts with
+            the time until its producer said so; one that was never reported on, with the time until the
+            harness gave up.
+        late: Share that took over 100 ms, failed or was never reported on.
+        to_faulty: Share that went (or was meant to go) to the disturbed broker; None if there is none.
+        failed: Not delivered as far as the producer knows: an error, or no report at all.
+        unreported: How many of the failed were never reported on.
+        lost: Not in the topic.
+        vanished: Reported as delivered and yet not in the topic. Must be 0.
+        duplicates: Copies in the topic beyond the first of a record.
+    """
+
+    records: int
+    p50_ms: float
+    p99_ms: float
+    max_ms: float
+    late: float
+    to_faulty: float | None
+    failed: int
+    unreported: int
+    lost: int
+    vanished: int
+    duplicates: int
+
+    @classmethod
+    def of(cls, records: Sequence[Record], fault_ns: int, faulty: int | None) -> Self:
+        since = [record for record in records if record.sent_ns >= fault_ns]
+        latencies = sorted(record.latency_ms for record in since)
+        at_faulty = sum(record.partition >= 0 and leader_of(record.partition) == faulty for record in since)
+        late = sum(record.error is not None or record.latency_ms > LATE_MS for record in since)
+        return cls(
+            records=len(records),
+            p50_ms=round(quantile(latencies, 0.5), 2),
+            p99_ms=round(quantile(latencies, 0.99), 2),
+            max_ms=round(quantile(latencies, 1.0), 2),
+            late=late / max(1, len(since)),
+            to_faulty=None if faulty is None else at_faulty / max(1, len(since)),
+            failed=sum(record.error is not None for record in records),
+            unreported=sum(record.error == NOT_REPORTED for record in records),
+            lost=sum(record.copies == 0 for record in records),
+            vanished=sum(record.copies == 0 and record.error is None for record in records),
+            duplicates=sum(record.copies - 1 for record in records if record.copies > 1),
+        )
+
+
+def latency_series(records: Iterable[Record], window: Window) -> str:
+    """Return the p99 of each 0.1 s of sending in whole ms, as words: ``-`` where nothing was sent.
+
+    One string: a list would take a line for each number in the results file.
+    """
+    buckets: dict[int, list[float]] = {}
+    for record in records:
+        bucket = int((record.sent_ns - window.begin_ns) / (BUCKET_S * _NS))
+        buckets.setdefault(bucket, []).append(record.latency_ms)
+    count = round((window.end_ns - window.begin_ns) / (BUCKET_S * _NS))
+    p99 = (quantile(sorted(buckets.get(i, ())), 0.99) for i in range(count))
+    return " ".join(f"{value:.0f}" if value else "-" for value in p99)
+
+
+@frozen
+class Run:
+    """One run of one producer in one scenario.
+
+    Attributes:
+        round: In which round; runs of the same round are beside each other in time.
+        groups: `Figures` by ``all``, and by ``unkeyed`` and ``keyed`` where some records have keys.
+        before_p99_ms: Latency before the fault: whether the run began well.
+        achieved: Records sent before the fault, over those that were due.
+        behind_ms: By how much the sending loop was late at most, the fault included.
+        in_flight: Outstanding when the fault began: nobody can save those that are on the broken broker,
+            short of sending them again.
+        steal: Share of the processors' time that the hypervisor took during the load.
+        complete: Whether the fault ran its course before the load ended.
+        reported_again: Second reports on a record; must be 0.
+        errors: What the failed records' producer said, and how often.
+        counters: What the producer counted, in its own words.
+        series: See `latency_series`; empty if no picture needs it.
+    """
+
+    round: int
+    groups: dict[str, Figures]
+    before_p99_ms: float
+    achieved: float
+    behind_ms: float
+    in_flight: int
+    steal: float
+    complete: bool
+    reported_again: int
+    errors: dict[str, int]
+    counters: str
+    series: str
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        groups = {name: Figures(**figures) for name, figures in data["groups"].items()}
+        return cls(**{**data, "groups": groups})
+
+
+_GROUPS: dict[str, Callable[[Record], bool]] = {
+    "unkeyed": lambda record: not record.keyed,
+    "keyed": lambda record: record.keyed,
+}
+
+
+def figures_by_group(
+    records: Sequence[Record], window: Window, faulty: int | None, *, keyed: bool
+) -> dict[str, Figures]:
+    groups = {"all": Figures.of(records, window.fault_ns, faulty)}
+    if keyed:
+        for name, belongs in _GROUPS.items():
+            groups[name] = Figures.of(list(filter(belongs, records)), window.fault_ns, faulty)
+    return groups
+
+
+def before_p99_ms(records: Iterable[Record], fault_ns: int) -> float:
+    before = sorted(record.latency_ms for record in records if record.sent_ns < fault_ns - _MARGIN_NS)
+    return round(quantile(before, 0.99), 2)
+
+
+def achieved(records: Iterable[Record], window: Window, rate: int) -> float:
+    """Return the records sent before the fault over those that were due; `rate` is that of all instances."""
+    due = (window.fault_ns - window.begin_ns) / _NS * rate
+    return round(sum(record.sent_ns < window.fault_ns for record in records) / due, 4)
+
+
+def behind_ms(sent_ns: Sequence[int], begin_ns: int, rate: int) -> float:
+    """Return by how much one instance's loop was late at most."""
+    lags = (sent - begin_ns - number * _NS // rate for number, sent in enumerate(sent_ns) if sent != NEVER)
+    return round(max(lags, default=0) / _MS, 2)
+
+
+def in_flight(records: Iterable[Record], fault_ns: int) -> int:
+    return sum(record.sent_ns < fault_ns <= record.done_ns for record in records)
+
+
+def errors_of(records: Iterable[Record]) -> dict[str, int]:
+    return dict(Counter(record.error for record in records if record.error is not None).most_common())

@@ -1,0 +1,201 @@
+"""One run: a fresh topic, one or more loading processes, a fault, the repair, and the topic read back."""
+
+import os
+import selectors
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+from attrs import frozen
+
+from benchmarks.faults import metrics
+from benchmarks.faults.errors import BenchError
+from benchmarks.faults.inject import FAULTS, Order, repair, sleep_until
+from benchmarks.faults.java_load import java_command
+from benchmarks.faults.load import FINISH_LIMIT_S
+from benchmarks.faults.plan import BROKERS, FAULT_AT_S, PRODUCERS, WARM_UP_S, Scenario, assignment
+from benchmarks.faults.spec import LoadSpec
+from benchmarks.faults.stored import read_back
+from benchmarks.faults.tape import Tape
+from benchmarks.measure import stolen
+from kafka_partition_events.testing import KafkaCluster
+
+_NS = 1_000_000_000
+_READY_LIMIT_S = 60.0
+_HEAD_START_S = 0.2
+_LAST_WORDS = 1_500
+
+
+@frozen
+class Bench:
+    """What all runs share."""
+
+    cluster: KafkaCluster
+    java_classpath: str | None
+
+
+@frozen
+class Done:
+    """What the processes left behind: tapes, the time frame, and the share of time that was stolen."""
+
+    tapes: list[Tape]
+    window: metrics.Window
+    waited_until_ns: int
+    complete: bool
+    steal: float
+
+
+def run_once(bench: Bench, scenario: Scenario, producer: str, number: int) -> metrics.Run:
+    """Do one run of the round with this number.
+
+    Raises:
+        BenchError: the producer could not be run; the cluster is repaired all the same.
+        KitError: the cluster is beyond repair.
+    """
+    run = uuid.uuid4().hex[:8]
+    topic = f"{scenario.name}-{run}"
+    broker = number % BROKERS + 1  # all producers of a round meet the same
+    extra = {"min.insync.replicas": "2"} if scenario.replication > 1 else {}
+    bench.cluster.create_topic(topic, config=extra, assignment=assignment(scenario.replication))
+    with tempfile.TemporaryDirectory(prefix="bench-faults-") as scratch:
+        specs = [
+            LoadSpec(
+                producer=producer,
+                bootstrap=bench.cluster.bootstrap_servers,
+                topic=topic,
+                run=run,
+                index=index,
+                rate=scenario.rate,
+                records=scenario.records,
+                keyed=scenario.keyed,
+                out=Path(scratch) / f"{index}.tape",
+            )
+            for index in range(scenario.instances)
+        ]
+        try:
+            done = _load_and_disturb(bench, scenario, specs, broker)
+        finally:
+            repair(bench.cluster)
+    stored = read_back(bench.cluster.bootstrap_servers, topic, run)
+    bench.cluster.delete_topic(topic)
+    return _summary(scenario, number, broker, done, stored)
+
+
+def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec], broker: int) -> Done:
+    with ExitStack() as opened:
+        loads = [opened.enter_context(_loading(_command(spec, bench), spec.out)) for spec in specs]
+        for load in loads:
+            load.await_ready()
+        begin = time.monotonic_ns() + round((WARM_UP_S + _HEAD_START_S) * _NS)
+        end = begin + round(scenario.seconds * _NS)
+        for load in loads:
+            load.begin(begin)
+        sleep_until(begin)
+        stolen_before = stolen()
+        sleep_until(begin + round(FAULT_AT_S * _NS))
+        injected = FAULTS[scenario.fault](Order(bench.cluster, broker, end))
+        elapsed = (time.monotonic_ns() - begin) / _NS
+        steal = (stolen() - stolen_before) / (elapsed * (os.cpu_count() or 1))
+        for load in loads:
+            load.await_end(FINISH_LIMIT_S + 20.0)
+        waited_until = time.monotonic_ns()
+    return Done(
+        tapes=[Tape.read(spec.out) for spec in specs],
+        window=metrics.Window(begin, injected.at_ns, end),
+        waited_until_ns=waited_until,
+        complete=injected.complete,
+        steal=round(steal, 4),
+    )
+
+
+def _command(spec: LoadSpec, bench: Bench) -> list[str]:
+    if not PRODUCERS[spec.producer].java:
+        return [sys.executable, "-m", "benchmarks.faults.load", *spec.words()]
+    assert bench.java_classpath is not None  # noqa: S101 - compiled if any producer needs it
+    return java_command(spec, bench.java_classpath)
+
+
+class _Load:
+    """One loading process."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[bytes]) -> None:
+        self._process = process
+        self._errors = errors
+
+    def await_ready(self) -> None:
+        assert self._process.stdout is not None  # noqa: S101 - asked for
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            said = selector.select(_READY_LIMIT_S)
+        if not said or self._process.stdout.readline() != b"ready\n":
+            raise self._complaint("did not get ready")
+
+    def begin(self, moment_ns: int) -> None:
+        assert self._process.stdin is not None  # noqa: S101 - asked for
+        self._process.stdin.write(b"%d\n" % moment_ns)
+        self._process.stdin.flush()
+
+    def await_end(self, limit: float) -> None:
+        try:
+            code = self._process.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise self._complaint(f"did not end within {limit:.0f} s of the load") from None
+        if code != 0:
+            raise self._complaint(f"ended with code {code}")
+
+    def _complaint(self, what: str) -> BenchError:
+        """Return an error of one line; the traceback is a note, for the terminal and not for the results."""
+        self._errors.seek(0)
+        lines = self._errors.read()[-_LAST_WORDS:].decode(errors="replace").strip().splitlines()
+        error = BenchError(f"the loading process {what}" + (f": {lines[-1]}" if lines else ""))
+        error.add_note("\n".join(lines))
+        return error
+
+
+@contextmanager
+def _loading(command: list[str], out: Path) -> Iterator[_Load]:
+    with (
+        out.with_suffix(".stderr").open("w+b") as errors,
+        subprocess.Popen(  # noqa: S603 - our own command
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        try:
+            yield _Load(process, errors)
+        finally:
+            process.kill()  # it has ended, or it is stuck
+
+
+def _summary(
+    scenario: Scenario, number: int, broker: int, done: Done, stored: "Counter[tuple[int, int]]"
+) -> metrics.Run:
+    records = [
+        record
+        for index, tape in enumerate(done.tapes)
+        for record in metrics.records_of(
+            tape, index, stored, keyed=scenario.keyed, waited_until_ns=done.waited_until_ns
+        )
+    ]
+    window = done.window
+    faulty = broker if scenario.fault in {"brownout", "kill"} else None
+    return metrics.Run(
+        round=number,
+        groups=metrics.figures_by_group(records, window, faulty, keyed=scenario.keyed),
+        before_p99_ms=metrics.before_p99_ms(records, window.fault_ns),
+        achieved=metrics.achieved(records, window, scenario.rate * scenario.instances),
+        behind_ms=max(metrics.behind_ms(tape.sent, window.begin_ns, scenario.rate) for tape in done.tapes),
+        in_flight=metrics.in_flight(records, window.fault_ns),
+        steal=done.steal,
+        complete=done.complete,
+        reported_again=sum(tape.reported_again for tape in done.tapes),
+        errors=metrics.errors_of(records),
+        counters="; ".join(tape.counters for tape in done.tapes if tape.counters),
+        series=metrics.latency_series(records, window) if scenario.plot == "latency" else "",
+    )

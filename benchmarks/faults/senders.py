@@ -1,0 +1,162 @@
+"""The Python producers that take part, behind one small interface."""
+
+import contextlib
+from functools import partial
+from importlib import import_module
+from typing import Any, Protocol
+
+from confluent_kafka import KafkaException, Producer
+
+from benchmarks.faults.plan import DELIVERY_LIMIT_MS, LINGER_MS, REQUEST_LIMIT_MS
+from benchmarks.faults.spec import LoadSpec, Values
+from benchmarks.faults.tape import Tape
+
+_RESCUES = {"failed", "hedge"}
+_CONNECT_LIMIT_S = 20.0
+
+
+class Sender(Protocol):
+    """What the load needs of a producer; outcomes go to the tape."""
+
+    def send(self, value: bytes, key: bytes | None, number: int) -> None: ...
+
+    def serve(self) -> None: ...
+
+    def finish(self, timeout: float) -> None: ...
+
+    def counters(self) -> str: ...
+
+    def close(self) -> None: ...
+
+
+def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
+    """Return a connected producer. `spec.producer` is FAMILY or FAMILY-VARIANT."""
+    if spec.producer == "librdkafka":
+        return ConfluentSender(Producer(_confluent_config(spec)), spec, values, tape)
+    family, _, variant = spec.producer.partition("-")
+    rescue: dict[str, Any] = {"rescue": variant} if variant in _RESCUES else {}
+    if family == "ours":
+        from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
+
+        return ConfluentSender(PartitioningProducer(_confluent_config(spec), **rescue), spec, values, tape)
+    return KafkaPythonSender(spec, tape, rescue)
+
+
+def _confluent_config(spec: LoadSpec) -> dict[str, Any]:
+    return {
+        "bootstrap.servers": spec.bootstrap,
+        "acks": "all",
+        "linger.ms": LINGER_MS,
+        "message.timeout.ms": DELIVERY_LIMIT_MS,
+        # At 50,000 records/s a third of them, waiting for a dead broker, would fill the default of 100,000.
+        "queue.buffering.max.messages": 1_000_000,
+        "partitioner": "murmur2_random",
+        "allow.auto.create.topics": False,
+        "log_level": 2,
+    }
+
+
+class ConfluentSender:
+    """A ``confluent_kafka.Producer`` or one of its kind."""
+
+    def __init__(self, producer: Producer, spec: LoadSpec, values: Values, tape: Tape) -> None:
+        self._producer = producer
+        self._topic = spec.topic
+        self._values = values
+        self._tape = tape
+        producer.list_topics(spec.topic, timeout=_CONNECT_LIMIT_S)
+
+    def send(self, value: bytes, key: bytes | None, number: int) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, value, key, on_delivery=self._delivered)
+            except BufferError:
+                self._producer.poll(0.001)
+            except KafkaException as error:
+                self._tape.report(number, -1, error.args[0].name())
+                return
+            else:
+                return
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        # One callback for all records, told apart by their values: a closure for each costs more.
+        name = None if error is None else error.name()
+        self._tape.report(self._values.number(message.value()), message.partition(), name)
+
+    def serve(self) -> None:
+        self._producer.poll(0)
+
+    def finish(self, timeout: float) -> None:
+        self._producer.flush(timeout)
+
+    def counters(self) -> str:
+        return str(getattr(self._producer, "stats", ""))
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+class KafkaPythonSender:
+    """A ``kafka.KafkaProducer``, with one of its own partitioners or with ours attached."""
+
+    def __init__(self, spec: LoadSpec, tape: Tape, rescue: dict[str, str]) -> None:
+        from kafka import KafkaProducer  # noqa: PLC0415 - the other processes need not load it
+
+        self._tape = tape
+        self._topic = spec.topic
+        self._producer: Any = KafkaProducer(
+            bootstrap_servers=spec.bootstrap.split(","),
+            acks="all",
+            linger_ms=LINGER_MS,
+            delivery_timeout_ms=DELIVERY_LIMIT_MS,
+            request_timeout_ms=REQUEST_LIMIT_MS,
+            max_block_ms=DELIVERY_LIMIT_MS,
+            **_partitioner(spec.producer),
+        )
+        self._poller: Any = None
+        if spec.producer.startswith("attached"):
+            attach = import_module("kafka_partition_events.clients.kafka_python").attach
+            self._poller = attach(self._producer, **rescue)
+        self._producer.partitions_for(spec.topic)
+
+    def send(self, value: bytes, key: bytes | None, number: int) -> None:
+        try:
+            future = self._producer.send(self._topic, value, key)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the record is not sent
+            self._tape.report(number, -1, type(error).__name__)
+            return
+        future.add_callback(partial(self._delivered, number))
+        future.add_errback(partial(self._failed, number, future))
+
+    def _delivered(self, number: int, metadata: Any) -> None:
+        self._tape.report(number, metadata.partition, None)
+
+    def _failed(self, number: int, future: Any, error: Exception) -> None:
+        # The error doesn't say where the record was meant to go; the future does, if it is the client's.
+        produced = getattr(future, "_produce_future", None)
+        partition = -1 if produced is None else produced.topic_partition.partition
+        self._tape.report(number, partition, type(error).__name__)
+
+    def serve(self) -> None:
+        """Do nothing: this client has a thread of its own."""
+
+    def finish(self, timeout: float) -> None:
+        with contextlib.suppress(Exception):  # what was not reported on is counted as such
+            self._producer.flush(timeout)
+
+    def counters(self) -> str:
+        return ""
+
+    def close(self) -> None:
+        if self._poller is not None:
+            self._poller.close()
+        self._producer.close(timeout=5)
+
+
+def _partitioner(producer: str) -> dict[str, Any]:
+    """Return the ``partitioner`` argument; none for kafka-python's default."""
+    if producer == "kafka-python-sticky":
+        return {"partitioner": import_module("kafka").partitioner.StickyPartitioner()}
+    if producer.startswith("attached"):
+        return {"partitioner": import_module("kafka_partition_events").AdaptivePartitioner()}
+    return {}

@@ -1,0 +1,80 @@
+"""What a loading process is told on its command line, the same for Python and Java: ``name=value`` words."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
+
+from attrs import asdict, frozen
+
+from benchmarks.faults.plan import VALUE_BYTES
+
+_NUMBER_DIGITS = 11
+
+
+@frozen
+class LoadSpec:
+    """One load of one producer instance.
+
+    Attributes:
+        producer: A name in `plan.PRODUCERS`.
+        run: Marks the values of this run; no spaces.
+        index: Which of several instances this is.
+        records: How many to send after the warm-up.
+        keyed: Whether every other record has a key.
+        out: Where the `Tape` goes.
+    """
+
+    producer: str
+    bootstrap: str
+    topic: str
+    run: str
+    index: int
+    rate: int
+    records: int
+    keyed: bool
+    out: Path
+
+    def words(self) -> list[str]:
+        return [f"{name}={int(value) if name == 'keyed' else value}" for name, value in asdict(self).items()]
+
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> Self:
+        told = dict(word.split("=", 1) for word in words)
+        return cls(
+            producer=told["producer"],
+            bootstrap=told["bootstrap"],
+            topic=told["topic"],
+            run=told["run"],
+            index=int(told["index"]),
+            rate=int(told["rate"]),
+            records=int(told["records"]),
+            keyed=told["keyed"] == "1",
+            out=Path(told["out"]),
+        )
+
+
+class Values:
+    """Makes the values of one instance: ``RUN INDEX NUMBER xxxx...``, `VALUE_BYTES` long."""
+
+    def __init__(self, run: str, index: int) -> None:
+        self._head = f"{run} {index} ".encode()
+        self._number = slice(len(self._head), len(self._head) + _NUMBER_DIGITS)
+        self._tail = b" " + b"x" * (VALUE_BYTES - len(self._head) - _NUMBER_DIGITS - 1)
+
+    def make(self, number: int) -> bytes:
+        return b"%s%+011d%s" % (self._head, number, self._tail)
+
+    def number(self, value: bytes) -> int:
+        """Return the number that `make` was given."""
+        return int(value[self._number])
+
+
+def parse_value(value: bytes) -> tuple[str, int, int]:
+    """Return run, index and number of a value."""
+    run, index, number, _ = value.split(b" ", 3)
+    return run.decode(), int(index), int(number)
+
+
+def key_of(number: int, *, keyed: bool) -> bytes | None:
+    """Return the key of a record: every other one has one where `keyed`."""
+    return b"key-%d" % (number % 1_000) if keyed and number % 2 else None

@@ -1,0 +1,57 @@
+"""What is really in a topic."""
+
+import time
+from collections import Counter
+from typing import Any
+
+from benchmarks.faults.errors import BenchError
+from benchmarks.faults.plan import PARTITIONS
+from benchmarks.faults.spec import parse_value
+
+_LIMIT_S = 60.0
+_AT_ONCE = 10_000
+
+
+def read_back(bootstrap: str, topic: str, run: str) -> "Counter[tuple[int, int]]":
+    """Read the topic from its beginning; return how often each (index, number) of the run is in it.
+
+    Raises:
+        BenchError: it could not be read to its end in time.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench-faults",  # required, though nobody joins it
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "log_level": 2,
+        }
+    )
+    found: Counter[tuple[int, int]] = Counter()
+    try:
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
+        for value in _values(consumer, topic):
+            by, index, number = parse_value(value)
+            if by == run and number >= 0:
+                found[index, number] += 1
+    finally:
+        consumer.close()
+    return found
+
+
+def _values(consumer: Any, topic: str) -> Any:
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    deadline = time.monotonic() + _LIMIT_S
+    ended: set[int] = set()
+    while len(ended) < PARTITIONS:
+        for message in consumer.consume(_AT_ONCE, timeout=0.2):
+            error = message.error()
+            if error is None:
+                yield message.value()
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
+                ended.add(message.partition())
+        if time.monotonic() > deadline:
+            raise BenchError(f"topic {topic} could not be read to its end within {_LIMIT_S:.0f} s")

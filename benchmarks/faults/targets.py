@@ -1,0 +1,111 @@
+"""What ours must reach, and whether it did. Pure."""
+
+import math
+
+from attrs import frozen
+
+from benchmarks.faults.metrics import Run
+from benchmarks.faults.plan import ATTACHED, OURS, Scenario
+from benchmarks.faults.results import Result
+from benchmarks.measure import Spread
+
+_NO_WORSE_KEYED = 1.1
+_NO_FALSE_ALARMS = 1.1
+_RESCUING = ("ours-failed", "ours-hedge")
+
+
+@frozen
+class Target:
+    """A limit on one of the `Figures`: on a ratio to a peer in the same round, or on the figure itself.
+
+    Attributes:
+        ours: The producer that is held to it.
+        figure: A field of `Figures`.
+        at_most: The limit.
+        beside: The peer; None for a limit on the figure itself, which then every run must keep.
+        group: Which records.
+    """
+
+    ours: str
+    figure: str
+    at_most: float
+    beside: str | None = None
+    group: str = "all"
+
+
+@frozen
+class Verdict:
+    """How a target was met: the values of the rounds, and whether it was reached; None if not measured."""
+
+    target: Target
+    spread: Spread | None
+    reached: bool | None
+
+
+def targets_of(scenario: Scenario) -> list[Target]:
+    if scenario.fault == "rolling":
+        no_worse = [Target(ours, "p99_ms", 1.0, "librdkafka") for ours in OURS]
+        return [Target(ours, "failed", 0) for ours in OURS] + no_worse
+    if scenario.fault == "pressure":
+        return [Target(ours, "p99_ms", _NO_FALSE_ALARMS, "librdkafka") for ours in OURS]
+    if "attached" in scenario.producers:
+        peers = [name for name in scenario.producers if name not in ATTACHED]
+        faster = [Target("attached", "p99_ms", 1 / 10, peer) for peer in peers]
+        return faster + [Target(ours, "lost", 0) for ours in ATTACHED[1:]]
+    return _beside_librdkafka(scenario)
+
+
+def _beside_librdkafka(scenario: Scenario) -> list[Target]:
+    group = "unkeyed" if scenario.keyed else "all"
+    if scenario.fault == "brownout":
+        targets = [
+            Target("ours", "p99_ms", 1 / 15, "librdkafka", group),
+            Target("ours", "late", 1 / 50, "librdkafka", group),
+            Target("ours-hedge", "late", 0, None, group),
+        ]
+    else:
+        targets = [Target("ours", "failed", 0.03, "librdkafka", group)]
+        targets += [Target(ours, "failed", 0, None, group) for ours in _RESCUING]
+    if scenario.keyed:
+        targets += [
+            Target(ours, figure, _NO_WORSE_KEYED, "librdkafka", "keyed")
+            for ours in OURS
+            for figure in ("p99_ms", "late", "failed")
+        ]
+    return targets
+
+
+def ratio(ours: float, theirs: float) -> float:
+    """Return ours / theirs; two zeros are equal."""
+    if theirs == 0:
+        return 1.0 if ours == 0 else math.inf
+    return ours / theirs
+
+
+def judge(target: Target, result: Result) -> Verdict:
+    """Compare round by round. The median ratio decides; a limit on the figure itself holds for each run."""
+    ours = _by_round(result, target.ours, target)
+    if target.beside is None:
+        values = list(ours.values())
+    else:
+        theirs = _by_round(result, target.beside, target)
+        values = [ratio(ours[number], theirs[number]) for number in sorted(ours.keys() & theirs.keys())]
+    if not values:
+        return Verdict(target, None, None)
+    spread = Spread.of(values)
+    deciding = spread.high if target.beside is None else spread.median
+    return Verdict(target, spread, deciding <= target.at_most)
+
+
+def figure_of(run: Run, group: str, figure: str) -> float | None:
+    """Return a figure of one group of the run's records."""
+    value: float | None = getattr(run.groups[group], figure)
+    return value
+
+
+def _by_round(result: Result, producer: str, target: Target) -> dict[int, float]:
+    if producer not in result.producers:
+        return {}
+    kept = result.producers[producer].kept
+    values = {run.round: figure_of(run, target.group, target.figure) for run in kept}
+    return {number: value for number, value in values.items() if value is not None}

@@ -1,0 +1,337 @@
+"""The fault benchmark's pure parts: what it counts, what it throws out, what it claims."""
+
+import math
+import random
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from attrs import evolve
+
+from benchmarks.faults import plots, report, results
+from benchmarks.faults.metrics import (
+    NOT_REPORTED,
+    Figures,
+    Record,
+    Run,
+    Window,
+    achieved,
+    before_p99_ms,
+    behind_ms,
+    figures_by_group,
+    in_flight,
+    latency_series,
+    quantile,
+    records_of,
+)
+from benchmarks.faults.plan import SCENARIOS, assignment, leader_of
+from benchmarks.faults.results import Measured, Result
+from benchmarks.faults.rules import why_discarded
+from benchmarks.faults.spec import LoadSpec, Values, key_of, parse_value
+from benchmarks.faults.tape import Tape
+from benchmarks.faults.targets import Target, judge, ratio, targets_of
+from benchmarks.measure import Environment
+
+MS = 1_000_000
+S = 1_000 * MS
+ENVIRONMENT = Environment("3.11", 2, "Linux", {"confluent-kafka": "2.16"}, "2026-01-01 00:00 UTC")
+GOOD = Figures(
+    records=100,
+    p50_ms=5,
+    p99_ms=20,
+    max_ms=30,
+    late=0.0,
+    to_faulty=0.01,
+    failed=0,
+    unreported=0,
+    lost=0,
+    vanished=0,
+    duplicates=0,
+)
+
+
+def record(sent_ms: float, latency_ms: float, **changes: Any) -> Record:
+    sent = round(sent_ms * MS)
+    made = Record(sent, sent + round(latency_ms * MS), 0, None, keyed=False, copies=1)
+    return made._replace(**changes)
+
+
+def run(number: int = 0, figures: Figures = GOOD, **changes: Any) -> Run:
+    made = Run(
+        round=number,
+        groups={"all": figures, "unkeyed": figures, "keyed": figures},
+        before_p99_ms=8.0,
+        achieved=1.0,
+        behind_ms=1.0,
+        in_flight=7,
+        steal=0.0,
+        complete=True,
+        reported_again=0,
+        errors={},
+        counters="",
+        series="",
+    )
+    return evolve(made, **changes)
+
+
+def result(scenario: str = "brownout", rounds: int = 3, **producers: list[Run]) -> Result:
+    named = {name.replace("_", "-"): Measured(runs) for name, runs in producers.items()}
+    return Result(scenario, rounds, named, ENVIRONMENT)
+
+
+def runs(figure: str, *values: float) -> list[Run]:
+    changed: list[dict[str, Any]] = [{figure: value} for value in values]
+    return [run(number, evolve(GOOD, **changes)) for number, changes in enumerate(changed)]
+
+
+class TestTheDiscardRule:
+    def test_keeps_a_quiet_run(self) -> None:
+        assert why_discarded(run(), "brownout") is None
+
+    @pytest.mark.parametrize(
+        ("changes", "word"),
+        [
+            ({"before_p99_ms": 60.1}, "before the fault"),
+            ({"steal": 0.11}, "stolen"),
+            ({"achieved": 0.94}, "rate"),
+            ({"complete": False}, "course"),
+        ],
+    )
+    def test_throws_out_a_disturbed_one(self, changes: dict[str, Any], word: str) -> None:
+        assert word in (why_discarded(run(**changes), "kill") or "")
+
+    def test_takes_the_limits_themselves_as_good(self) -> None:
+        assert why_discarded(run(before_p99_ms=60.0, steal=0.10, achieved=0.95), "kill") is None
+
+    def test_goes_by_stolen_time_alone_under_cpu_pressure(self) -> None:
+        assert why_discarded(run(before_p99_ms=500.0, achieved=0.5), "pressure") is None
+        assert why_discarded(run(steal=0.5), "pressure") is not None
+
+
+class TestFigures:
+    def test_a_quantile_is_a_value_that_was_seen(self) -> None:
+        assert quantile([1, 2, 3, 4], 0.5) == 2
+        assert quantile([float(n) for n in range(1, 101)], 0.99) == 99
+        assert quantile([], 0.99) == 0
+
+    def test_latency_is_that_of_the_records_sent_from_the_fault_on(self) -> None:
+        figures = Figures.of([record(0, 900), record(10, 5), record(11, 50)], 10 * MS, 1)
+        assert (figures.max_ms, figures.records) == (50, 3)
+
+    def test_late_is_slow_or_failed(self) -> None:
+        records = [record(1, 100), record(1, 101), record(1, 5, error="X"), record(1, 5, error=NOT_REPORTED)]
+        assert Figures.of(records, 0, 1).late == 0.75
+
+    def test_failed_counts_from_the_beginning_because_the_fault_takes_what_is_in_flight(self) -> None:
+        records = [record(0, 3_000, error="_MSG_TIMED_OUT", copies=0), record(0, 1, error=NOT_REPORTED)]
+        figures = Figures.of(records, 10 * MS, 1)
+        assert (figures.failed, figures.unreported, figures.lost, figures.vanished) == (2, 1, 1, 0)
+
+    def test_a_delivered_record_that_is_not_in_the_topic_has_vanished(self) -> None:
+        assert Figures.of([record(0, 5, copies=0)], 0, 1).vanished == 1
+
+    def test_copies_are_counted_beyond_the_first(self) -> None:
+        assert Figures.of([record(0, 5, copies=3), record(0, 5)], 0, 1).duplicates == 2
+
+    def test_the_share_of_the_faulty_broker_goes_by_the_partitions_that_it_leads(self) -> None:
+        records = [record(1, 5, partition=partition) for partition in (0, 1, 2, 3, -1)]
+        assert Figures.of(records, 0, faulty=1).to_faulty == 0.4
+        assert Figures.of(records, 0, faulty=None).to_faulty is None
+
+    def test_keyed_and_unkeyed_are_told_apart(self) -> None:
+        records = [record(1, 5), record(1, 200, keyed=True)]
+        groups = figures_by_group(records, Window(0, 0, S), 1, keyed=True)
+        assert {name: figures.late for name, figures in groups.items()} == {
+            "all": 0.5,
+            "unkeyed": 0.0,
+            "keyed": 1.0,
+        }
+
+    def test_nothing_sent_is_no_error(self) -> None:
+        assert Figures.of([], 0, 1).p99_ms == 0
+
+
+class TestWhatARunTellsAboutItself:
+    def test_the_baseline_ends_short_of_the_fault(self) -> None:
+        records = [record(0, 5), record(850, 7), record(950, 400), record(1_001, 400)]
+        assert before_p99_ms(records, S) == 7
+
+    def test_achieved_is_what_was_sent_of_what_was_due(self) -> None:
+        records = [record(n, 1) for n in range(9)]
+        assert achieved(records, Window(0, 10 * MS, S), rate=1_000) == 0.9
+
+    def test_behind_is_the_worst_lag(self) -> None:
+        assert behind_ms([0, 1 * MS, 7 * MS, -1], 0, rate=1_000) == 5
+
+    def test_in_flight_is_what_the_fault_finds_outstanding(self) -> None:
+        assert in_flight([record(0, 5), record(6, 5), record(10, 5)], 10 * MS) == 1
+
+    def test_the_series_has_a_word_for_each_tenth_of_a_second(self) -> None:
+        records = [record(10, 5), record(20, 9), record(210, 30)]
+        assert latency_series(records, Window(0, 0, 300 * MS)) == "9 - 30"
+
+
+class TestWhatProcessesTellEachOther:
+    def test_a_tape_comes_back_as_it_was(self, tmp_path: Path) -> None:
+        tape = Tape.blank(3)
+        tape.sent[0] = tape.sent[1] = 5
+        tape.report(0, 4, None)
+        tape.report(1, 2, "_MSG_TIMED_OUT")
+        tape.report(1, 2, None)
+        tape.report(-1, 2, None)
+        tape.write(tmp_path / "tape")
+        back = Tape.read(tmp_path / "tape")
+        assert (back.errors, back.reported_again) == (["_MSG_TIMED_OUT"], 1)
+        records = records_of(back, 0, {(0, 0): 2}, keyed=True, waited_until_ns=9)
+        assert [(each.error, each.partition, each.keyed, each.copies) for each in records] == [
+            (None, 4, False, 2),
+            ("_MSG_TIMED_OUT", 2, True, 0),
+        ]
+
+    def test_a_record_that_nobody_reported_on_waited_to_the_end(self) -> None:
+        tape = Tape.blank(1)
+        tape.sent[0] = 0
+        (only,) = records_of(tape, 0, {}, keyed=False, waited_until_ns=7 * MS)
+        assert (only.error, only.latency_ms) == (NOT_REPORTED, 7)
+
+    @pytest.mark.parametrize("number", [-2_000, -1, 0, 1, 449_999])
+    def test_a_value_names_its_record(self, number: int) -> None:
+        values = Values("ab12", 2)
+        value = values.make(number)
+        assert (len(value), values.number(value), parse_value(value)) == (100, number, ("ab12", 2, number))
+
+    def test_arguments_come_back_as_they_were(self) -> None:
+        spec = LoadSpec("ours", "h:1,h:2", "t", "ab12", 1, 2_000, 18_000, True, Path("out"))
+        assert LoadSpec.parse(spec.words()) == spec
+
+    def test_every_other_record_is_keyed(self) -> None:
+        assert [key_of(n, keyed=True) for n in range(3)] == [None, b"key-1", None]
+        assert key_of(1, keyed=False) is None
+
+    def test_topics_are_laid_out_so_that_leaders_are_known(self) -> None:
+        layout = assignment(3)
+        assert all(replicas[0] == leader_of(partition) for partition, replicas in layout.items())
+        assert all(sorted(replicas) == [1, 2, 3] for replicas in layout.values())
+
+
+class TestTargets:
+    RATIO = Target("ours", "p99_ms", 1 / 15, "librdkafka")
+    NONE = Target("ours-hedge", "late", 0)
+
+    def test_the_median_of_the_rounds_decides_on_a_ratio(self) -> None:
+        seen = result(ours=runs("p99_ms", 20, 20, 400), librdkafka=runs("p99_ms", 400, 400, 400))
+        verdict = judge(self.RATIO, seen)
+        assert verdict.reached
+        assert verdict.spread is not None
+        assert (verdict.spread.low, verdict.spread.high) == (0.05, 1.0)
+
+    def test_a_ratio_is_made_within_a_round(self) -> None:
+        ours = [run(2, evolve(GOOD, p99_ms=20))]
+        verdict = judge(self.RATIO, result(ours=ours, librdkafka=runs("p99_ms", 9, 9, 400)))
+        assert verdict.spread is not None
+        assert verdict.spread.median == 0.05
+
+    def test_every_run_must_keep_a_limit_on_the_figure_itself(self) -> None:
+        assert judge(self.NONE, result(ours_hedge=runs("late", 0, 0, 0))).reached
+        assert judge(self.NONE, result(ours_hedge=runs("late", 0, 0, 0.001))).reached is False
+
+    def test_what_was_not_measured_is_neither_reached_nor_missed(self) -> None:
+        assert judge(self.RATIO, result(ours=runs("p99_ms", 20))).reached is None
+
+    def test_two_zeros_are_equal_and_nothing_is_as_good_as_zero(self) -> None:
+        assert (ratio(0, 0), ratio(1, 0), ratio(1, 4)) == (1.0, math.inf, 0.25)
+
+    @pytest.mark.parametrize("name", SCENARIOS)
+    def test_every_scenario_has_targets_for_producers_that_take_part(self, name: str) -> None:
+        targets = targets_of(SCENARIOS[name])
+        assert targets
+        for target in targets:
+            assert {target.ours, target.beside or target.ours} <= set(SCENARIOS[name].producers)
+
+
+class TestThePage:
+    SEEN = result(librdkafka=runs("p99_ms", 400, 410, 395), ours=runs("p99_ms", 20, 26, 200))
+
+    def test_shows_the_spread_and_says_honestly_what_was_missed(self) -> None:
+        slow = result(librdkafka=runs("p99_ms", 400), ours=runs("p99_ms", 100), rounds=1)
+        text = report.render_scenario(SCENARIOS["brownout"], slow)
+        assert "| p99: PartitioningProducer / librdkafka default | at most 1/15 | 0.25 | **no** |" in text
+        assert "400 (395 - 410)" in report.render_scenario(SCENARIOS["brownout"], self.SEEN)
+
+    def test_tells_discards_failures_to_run_and_broken_promises(self) -> None:
+        seen = result(ours=[run(figures=evolve(GOOD, vanished=3), reported_again=2)])
+        seen.producers["ours"].discarded.append("round 1: 50% of the processors' time was stolen")
+        seen.producers["java"] = Measured(broken="no JDK")
+        text = report.render_scenario(SCENARIOS["brownout"], seen)
+        for words in ("3 records were reported as delivered and are not", "2 records were reported on more"):
+            assert words in text
+        assert "discarded: round 1: 50%" in text
+        assert "could not be run: no JDK" in text
+
+    def test_keyed_and_unkeyed_records_have_a_table_each(self) -> None:
+        text = report.render_scenario(SCENARIOS["kill-keyed"], result("kill-keyed", ours=[run()]))
+        assert "**Unkeyed records**" in text
+        assert "**Keyed records**" in text
+
+    def test_replaces_its_section_and_nothing_else(self) -> None:
+        page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
+        once = report.render_page(page, {"brownout": self.SEEN}, "img")
+        assert once.startswith("before\n")
+        assert once.endswith("\nafter\n")
+        assert "old" not in once
+        assert "(img/faults-brownout.svg)" in once
+        assert report.render_page(once, {"brownout": self.SEEN}, "img") == once
+
+    def test_refuses_a_page_without_a_place_for_it(self) -> None:
+        with pytest.raises(ValueError, match="no section between"):
+            report.render_page("# Mine\n", {}, "img")
+
+    @pytest.mark.parametrize(
+        ("value", "text"), [(0, "0%"), (0.001, "0.10%"), (0.00004, "< 0.01%"), (0.1, "10%"), (0.256, "26%")]
+    )
+    def test_writes_shares(self, value: float, text: str) -> None:
+        assert report.percent(value) == text
+
+    def test_writes_small_ratios_as_fractions(self) -> None:
+        assert [report.times(x) for x in (1 / 15, 0.03, 0, 1.1, math.inf)] == [
+            "1/15",
+            "1/33",
+            "0.00",
+            "1.10",
+            "infinite",
+        ]
+
+
+class TestThePictures:
+    def test_curves_are_medians_of_the_runs(self) -> None:
+        made = [run(series=words) for words in ("5 - 30", "9 - 10", "7 - -")]
+        assert plots.median_series(made) == [7, None, 20]
+
+    @pytest.mark.parametrize("name", ["brownout", "kill"])
+    def test_are_well_formed_and_name_everybody(self, name: str) -> None:
+        generator = random.Random(1)
+        series = " ".join(str(generator.randrange(1, 20_000)) for _ in range(90))
+        seen = result(name, librdkafka=[run(series=series)], ours=[run(series=series)])
+        picture = plots.picture(SCENARIOS[name], seen)
+        assert picture is not None
+        words = [element.text for element in ET.fromstring(picture).iter() if element.text]  # noqa: S314 - ours
+        assert {"librdkafka default", "PartitioningProducer"} <= set(words)
+
+    def test_there_is_none_where_nothing_was_measured_or_asked_for(self) -> None:
+        assert plots.picture(SCENARIOS["brownout"], result()) is None
+        assert plots.picture(SCENARIOS["pressure"], result("pressure", ours=[run()])) is None
+
+
+class TestTheResultsFile:
+    def test_a_scenario_takes_the_place_of_its_older_result(self, tmp_path: Path) -> None:
+        path = tmp_path / "results" / "faults.json"
+        results.merge(path, result("kill", ours=[run()]))
+        results.merge(path, result("brownout", ours=[run()]))
+        newer = result("kill", ours=[run(in_flight=9)])
+        assert results.merge(path, newer)["kill"] == newer
+        assert results.load(path) == {"kill": newer, "brownout": result("brownout", ours=[run()])}
+
+    def test_complete_means_a_kept_run_for_every_round(self) -> None:
+        assert result(rounds=1, ours=[run()]).complete
+        assert not result(rounds=2, ours=[run()]).complete
