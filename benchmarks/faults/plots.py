@@ -37,6 +37,8 @@ svg { --back: #0d1117; --ink: #e6edf3; --faint: #30363d; --fault: #f8514926 }
 }
 text { font: 12px system-ui, sans-serif; fill: var(--ink) }
 .title { font-size: 15px; font-weight: 600 }
+.back { fill: var(--back) }
+.fault { fill: var(--fault) }
 .grid { stroke: var(--faint) }
 .whisker { stroke: var(--ink) }
 </style>"""
@@ -56,7 +58,7 @@ def _svg(height: float, title: str, parts: Sequence[str]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height:.0f}" role="img" '
         f'aria-label="{escape(title)}">'
     )
-    back = _box(0, 0, _WIDTH, height, "var(--back)")
+    back = _box(0, 0, _WIDTH, height, 'class="back"')
     return "\n".join([head, _STYLE, back, _text(_LEFT, 26, title, "title"), *parts, "</svg>"]) + "\n"
 
 
@@ -65,8 +67,8 @@ def _text(x: float, y: float, words: str, kind: str = "", anchor: str = "start")
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{css}>{escape(words)}</text>'
 
 
-def _box(x: float, y: float, width: float, height: float, fill: str) -> str:
-    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" fill="{fill}"/>'
+def _box(x: float, y: float, width: float, height: float, look: str) -> str:
+    return f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {look}/>'
 
 
 def _line(x1: float, y1: float, x2: float, y2: float, kind: str) -> str:
@@ -90,7 +92,7 @@ def _latency(scenario: Scenario, runs: Mapping[str, Sequence[Run]]) -> str:
     bottom = _TOP + _PLOT_HEIGHT
     begin, end = x(FAULT_AT_S), x(scenario.seconds)
     parts = [
-        _box(begin, _TOP, end - begin, _PLOT_HEIGHT, "var(--fault)"),
+        _box(begin, _TOP, end - begin, _PLOT_HEIGHT, 'class="fault"'),
         _text(begin + 4, _TOP + 14, "one broker freezes again and again"),
         _text(_LEFT, _TOP - 8, "p99 of the records sent in each 0.1 s, ms; median of the runs"),
         _text(x(scenario.seconds / 2), bottom + 36, "seconds", anchor="middle"),
@@ -145,7 +147,7 @@ def _failed(scenario: Scenario, runs: Mapping[str, Sequence[Run]]) -> str:
         )
         parts += [
             _text(_LABELS - 10, middle + 4, PRODUCERS[name].title, anchor="end"),
-            _box(_LABELS, top, max(1.0, median - _LABELS), _BAR, _LOOKS[name][0]),
+            _box(_LABELS, top, max(1.0, median - _LABELS), _BAR, f'fill="{_LOOKS[name][0]}"'),
             _line(low, middle, high, middle, "whisker"),
             _text(high + 8, middle + 4, _in_words(spread)),
         ]

@@ -21,9 +21,9 @@ Real Kafka, {plan.BROKERS} brokers, all on one machine; topics of {plan.PARTITIO
 factor 1 where not stated otherwise; records of {plan.VALUE_BYTES} B; acks=all, linger {plan.LINGER_MS} ms,
 and a delivery limit of {plan.DELIVERY_LIMIT_MS / 1000:.0f} s for everybody: a record that is not delivered by
 then fails. Everything else is as each client has it by default, but for librdkafka's queue (1,000,000
-records) and hash (murmur2). After {plan.WARM_UP_S:.0f} s of warm-up the load runs undisturbed for {plan.FAULT_AT_S} s;
-then the fault begins, and lasts to the end. Records are sent by an open schedule and timed from the call of
-`produce` to the report.
+records) and hash (murmur2). After {plan.WARM_UP_S:.0f} s of warm-up the load runs undisturbed for
+{plan.FAULT_AT_S} s; then the fault begins, and lasts to the end. Records are sent by an open schedule and
+timed from the call of `produce` to the report.
 
 Cells are median (minimum - maximum) of the kept runs. Latencies, *late* and *to the broker* are of the
 records sent from the fault on; counts are of all records.
