@@ -47,7 +47,6 @@ class Done:
 
     tapes: list[Tape]
     window: metrics.Window
-    waited_until_ns: int
     complete: bool
     steal: float
 
@@ -105,11 +104,9 @@ def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec
         steal = (stolen() - stolen_before) / (elapsed * (os.cpu_count() or 1))
         for load in loads:
             load.await_end(FINISH_LIMIT_S + 20.0)
-        waited_until = time.monotonic_ns()
     return Done(
         tapes=[Tape.read(spec.out) for spec in specs],
         window=metrics.Window(begin, injected.at_ns, end),
-        waited_until_ns=waited_until,
         complete=injected.complete,
         steal=round(steal, 4),
     )
@@ -179,9 +176,7 @@ def _summary(
     records = [
         record
         for index, tape in enumerate(done.tapes)
-        for record in metrics.records_of(
-            tape, index, stored, keyed=scenario.keyed, waited_until_ns=done.waited_until_ns
-        )
+        for record in metrics.records_of(tape, index, stored, keyed=scenario.keyed)
     ]
     window = done.window
     faulty = broker if scenario.fault in {"brownout", "kill"} else None

@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 FaultKind = Literal["brownout", "kill", "rolling", "pressure"]
 
@@ -95,7 +95,7 @@ _BESIDE_LIBRDKAFKA = ("librdkafka", *OURS)
 
 
 def _variants(suffix: str, words: str, **changes: Any) -> tuple[Scenario, Scenario]:
-    """Return brown-out and kill under another load."""
+    """Return brown-out and kill under another load, or with other producers."""
     common = {"producers": _BESIDE_LIBRDKAFKA, **changes}
     return (
         Scenario(name=f"brownout-{suffix}", title=f"Brown-out, {words}", fault="brownout", **common),
@@ -103,8 +103,8 @@ def _variants(suffix: str, words: str, **changes: Any) -> tuple[Scenario, Scenar
     )
 
 
-_PYTHON = _variants(
-    "kafka-python", "kafka-python (15 s)", producers=(*_PYTHON_PEERS, *ATTACHED), seconds=15.0
+_PYTHON_BROWNOUT, _PYTHON_KILL = _variants(
+    "kafka-python", "kafka-python", producers=(*_PYTHON_PEERS, *ATTACHED), seconds=15.0
 )
 
 SCENARIOS = {
@@ -118,7 +118,8 @@ SCENARIOS = {
             plot="latency",
         ),
         Scenario("kill", "`kill -9` of a broker", "kill", (*_PEERS, *OURS), plot="failed"),
-        *_PYTHON,
+        evolve(_PYTHON_BROWNOUT, plot="latency"),
+        evolve(_PYTHON_KILL, plot="failed"),
         *_variants("fast", "50,000 records/s", rate=50_000),
         *_variants("fleet", "3 producers at once", instances=3),
         *_variants("keyed", "every other record keyed", keyed=True),

@@ -28,8 +28,8 @@ timed from the call of `produce` to the report.
 Cells are median (minimum - maximum) of the kept runs. Latencies, *late* and *to the broker* are of the
 records sent from the fault on; counts are of all records.
 
-- **p99** counts a record that failed with the time until its producer gave it up; **late** is the share that
-  took over {plan.LATE_MS:.0f} ms or failed.
+- **p99** counts a record that failed with the delivery limit, whenever its producer gave it up; **late** is
+  the share that took over {plan.LATE_MS:.0f} ms or failed.
 - **to the broker** is the share sent to the disturbed broker (a fair share is a third).
 - **failed** is what the producer reported as failed or not at all, **lost** what is not in the topic when it
   is read back, **copies** what is there more than once.
@@ -196,10 +196,14 @@ def _notes(result: Result) -> list[str]:
 
 
 def _broken_promises(run: Run) -> list[str]:
-    vanished = run.groups["all"].vanished
+    seen = run.groups["all"]
     troubles = []
-    if vanished:
-        troubles.append(f"{vanished:,} records were reported as delivered and are not in the topic")
+    if seen.unreported:
+        troubles.append(
+            f"{seen.unreported:,} records were never reported on, neither as delivered nor as failed"
+        )
+    if seen.vanished:
+        troubles.append(f"{seen.vanished:,} records were reported as delivered and are not in the topic")
     if run.reported_again:
         troubles.append(f"{run.reported_again:,} records were reported on more than once")
     return troubles

@@ -150,7 +150,8 @@ class KafkaPythonSender:
     def close(self) -> None:
         if self._poller is not None:
             self._poller.close()
-        self._producer.close(timeout=5)
+        with contextlib.suppress(Exception):  # it refuses to be closed while records are stuck
+            self._producer.close(timeout=1)
 
 
 def _partitioner(producer: str) -> dict[str, Any]:

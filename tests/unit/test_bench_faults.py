@@ -119,6 +119,9 @@ class TestFigures:
         figures = Figures.of([record(0, 900), record(10, 5), record(11, 50)], 10 * MS, 1)
         assert (figures.max_ms, figures.records) == (50, 3)
 
+    def test_a_failed_record_counts_with_the_delivery_limit_whenever_its_client_says_so(self) -> None:
+        assert Figures.of([record(1, 3_950, error="_MSG_TIMED_OUT")], 0, 1).p99_ms == 3_000
+
     def test_late_is_slow_or_failed(self) -> None:
         records = [record(1, 100), record(1, 101), record(1, 5, error="X"), record(1, 5, error=NOT_REPORTED)]
         assert Figures.of(records, 0, 1).late == 0.75
@@ -183,17 +186,18 @@ class TestWhatProcessesTellEachOther:
         tape.write(tmp_path / "tape")
         back = Tape.read(tmp_path / "tape")
         assert (back.errors, back.reported_again) == (["_MSG_TIMED_OUT"], 1)
-        records = records_of(back, 0, {(0, 0): 2}, keyed=True, waited_until_ns=9)
+        records = records_of(back, 0, {(0, 0): 2}, keyed=True)
         assert [(each.error, each.partition, each.keyed, each.copies) for each in records] == [
             (None, 4, False, 2),
             ("_MSG_TIMED_OUT", 2, True, 0),
         ]
 
-    def test_a_record_that_nobody_reported_on_waited_to_the_end(self) -> None:
+    def test_a_record_that_nobody_reported_on_counts_with_the_delivery_limit(self) -> None:
         tape = Tape.blank(1)
         tape.sent[0] = 0
-        (only,) = records_of(tape, 0, {}, keyed=False, waited_until_ns=7 * MS)
-        assert (only.error, only.latency_ms) == (NOT_REPORTED, 7)
+        (only,) = records_of(tape, 0, {}, keyed=False)
+        assert (only.error, only.latency_ms) == (NOT_REPORTED, 3_000)
+        assert in_flight([only], fault_ns=1) == 1
 
     @pytest.mark.parametrize("number", [-2_000, -1, 0, 1, 449_999])
     def test_a_value_names_its_record(self, number: int) -> None:
