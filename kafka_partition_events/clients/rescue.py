@@ -16,8 +16,8 @@ from attrs import frozen
 from kafka_partition_events.errors import ConfigurationError
 
 RescueMode = Literal["failed", "hedge"]
-"""``"failed"``: a record that timed out is sent again. ``"hedge"``: also one that is stuck on a broker that has
-become suspect, before it fails."""
+"""``"failed"``: a record that timed out is sent again. ``"hedge"``: also one that is stuck on a broker that
+has become suspect, before it fails."""
 
 ID_HEADER = "kpe-id"
 """The same for a record and all its copies: 16 hex digits of the producer, a dash, a number."""
@@ -49,10 +49,10 @@ class RescueLimits:
 
     def __attrs_post_init__(self) -> None:
         """Refuse limits that make no sense."""
-        if not (self.share > 0 and self.burst >= 1 and self.attempts >= 2 and self.held_bytes >= 1):  # noqa: PLR2004
+        if not (self.share > 0 and self.burst >= 1 and self.attempts >= 2 and self.held_bytes >= 1):
             raise ConfigurationError(
-                f"rescue limits must allow for a copy: share > 0, burst >= 1, attempts >= 2, held_bytes >= 1; "
-                f"not {self}"
+                "rescue limits must allow for a copy: share > 0, burst >= 1, attempts >= 2 and "
+                f"held_bytes >= 1, not {self}"
             )
 
 

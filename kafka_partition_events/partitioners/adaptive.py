@@ -36,7 +36,7 @@ class TurnStats:
     Attributes:
         turns: Turns begun.
         switches: Those of them that went to another partition than the one before.
-        forced: Those that began because the partition had gone offline, out of the cap or to a suspect broker.
+        forced: Those that began because the partition had gone offline, out of the cap, or to a suspect.
     """
 
     turns: int = 0
@@ -60,7 +60,7 @@ class AdaptivePartitioner(StickyPartitioner):
     A turn ends after ``turn_bytes`` or 25 ms (``linger.ms`` if that is longer), or as soon as its partition
     can't be used any more. The next partition is chosen in exact proportion to weights: the same for all as
     long as all answer as usual, KIP-794's for the number of turns that are overdue otherwise. No weight is
-    zero, and brokers that fall silent altogether are excluded and probed by the base class: so nothing starves.
+    zero, and brokers that fall silent are excluded and probed by the base class: so nothing starves.
 
     Differs from Kafka's own (KIP-794): it moves at once when a partition becomes unusable, it sees a broker
     that is dead or slow before metadata does, and it has the proportions exactly and not on average.

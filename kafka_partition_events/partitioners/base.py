@@ -125,9 +125,9 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         route = self._routes.get(topic) or self.route(topic, cluster)
         if route is None:
             return UNASSIGNED
-        if self._repeats and (again := self._repeats.pop((get_ident(), topic), None)) is not None:
-            if again in route.usable_set or again in route.avoided:
-                return again
+        again = self._repeats.pop((get_ident(), topic), None) if self._repeats else None
+        if again is not None and (again in route.usable_set or again in route.avoided):
+            return again
         if self.deliveries.probing and (serialized_key is None or self.ignores_keys):
             probe = self.deliveries.take_probe(topic, route)
             if probe is not None:

@@ -194,11 +194,15 @@ class Deliveries:
         self._next_look = now + LEAST_INTERVAL_S
         return feedback.heard(now)
 
-    def stuck(self) -> frozenset[tuple[str, int]]:
-        """Return the topics and partitions whose tracked records wait for a suspect broker to answer."""
+    def stuck(self) -> Mapping[tuple[str, int], int]:
+        """Return the topics and partitions whose tracked records wait for a suspect broker, and which one."""
         with self._lock:
             brokers = self._feedback.stuck
-            return frozenset(tp for tp, load in self._loads.items() if load.outstanding and load.broker in brokers)
+            return {
+                tp: load.broker
+                for tp, load in self._loads.items()
+                if load.outstanding and load.broker is not None and load.broker in brokers
+            }
 
     def take_probe(self, topic: str, route: Route) -> int | None:
         """Return a partition of a suspect broker that one unkeyed record shall be sent to; None: no need."""

@@ -6,10 +6,10 @@ one. Whoever has records outstanding there knows sooner. What is known of a brok
 - *trusted*: it answers, or nothing is outstanding on it;
 - *doubted*: it is silent for too long, but so may be we: nobody who was asked later has answered yet.
   Others are tried first. If they are silent too, it was we who paused, or the network: nobody is suspected;
-- *suspect*: it is silent, and a broker that was asked later has answered; or the client lost the connection.
-  It rests, twice as long each time;
-- *on probation*: it has rested and nothing is stuck on it. Single records probe it, one at a time; enough good
-  answers in a row clear it, a probe without an answer sends it back to rest.
+- *suspect*: it is silent, and a broker that was asked later has answered; or the client lost the
+  connection. It rests, twice as long each time;
+- *on probation*: it has rested and nothing is stuck on it. Single records probe it, one at a time; enough
+  good answers in a row clear it, a probe without an answer sends it back to rest.
 
 Silence is measured in time that we *listened*: however long the process was stopped or did something else
 between two looks at the delivery reports, that counts as `Policy.longest_gap` at most. So a garbage
@@ -17,7 +17,6 @@ collection or a stolen processor makes nobody look silent.
 """
 
 import math
-import statistics
 from collections import deque
 from collections.abc import Collection
 from enum import Enum, auto
@@ -25,6 +24,12 @@ from enum import Enum, auto
 from attrs import define, evolve, field, frozen
 
 from kafka_partition_events.metadata.events import Clearance, Suspicion
+
+_FALSE_ALARM = 2.0
+"""A suspect that answers within so many times our patience was only late; patience is to grow by that."""
+
+_LAST_HOPE = 2.0
+"""With nobody else left, a doubted broker is waited for so many times our patience."""
 
 _SAMPLES = 32
 _LEARN_EVERY = 4
@@ -36,6 +41,7 @@ class Policy:
 
     Attributes:
         silence_factor: A broker is silent after this many times its usual (median) time to answer,
+        tail_factor: and after this many times what nine of ten answers keep to,
         least_silence: but not sooner than this,
         most_silence: and not later than this.
         linger: How long the client may hold records back to fill a batch; it is added to both bounds.
@@ -49,7 +55,8 @@ class Policy:
     """
 
     silence_factor: float = 3.0
-    least_silence: float = 0.015
+    tail_factor: float = 2.0
+    least_silence: float = 0.025
     most_silence: float = 0.25
     linger: float = 0.0
     longest_gap: float = 0.01
@@ -117,7 +124,7 @@ class Standing(Enum):
 
 @define
 class _Broker:
-    """One broker's account. Moments are the caller's clock, but for ``silent_from``: that is listened time."""
+    """One broker's account. Moments are of the caller's clock; ``silent_from`` is listened time."""
 
     id: int
     standing: Standing = Standing.TRUSTED
@@ -129,6 +136,7 @@ class _Broker:
     rest_until: float = 0.0
     down_until: float = -math.inf
     suspected_at: float = 0.0
+    reason: Suspicion | None = None
     well_from: float = 0.0
     probing: bool = False
     probed_at: float = -math.inf
@@ -138,13 +146,16 @@ class _Broker:
     latencies: deque[float] = field(factory=lambda: deque(maxlen=_SAMPLES))
     learned: int = 0
     usual: float | None = None
+    tail: float | None = None
 
     def learn(self, latency: float) -> None:
-        """Take a time to answer into account; the median is renewed every few answers."""
+        """Take a time to answer into account; median and tail are renewed every few answers."""
         self.latencies.append(latency)
         self.learned += 1
         if self.learned <= _LEARN_EVERY or self.learned % _LEARN_EVERY == 0:
-            self.usual = statistics.median(self.latencies)
+            ranked = sorted(self.latencies)
+            self.usual = ranked[len(ranked) // 2]
+            self.tail = ranked[len(ranked) * 9 // 10]
 
 
 class Feedback:
@@ -167,13 +178,23 @@ class Feedback:
         return self._of(broker).standing
 
     def threshold(self, broker: int) -> float:
-        """Return the listened seconds after which a broker counts as silent."""
-        policy, usual = self.policy, self._of(broker).usual
-        if usual is None:
-            known = [b.usual for b in self._brokers.values() if b.usual is not None]
-            usual = max(known, default=math.inf)
-        wanted = policy.silence_factor * usual
-        return policy.linger + min(policy.most_silence, max(policy.least_silence, wanted - policy.linger))
+        """Return the listened seconds after which a broker counts as silent.
+
+        They are more by as much again for each other broker that is avoided already.
+        """
+        policy, b = self.policy, self._of(broker)
+        if b.usual is None or b.tail is None:
+            wanted = max((self._wanted(other) for other in self._brokers.values()), default=math.inf)
+        else:
+            wanted = self._wanted(b)
+        patience = policy.linger + min(policy.most_silence, max(policy.least_silence, wanted - policy.linger))
+        # The more brokers look silent, the likelier the cause is ours: a busy machine, the network.
+        return patience * (1 + len(self.avoidance.suspect - {broker}))
+
+    def _wanted(self, b: _Broker) -> float:
+        if b.usual is None or b.tail is None:
+            return math.inf
+        return max(self.policy.silence_factor * b.usual, self.policy.tail_factor * b.tail)
 
     def linger(self, seconds: float) -> None:
         """Take into account that a client holds records back for so long; the longest one counts."""
@@ -212,13 +233,16 @@ class Feedback:
         b.down_until = -math.inf
         silence = self._silence(b, now)
         self._restart(b, now)
-        if b.standing is not Standing.SUSPECT or b.probing:
+        patience = self.threshold(broker)
+        if b.standing is not Standing.SUSPECT or b.probing or latency <= _FALSE_ALARM * patience:
             b.learn(latency)
         b.probing = b.probing and b.outstanding > 0
         if b.standing is Standing.DOUBTED:
             self._give_the_benefit_of_the_doubt(now)
-        elif b.standing is Standing.PROBATION and silence <= self.threshold(broker):
+        elif b.standing is Standing.PROBATION and silence <= patience:
             return self._count_good(b, now)
+        elif b.standing is Standing.SUSPECT and now - b.suspected_at <= patience:
+            return self._take_back(b, now)
         return ()
 
     def failed(self, broker: int, now: float) -> tuple[Change, ...]:
@@ -310,12 +334,10 @@ class Feedback:
         if b.standing is Standing.SUSPECT:
             return ()
         silence = self._silence(b, now) if b.outstanding else 0.0
-        b.suspected_at, b.probes = now, 0
+        b.suspected_at, b.reason, b.probes = now, reason, 0
         self._rest(b, now)
         return (
-            Suspected(
-                broker=b.id, reason=reason, outstanding=b.outstanding, silence=silence, usual=b.usual
-            ),
+            Suspected(broker=b.id, reason=reason, outstanding=b.outstanding, silence=silence, usual=b.usual),
         )
 
     def _rest(self, b: _Broker, now: float) -> None:
@@ -327,9 +349,7 @@ class Feedback:
     def _clear(self, b: _Broker, reason: Clearance, now: float) -> tuple[Change, ...]:
         b.standing, b.well_from = Standing.TRUSTED, now
         return (
-            Cleared(
-                broker=b.id, reason=reason, lasted=now - b.suspected_at, probes=b.probes, usual=b.usual
-            ),
+            Cleared(broker=b.id, reason=reason, lasted=now - b.suspected_at, probes=b.probes, usual=b.usual),
         )
 
     def _count_good(self, b: _Broker, now: float) -> tuple[Change, ...]:
@@ -339,6 +359,15 @@ class Feedback:
         b.good, b.good_at = b.good + 1, now
         if b.good < self.policy.probes_to_clear:
             return ()
+        changes = self._clear(b, Clearance.ANSWERED, now)
+        self._judge(now)
+        return changes
+
+    def _take_back(self, b: _Broker, now: float) -> tuple[Change, ...]:
+        """Clear a broker that was only a little later than we waited: it was a false alarm."""
+        if b.outstanding or b.probes or b.reason is not Suspicion.SILENT:
+            return ()
+        b.rests -= 1
         changes = self._clear(b, Clearance.ANSWERED, now)
         self._judge(now)
         return changes
@@ -357,8 +386,12 @@ class Feedback:
 
     def _readmit_if_needed(self, now: float) -> tuple[Change, ...]:
         """Trust suspects again on which nothing is stuck, if there is no trusted broker left."""
-        if any(b.standing is Standing.TRUSTED for b in self._brokers.values()):
-            return ()
+        for b in self._brokers.values():
+            hopeful = b.standing is Standing.DOUBTED and self._silence(b, now) <= _LAST_HOPE * self.threshold(
+                b.id
+            )
+            if b.standing is Standing.TRUSTED or hopeful:
+                return ()
         changes: tuple[Change, ...] = ()
         for b in self._brokers.values():
             idle = not b.outstanding and b.down_until <= now

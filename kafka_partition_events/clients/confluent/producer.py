@@ -1,7 +1,9 @@
 """A confluent-kafka producer whose records go where a partitioner says."""
 
 import contextlib
+import math
 import threading
+import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
@@ -10,14 +12,16 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_partition_events.clients.confluent import batches, settings
-from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
+from kafka_partition_events.clients.confluent.rescue import Held, Rescue, RescueStats, refuse_with
+from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.confluent.turns import (
     ProducerStats,
     Turn,
     linger_seconds,
     turn_seconds,
 )
+from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata.listener import Registration
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -30,6 +34,9 @@ _produce_batch = Producer.produce_batch
 _poll = Producer.poll
 _flush = Producer.flush
 _UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
+
+_FLUSH_SLICE_S = 0.02
+"""How long ``flush`` waits before it looks after what is to be sent again."""
 
 _CLOSE_LIMIT_S = 1.0
 """How long closing waits for a fetch that hangs. It ends by itself, and touches the producer no more."""
@@ -64,6 +71,8 @@ class PartitioningProducer(Producer):
         partitioner: Partitioner | None = None,
         poller: MetadataPoller | None = None,
         *,
+        rescue: RescueMode | None = None,
+        rescue_limits: RescueLimits | None = None,
         poller_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -76,13 +85,17 @@ class PartitioningProducer(Producer):
             poller: Who follows the cluster. When None, the producer makes one, for exactly the topics that it
                 writes, and closes it. A given one is used and left running; the topics that are written are
                 tracked there.
+            rescue: Whether unkeyed records without a partition are sent again to another partition: None,
+                ``"failed"`` (when they time out) or ``"hedge"`` (also when they are stuck on a broker that
+                has become suspect). Delivery is then at-least-once: see ``docs/guarantees.md``.
+            rescue_limits: How many copies, and how many bytes are kept for them.
             poller_options: Arguments of `MetadataPoller` for the poller that is made here, such as
                 ``{"interval": 5.0}``.
             **kwargs: Passed to confluent-kafka, such as ``logger``.
 
         Raises:
             ConfigurationError: ``partitioner`` in the config means another hash than the partitioner's,
-                or the arguments contradict each other.
+                or the arguments contradict each other; ``rescue`` with ``transactional.id``.
             KafkaException: confluent-kafka refuses a setting.
         """
         self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
@@ -96,6 +109,12 @@ class PartitioningProducer(Producer):
         self._deliveries = self.partitioner.deliveries
         self._reports = Reports(self.partitioner)
         full = settings.with_hash({**config, **kwargs}, self.partitioner.hash_name)
+        self._rescue: Rescue | None = None
+        if (mode := checked_mode(rescue)) is not None:
+            refuse_with(full)
+            self._rescue = Rescue(mode, rescue_limits or RescueLimits(), self._reports)
+        elif rescue_limits is not None:
+            raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')
         self._tracks = not settings.only_errors_are_reported(full)
         self._default_callback = full.get("on_delivery")
         full = settings.with_error_callback(full, self._reports.client_error)
@@ -176,13 +195,23 @@ class PartitioningProducer(Producer):
         headers: Any,
     ) -> None:
         """Send a record, and keep account of its delivery."""
+        theirs = callback or self._default_callback
+        if self._rescue is not None and key is None:
+            held = self._rescue.hold(topic, value, headers, timestamp, theirs)
+            if held is not None:
+                try:
+                    self._produce_held(self._rescue, held)
+                except BaseException:
+                    self._rescue.forget(held)
+                    raise
+                return
         partition = self._choose(topic, key, value)
         route = self.partitioner.route(topic)
         if not self._tracks or route is None or not 0 <= partition < route.count:
             _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
             return
         self._deliveries.sent(topic, partition, route.leader(partition))
-        report = self._reports.for_record(callback or self._default_callback)
+        report = self._reports.for_record(theirs)
         try:
             _produce(self, topic, value, key, partition, report, None, timestamp, headers)
         except BaseException as error:
@@ -191,6 +220,34 @@ class PartitioningProducer(Producer):
                 raise
             self._fall_back(topic)
             _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+
+    def _produce_held(self, rescue: Rescue, held: Held) -> None:
+        """Send a record that may be rescued, or a copy of it."""
+        topic = held.topic
+        partition = self._choose(topic, None, held.value)
+        route = self.partitioner.route(topic)
+        if route is None or not 0 <= partition < route.count:
+            partition = UNASSIGNED
+        else:
+            self._deliveries.sent(topic, partition, route.leader(partition))
+        try:
+            self._place(rescue, held, partition)
+        except BaseException as error:
+            if partition != UNASSIGNED:
+                self._deliveries.withdrawn(topic, partition)
+            if not _unknown_partition(error):
+                raise
+            self._fall_back(topic)
+            self._place(rescue, held, UNASSIGNED)
+
+    def _place(self, rescue: Rescue, held: Held, partition: int) -> None:
+        headers = held.next_headers()
+        report = rescue.placing(held, partition)
+        try:
+            _produce(self, held.topic, held.value, None, partition, report, None, held.timestamp, headers)
+        except BaseException:
+            rescue.refused(held, partition)
+            raise
 
     def produce_batch(
         self,
@@ -235,19 +292,52 @@ class PartitioningProducer(Producer):
         rerouted, avoided, capped = (sum(counts) for counts in zip((0, 0, 0), *counted, strict=True))
         return ProducerStats(rerouted=rerouted, avoided=avoided, capped=capped, fallbacks=self._fallbacks)
 
+    @property
+    def rescue_stats(self) -> RescueStats:
+        """What the rescue has done; all zero without one."""
+        return RescueStats() if self._rescue is None else self._rescue.stats
+
     # -- listening -----------------------------------------------------------------------------------
 
     def poll(self, timeout: float = -1) -> int:
-        """Serve callbacks; see ``confluent_kafka.Producer.poll``."""
-        served = _poll(self, timeout)
-        self._reports.heard()
-        return served
+        """Serve callbacks, and send again what is to be rescued; see ``confluent_kafka.Producer.poll``."""
+        try:
+            return _poll(self, timeout)
+        finally:
+            self._listened()
 
     def flush(self, timeout: float = -1) -> int:
-        """Wait until all records are delivered or failed; see ``confluent_kafka.Producer.flush``."""
-        left = _flush(self, timeout)
+        """Wait until all records are delivered or failed, those included that are to be sent again.
+
+        See ``confluent_kafka.Producer.flush``.
+        """
+        if self._rescue is None:
+            try:
+                return _flush(self, timeout)
+            finally:
+                self._listened()
+        deadline = math.inf if timeout < 0 else time.monotonic() + timeout
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                _flush(self, max(0.0, min(left, _FLUSH_SLICE_S)))
+            finally:
+                self._listened()
+            if not len(self) or left <= 0:
+                return len(self)
+
+    def __len__(self) -> int:
+        """Return how many records and reports wait, those included that are to be sent again."""
+        waiting = 0 if self._rescue is None else self._rescue.waiting
+        return super().__len__() + waiting
+
+    def _listened(self) -> None:
+        """Judge the brokers by what callbacks have told, and send again what is to be rescued."""
         self._reports.heard()
-        return left
+        if (rescue := self._rescue) is not None:
+            if stuck := self._reports.stuck():
+                rescue.hedge(stuck)
+            rescue.drain(lambda held: self._produce_held(rescue, held))
 
     # -- choosing ------------------------------------------------------------------------------------
 
@@ -276,9 +366,9 @@ class PartitioningProducer(Producer):
         if turn is not None:
             return turn
         if not isinstance(topic, str):
-            return Turn(self.partitioner)  # confluent-kafka is about to raise TypeError
+            return Turn(self.partitioner, chunks=False)  # confluent-kafka is about to raise TypeError
         with self._adding:
-            turn = self._turns.setdefault(topic, Turn(self.partitioner))
+            turn = self._turns.setdefault(topic, Turn(self.partitioner, chunks=self._rescue is None))
         with contextlib.suppress(PollerClosedError):
             self.poller.track(topic)
         return turn
@@ -314,7 +404,7 @@ class PartitioningProducer(Producer):
 
         The producer's own poller is closed first; a given one only loses the partitioner.
         """
-        self._stop_following()
+        self._finish()
         closed: bool = super().close()
         return closed
 
@@ -327,8 +417,13 @@ class PartitioningProducer(Producer):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
         """Send what is queued and close."""
-        self._stop_following()
+        self._finish()
         return super().__exit__(kind, error, trace)
+
+    def _finish(self) -> None:
+        if self._rescue is not None:
+            self.flush()
+        self._stop_following()
 
     def _stop_following(self) -> None:
         undone = self._dropped.detach()

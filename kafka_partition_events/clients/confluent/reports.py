@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,11 @@ from kafka_partition_events.partitioners.base import Partitioner
 OnDelivery = Callable[[KafkaError | None, Message], Any]
 
 _LOST = frozenset(
-    (KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE)  # noqa: SLF001 - librdkafka's public names
+    (
+        KafkaError._TRANSPORT,  # noqa: SLF001 - librdkafka's public names
+        KafkaError._TIMED_OUT,  # noqa: SLF001
+        KafkaError._RESOLVE,  # noqa: SLF001
+    )
 )
 _BROKER = re.compile(r"/(\d+): ")
 """librdkafka names a broker as ``host:port/ID``, and says nothing else of which one an error is about."""
@@ -50,20 +54,25 @@ class Reports:
             return
         latency = message.latency()
         if error is not None and error.code() < 0:  # librdkafka's own: the broker has not answered
-            self._emit(self._deliveries.failed(topic, partition, self._name))
+            self.emit(self._deliveries.failed(topic, partition, self._name))
         else:
-            self._emit(self._deliveries.answered(topic, partition, latency or 0.0, self._name))
+            self.emit(self._deliveries.answered(topic, partition, latency or 0.0, self._name))
 
     def client_error(self, error: KafkaError) -> None:
         """Note what librdkafka tells of its connections."""
         if error.code() in _LOST and (named := _BROKER.search(error.str())) is not None:
-            self._emit(self._deliveries.unreachable(int(named[1]), self._name))
+            self.emit(self._deliveries.unreachable(int(named[1]), self._name))
 
     def heard(self) -> None:
         """Note that all reports have been served that had come in."""
-        self._emit(self._deliveries.heard(self._name))
+        self.emit(self._deliveries.heard(self._name))
 
-    def _emit(self, events: Iterable[Event]) -> None:
+    def stuck(self) -> Mapping[tuple[str, int], int]:
+        """Return the topics and partitions whose tracked records wait for a suspect broker, and which one."""
+        return self._deliveries.stuck() if self._deliveries.avoidance else {}
+
+    def emit(self, events: Iterable[Event]) -> None:
+        """Hand events to the poller; ask it to look at once if a broker has become suspect."""
         if self.poller is None:
             return
         for event in events:

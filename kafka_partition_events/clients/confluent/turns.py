@@ -75,12 +75,18 @@ class Turn:
     """
 
     __slots__ = (
-        "__weakref__", "_avoided", "_capped", "_ends_at", "_lock", "_looked_at", "_rerouted", "_rest", "_route",
-        "_size", "chunk", "partition", "seen",
+        "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_lock", "_looked_at", "_rerouted",
+        "_rest", "_route", "_size", "chunk", "partition", "seen",
     )  # fmt: skip
 
-    def __init__(self, partitioner: Partitioner) -> None:
-        """Make a turn that hears of the partitioner's new routes."""
+    def __init__(self, partitioner: Partitioner, *, chunks: bool = True) -> None:
+        """Make a turn that hears of the partitioner's new routes.
+
+        Args:
+            partitioner: Who chooses.
+            chunks: Whether producers may take records from the chunk; else they `look` for each.
+        """
+        self._chunks = chunks
         self.chunk: Iterable[int] = ()
         """The partitions of the next records; empty if the partitioner is asked for each."""
         self.partition = UNASSIGNED
@@ -133,7 +139,7 @@ class Turn:
                 return chosen
             self.partition = chosen
             self._begin_chunk(max(count, _fitting(used, took, seconds)), count)
-            self.chunk = self._rest
+            self.chunk = self._rest if self._chunks else ()
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
             # the old routes may have chosen, was there to be dropped, we see it now.
             if partitioner._routes is not self.seen:  # noqa: SLF001
