@@ -125,17 +125,17 @@ class KafkaPythonSender:
         except Exception as error:  # noqa: BLE001 - whatever it is, the record is not sent
             self._tape.report(number, -1, type(error).__name__)
             return
+        # An error doesn't say where the record was meant to go; the future does, if it is the client's own.
+        if (produced := getattr(future, "_produce_future", None)) is not None:
+            self._tape.choose(number, produced.topic_partition.partition)
         future.add_callback(partial(self._delivered, number))
-        future.add_errback(partial(self._failed, number, future))
+        future.add_errback(partial(self._failed, number))
 
     def _delivered(self, number: int, metadata: Any) -> None:
         self._tape.report(number, metadata.partition, None)
 
-    def _failed(self, number: int, future: Any, error: Exception) -> None:
-        # The error doesn't say where the record was meant to go; the future does, if it is the client's.
-        produced = getattr(future, "_produce_future", None)
-        partition = -1 if produced is None else produced.topic_partition.partition
-        self._tape.report(number, partition, type(error).__name__)
+    def _failed(self, number: int, error: Exception) -> None:
+        self._tape.report(number, -1, type(error).__name__)
 
     def serve(self) -> None:
         """Do nothing: this client has a thread of its own."""

@@ -50,6 +50,11 @@ class Tape:
             _filled(count, NEVER), _filled(count, NEVER), _filled(count, -1), _filled(count, UNREPORTED)
         )
 
+    def choose(self, number: int, partition: int) -> None:
+        """Note where a record is meant to go, from a client whose reports do not always say it."""
+        if number >= 0:
+            self.partition[number] = partition
+
     def report(self, number: int, partition: int, error: str | None) -> None:
         """Note a delivery report; numbers below 0 are those of the warm-up."""
         if number < 0:
@@ -58,7 +63,8 @@ class Tape:
             self.reported_again += 1
             return
         self.done[number] = time.monotonic_ns()
-        self.partition[number] = partition
+        if partition >= 0:
+            self.partition[number] = partition
         self.outcome[number] = DELIVERED if error is None else self._code(error)
 
     def _code(self, error: str) -> int:

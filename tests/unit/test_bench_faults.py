@@ -192,6 +192,14 @@ class TestWhatProcessesTellEachOther:
             ("_MSG_TIMED_OUT", 2, True, 0),
         ]
 
+    def test_a_report_that_names_no_partition_leaves_the_chosen_one(self) -> None:
+        tape = Tape.blank(2)
+        tape.choose(0, 3)
+        tape.report(0, -1, "KafkaTimeoutError")
+        tape.choose(1, 3)
+        tape.report(1, 5, None)
+        assert tape.partition.tolist() == [3, 5]
+
     def test_a_record_that_nobody_reported_on_counts_with_the_delivery_limit(self) -> None:
         tape = Tape.blank(1)
         tape.sent[0] = 0
