@@ -65,6 +65,8 @@ class Deliveries:
             policy: When a broker is suspected and how it comes back.
             clock: Monotonic seconds; for tests.
         """
+        self.avoiding = False
+        """Whether there is anybody to avoid."""
         self.probing = False
         """Whether it is worth asking for `take_probe`."""
         self._on_change = on_change
@@ -245,6 +247,7 @@ class Deliveries:
             before = self.avoidance
             changes = note(self._feedback, self._clock())
             self.probing = self._feedback.probing
+            self.avoiding = bool(self.avoidance)
             changed = self.avoidance is not before
         if changed:
             self._on_change()

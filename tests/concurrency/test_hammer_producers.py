@@ -26,7 +26,9 @@ class Sent(threading.local):
 
     partition = -1
 
-    def __call__(self, _producer: object, _topic: str, _value: Any, _key: Any, partition: int) -> None:
+    def __call__(
+        self, _producer: object, _topic: str, _value: Any, _key: Any, partition: int, *_more: Any
+    ) -> None:
         self.partition = partition
 
 
@@ -62,9 +64,10 @@ def test_no_record_goes_to_an_offline_partition_once_those_in_flight_are_sent(
     make: Callable[[], Partitioner], sent: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(turns, "LONGEST_CHUNK", 10**9)
+    monkeypatch.setattr(turns, "CHUNK_S", 150.0)
     partitioner = make()
     ours = a_producer(partitioner)
-    monkeypatch.setattr(ours, "_turn_s", 600.0)  # a chunk that is not dropped would last
+    monkeypatch.setattr(ours._chooser, "_turn_s", 600.0)  # a chunk that is not dropped would last
     done, stop = [0] * THREADS, threading.Event()
     settled: list[range | None] = [None]
     errors: list[BaseException] = []

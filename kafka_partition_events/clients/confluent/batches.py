@@ -3,9 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+from confluent_kafka import KafkaError
+
 from kafka_partition_events.partitioners.base import UNASSIGNED
 
 Message = dict[str, Any]
+UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
 
 LONGEST_SLICE = 10_000
 """librdkafka's ``batch.num.messages`` by default: more would not fit one batch anyway."""
@@ -56,3 +59,24 @@ def split(
             part = unkeyed[start : start + LONGEST_SLICE]
             parts.append((take_turn(len(part)), part))
     return parts
+
+
+def without_place(messages: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the messages that have neither key nor partition, and the others."""
+    try:
+        free = [m.get("key") is None and m.get("partition", UNASSIGNED) == UNASSIGNED for m in messages]
+    except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
+        return [], messages
+    alone = [m for m, is_free in zip(messages, free, strict=True) if is_free]
+    return alone, [m for m, is_free in zip(messages, free, strict=True) if not is_free]
+
+
+def refused(messages: list[Message]) -> list[Message]:
+    """Return the messages that failed because the producer does not know the partition, for another try."""
+    again = []
+    for message in messages:
+        error = message.get("_error")
+        if error is not None and error.code() == UNKNOWN_PARTITION:
+            del message["_error"]
+            again.append(message)
+    return again

@@ -1,10 +1,7 @@
 """A confluent-kafka producer whose records go where a partitioner says."""
 
-import contextlib
 import math
-import threading
 import time
-import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
@@ -12,37 +9,23 @@ from typing import Any, Self
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_partition_events.clients.confluent import batches, settings
+from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.following import Following, check_free
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
 from kafka_partition_events.clients.confluent.rescue import Held, Rescue, RescueStats, refuse_with
-from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
-from kafka_partition_events.clients.confluent.turns import (
-    ProducerStats,
-    Turn,
-    linger_seconds,
-    turn_seconds,
-)
+from kafka_partition_events.clients.confluent.turns import ProducerStats, linger_seconds
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
-from kafka_partition_events.errors import ConfigurationError, PollerClosedError
-from kafka_partition_events.metadata.listener import Registration
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.partitioners.sticky import StickyPartitioner
 
 _produce = Producer.produce
 _produce_batch = Producer.produce_batch
 _poll = Producer.poll
 _flush = Producer.flush
-_UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
-
 _FLUSH_SLICE_S = 0.02
 """How long ``flush`` waits before it looks after what is to be sent again."""
-
-_CLOSE_LIMIT_S = 1.0
-"""How long closing waits for a fetch that hangs. It ends by itself, and touches the producer no more."""
-
-_exclusive: "weakref.WeakSet[Partitioner]" = weakref.WeakSet()
-"""Partitioners that follow some producer's own poller, and so can't follow another's."""
 
 
 class PartitioningProducer(Producer):
@@ -63,7 +46,6 @@ class PartitioningProducer(Producer):
 
     partitioner: Partitioner
     poller: MetadataPoller
-    _dropped: "weakref.finalize[..., PartitioningProducer]"
 
     def __init__(
         self,
@@ -101,11 +83,7 @@ class PartitioningProducer(Producer):
         self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
         if poller is not None and poller_options:
             raise ConfigurationError("poller_options are for the producer's own poller; give one of the two")
-        if self.partitioner in _exclusive:
-            raise ConfigurationError(
-                "this partitioner already follows another producer's own poller; share a poller too, "
-                "or give each producer its own partitioner"
-            )
+        check_free(self.partitioner)
         self._deliveries = self.partitioner.deliveries
         self._reports = Reports(self.partitioner)
         full = settings.with_hash({**config, **kwargs}, self.partitioner.hash_name)
@@ -120,18 +98,10 @@ class PartitioningProducer(Producer):
         full = settings.with_error_callback(full, self._reports.client_error)
         super().__init__(full)
         self._deliveries.wait_for_batches(linger_seconds(full))
-        self._turn_s = turn_seconds(full)
-        self._turns: dict[str, Turn] = {}
-        self._adding = threading.Lock()
-        self._fallbacks = 0
-        self._by_turns = _inherits(self.partitioner, "partition", "choose")
-        self._native_keys = (
-            self._by_turns
-            and self.partitioner.keyed == "pin"
-            and _inherits(self.partitioner, "keyed_partition")
-        )
-        self._source: ConfluentMetadataSource | None = None
-        self._follow(full, poller, poller_options or {})
+        self._chooser = Chooser(self.partitioner, full, chunks=self._rescue is None)
+        self._turns, self._native_keys = self._chooser.turns, self._chooser.native_keys
+        self._following = Following(self, self.partitioner, poller, full, poller_options or {})
+        self.poller = self._chooser.poller = self._reports.poller = self._following.poller
 
     # -- producing -----------------------------------------------------------------------------------
 
@@ -158,7 +128,7 @@ class PartitioningProducer(Producer):
         try:
             turn = self._turns[topic]
         except KeyError:
-            turn = self._turn(topic)
+            turn = self._chooser.turn(topic)
         if partition != UNASSIGNED:
             callback = on_delivery if callback is None else callback
             _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
@@ -169,7 +139,7 @@ class PartitioningProducer(Producer):
             else:
                 self._produce_tracked(topic, value, key, callback or on_delivery, timestamp, headers)
                 return
-        elif not key or not self._native_keys or self._deliveries.avoidance:
+        elif not key or not self._native_keys or self._deliveries.avoiding:
             # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
             self._produce_tracked(topic, value, key, callback or on_delivery, timestamp, headers)
             return
@@ -182,7 +152,7 @@ class PartitioningProducer(Producer):
         except KafkaException as error:
             if partition == UNASSIGNED or not _unknown_partition(error):
                 raise
-            self._fall_back(topic)
+            self._chooser.fall_back(topic)
             _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
     def _produce_tracked(
@@ -205,26 +175,26 @@ class PartitioningProducer(Producer):
                     self._rescue.forget(held)
                     raise
                 return
-        partition = self._choose(topic, key, value)
-        route = self.partitioner.route(topic)
-        if not self._tracks or route is None or not 0 <= partition < route.count:
-            _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
-            return
-        self._deliveries.sent(topic, partition, route.leader(partition))
-        report = self._reports.for_record(theirs)
+        partition = self._chooser.choose(topic, key, value)
+        route = self._chooser.followed(topic, partition) if self._tracks else None
+        report = callback
+        if route is not None:
+            self._deliveries.sent(topic, partition, route.leader(partition))
+            report = self._reports.for_record(theirs)
         try:
             _produce(self, topic, value, key, partition, report, None, timestamp, headers)
         except BaseException as error:
-            self._deliveries.withdrawn(topic, partition)
-            if not _unknown_partition(error):
+            if route is not None:
+                self._deliveries.withdrawn(topic, partition)
+            if partition == UNASSIGNED or not _unknown_partition(error):
                 raise
-            self._fall_back(topic)
+            self._chooser.fall_back(topic)
             _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
     def _produce_held(self, rescue: Rescue, held: Held) -> None:
         """Send a record that may be rescued, or a copy of it."""
         topic = held.topic
-        partition = self._choose(topic, None, held.value)
+        partition = self._chooser.choose(topic, None, held.value)
         route = self.partitioner.route(topic)
         if route is None or not 0 <= partition < route.count:
             partition = UNASSIGNED
@@ -237,7 +207,7 @@ class PartitioningProducer(Producer):
                 self._deliveries.withdrawn(topic, partition)
             if not _unknown_partition(error):
                 raise
-            self._fall_back(topic)
+            self._chooser.fall_back(topic)
             self._place(rescue, held, UNASSIGNED)
 
     def _place(self, rescue: Rescue, held: Held, partition: int) -> None:
@@ -266,31 +236,71 @@ class PartitioningProducer(Producer):
         Raises:
             PartitionOfflineError: the partitioner was made with ``keyed="raise"``; nothing was sent.
         """
-        turn = self._turn(topic)
         if callback is None:
             callback = on_delivery
         if partition != UNASSIGNED:
             return _produce_batch(self, topic, messages, partition, callback)
+        alone: list[batches.Message] = []
+        if self._rescue is not None:
+            alone, messages = batches.without_place(messages)
+        chooser = self._chooser
         parts = batches.split(
             messages,
-            choose=lambda key, value: self._choose(topic, key, value),
-            take_turn=(lambda count: self._take_turn(topic, turn, count)) if self._by_turns else None,
+            choose=lambda key, value: chooser.choose(topic, key, value),
+            take_turn=(lambda count: chooser.choose_for(topic, count)) if chooser.by_turns else None,
             native_keys=self._native_keys,
         )
-        sent = 0
+        sent = self._produce_each(topic, alone, callback)
         for chosen, part in parts:
-            sent += _produce_batch(self, topic, part, chosen, callback)
-            if chosen != UNASSIGNED and (refused := _refused(part)):
-                self._fall_back(topic, len(refused))
+            sent += self._produce_part(topic, part, chosen, callback)
+            if chosen != UNASSIGNED and (refused := batches.refused(part)):
+                chooser.fall_back(topic, len(refused))
                 sent += _produce_batch(self, topic, refused, UNASSIGNED, callback)
+        return sent
+
+    def _produce_part(
+        self, topic: str, part: list[batches.Message], partition: int, callback: OnDelivery | None
+    ) -> int:
+        """Send the part of a batch that goes to one partition, and keep account of its first record."""
+        followed = self._tracks and partition != UNASSIGNED
+        route = self._chooser.followed(topic, partition) if followed else None
+        if route is None:
+            return _produce_batch(self, topic, part, partition, callback)
+        first = part[0]
+        theirs = first.get("callback")
+        report = self._reports.for_record(theirs or callback or self._default_callback)
+        self._deliveries.sent(topic, partition, route.leader(partition))
+        taken = False
+        try:
+            first["callback"] = report
+            sent = _produce_batch(self, topic, part, partition, callback)
+            taken = "_error" not in first
+        finally:
+            if not taken:
+                self._deliveries.withdrawn(topic, partition)
+            if theirs is None:
+                del first["callback"]
+            else:
+                first["callback"] = theirs
+        return sent
+
+    def _produce_each(self, topic: str, messages: list[batches.Message], callback: OnDelivery | None) -> int:
+        """Send records that may be rescued; a batch can't hand over the headers that this takes."""
+        sent = 0
+        for message in messages:
+            try:
+                self.produce(topic, message.get("value"), callback=message.get("callback") or callback)
+                sent += 1
+            except BufferError:
+                message["_error"] = KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 - librdkafka's public name
+            except KafkaException as error:
+                message["_error"] = error.args[0]
         return sent
 
     @property
     def stats(self) -> ProducerStats:
         """What became of records whose partition was not given."""
-        counted = [turn.counted() for turn in list(self._turns.values())]
-        rerouted, avoided, capped = (sum(counts) for counts in zip((0, 0, 0), *counted, strict=True))
-        return ProducerStats(rerouted=rerouted, avoided=avoided, capped=capped, fallbacks=self._fallbacks)
+        return self._chooser.stats
 
     @property
     def rescue_stats(self) -> RescueStats:
@@ -339,65 +349,7 @@ class PartitioningProducer(Producer):
                 rescue.hedge(stuck)
             rescue.drain(lambda held: self._produce_held(rescue, held))
 
-    # -- choosing ------------------------------------------------------------------------------------
-
-    def _choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
-        """Ask the partitioner, or the turn if it is enough to ask once per turn."""
-        partitioner, turn = self.partitioner, self._turn(topic)
-        if key is not None:
-            return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
-        if self._by_turns:
-            return turn.look(topic, partitioner, self._turn_s, stay=True)
-        if not turn.asked(partitioner):
-            turn.look(topic, partitioner, self._turn_s, stay=False)
-        turn.partition = partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
-        return partition
-
-    def _take_turn(self, topic: str, turn: Turn, count: int) -> int:
-        """Return the partition for a number of unkeyed records."""
-        partition = turn.look(topic, self.partitioner, self._turn_s, stay=True, count=count)
-        if count >= batches.LONGEST_SLICE:
-            turn.end()
-        return partition
-
-    def _turn(self, topic: str) -> Turn:
-        """Return the topic's turn. At first sight of the topic, the poller begins to follow it."""
-        turn = self._turns.get(topic)
-        if turn is not None:
-            return turn
-        if not isinstance(topic, str):
-            return Turn(self.partitioner, chunks=False)  # confluent-kafka is about to raise TypeError
-        with self._adding:
-            turn = self._turns.setdefault(topic, Turn(self.partitioner, chunks=self._rescue is None))
-        with contextlib.suppress(PollerClosedError):
-            self.poller.track(topic)
-        return turn
-
-    def _fall_back(self, topic: str, records: int = 1) -> None:
-        """Note that the producer did not know a partition of ours: a shared poller may be ahead of it."""
-        self._fallbacks += records
-        self._turn(topic).end()
-        with contextlib.suppress(PollerClosedError):
-            self.poller.refresh("the producer does not know a partition")
-
     # -- life ----------------------------------------------------------------------------------------
-
-    def _follow(
-        self, config: Mapping[str, Any], poller: MetadataPoller | None, options: Mapping[str, Any]
-    ) -> None:
-        """Make the partitioner follow the given poller, or one of our own."""
-        if poller is not None:
-            self.poller = self._reports.poller = poller
-            registration = _registered(poller, self.partitioner)
-            self._dropped = weakref.finalize(self, _unregister, registration)
-            return
-        self._source = ConfluentMetadataSource(config, producer=self)
-        self.poller = self._reports.poller = MetadataPoller(self._source, (), **options)
-        # Neither the poller nor its source keeps the producer alive. Whoever drops it must not wait.
-        self._dropped = weakref.finalize(self, _close_poller, self.poller, self.partitioner, 0.0)
-        _exclusive.add(self.partitioner)
-        self.poller.register(self.partitioner)
-        self.poller.start()
 
     def close(self) -> bool:
         """Send what is queued and close, as ``confluent_kafka.Producer.close`` does; idempotent.
@@ -423,60 +375,8 @@ class PartitioningProducer(Producer):
     def _finish(self) -> None:
         if self._rescue is not None:
             self.flush()
-        self._stop_following()
-
-    def _stop_following(self) -> None:
-        undone = self._dropped.detach()
-        if undone is None:
-            return
-        if self._source is None:
-            _unregister(*undone[2])
-            return
-        _close_poller(self.poller, self.partitioner, _CLOSE_LIMIT_S)
-        self._source.release()  # a fetch that outlives the limit must not touch a handle that is closed
-
-
-def _registered(poller: MetadataPoller, partitioner: Partitioner) -> Registration | None:
-    try:
-        return poller.register(partitioner)
-    except ConfigurationError:  # registered already: by the user, or by another producer that shares both
-        return None
-
-
-def _unregister(registration: Registration | None) -> None:
-    if registration is not None:
-        registration.close()
-
-
-def _close_poller(poller: MetadataPoller, partitioner: Partitioner, limit: float) -> None:
-    _exclusive.discard(partitioner)
-    poller.close(limit)
-
-
-def _inherits(partitioner: Partitioner, *methods: str) -> bool:
-    """Tell whether these methods are a built-in's own, so that we know what they would answer."""
-    kind = type(partitioner)
-    return any(
-        all(getattr(kind, name) is getattr(builtin, name) for name in methods)
-        for builtin in (StickyPartitioner, AdaptivePartitioner)
-    )
+        self._following.end()
 
 
 def _unknown_partition(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() == _UNKNOWN_PARTITION
-
-
-def _encoded(data: str | bytes | None) -> bytes | None:
-    """Encode text as confluent-kafka does, so that it is hashed as it is sent."""
-    return data.encode() if isinstance(data, str) else data
-
-
-def _refused(messages: list[batches.Message]) -> list[batches.Message]:
-    """Return the messages that failed because the producer does not know the partition, for another try."""
-    refused = []
-    for message in messages:
-        error = message.get("_error")
-        if error is not None and error.code() == _UNKNOWN_PARTITION:
-            del message["_error"]
-            refused.append(message)
-    return refused
+    return isinstance(error, KafkaException) and error.args[0].code() == batches.UNKNOWN_PARTITION

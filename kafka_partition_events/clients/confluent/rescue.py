@@ -194,7 +194,8 @@ class Rescue:
 
     def _reported(self, held: Held, partition: int, error: KafkaError | None, message: Message) -> None:
         try:
-            self._reports.delivered(error, message)
+            if partition >= 0:  # else librdkafka chose, and no account was kept
+                self._reports.delivered(error, message)
         finally:
             if self._is_the_outcome(held, partition, error, message) and held.theirs is not None:
                 held.theirs(error, message)

@@ -75,8 +75,8 @@ class Turn:
     """
 
     __slots__ = (
-        "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_lock", "_looked_at", "_rerouted",
-        "_rest", "_route", "_size", "chunk", "partition", "seen",
+        "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_lock", "_looked_at",
+        "_rerouted", "_rest", "_route", "_size", "chunk", "partition", "seen",
     )  # fmt: skip
 
     def __init__(self, partitioner: Partitioner, *, chunks: bool = True) -> None:
@@ -99,6 +99,7 @@ class Turn:
         self._rest: Iterator[int] = iter(())
         self._looked_at = 0.0
         self._ends_at = 0.0
+        self._followed_at = 0.0
         self._rerouted = 0
         self._avoided = 0
         self._capped = 0
@@ -154,6 +155,14 @@ class Turn:
         """Count a record that the partitioner is asked about; False if it is time to look again."""
         same = self.seen is partitioner._routes  # noqa: SLF001
         return same and next(self._rest, None) is not None
+
+    def due(self) -> bool:
+        """Tell whether account is to be kept of the next record: of one in `CHUNK_S`."""
+        now = time.monotonic()
+        if now - self._followed_at < CHUNK_S:
+            return False
+        self._followed_at = now
+        return True
 
     def drop(self) -> None:
         """Let the next record look again: the partitioner has new routes."""

@@ -1,0 +1,121 @@
+"""Asks the partitioner on behalf of one producer, once for many records where that is enough."""
+
+import contextlib
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
+from kafka_partition_events.clients.confluent.turns import ProducerStats, Turn, turn_seconds
+from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.partitioners.sticky import StickyPartitioner
+from kafka_partition_events.routing.table import Route
+
+
+class Chooser:
+    """One producer's turns, by topic. Thread-safe.
+
+    Attributes:
+        turns: By topic; the producer's hot path reads it.
+        by_turns: Whether the partitioner's choice for unkeyed records holds for a whole turn.
+        native_keys: Whether librdkafka places keyed records as the partitioner would.
+        poller: Follows the topics that are written.
+    """
+
+    poller: MetadataPoller
+
+    def __init__(self, partitioner: Partitioner, config: Mapping[str, Any], *, chunks: bool) -> None:
+        """Make a chooser.
+
+        Args:
+            partitioner: Who is asked.
+            config: The producer's settings.
+            chunks: Whether records may be placed without our being asked for each.
+        """
+        self.turns: dict[str, Turn] = {}
+        self.by_turns = _inherits(partitioner, "partition", "choose")
+        self.native_keys = (
+            self.by_turns
+            and partitioner.keyed == "pin"
+            and not partitioner.ignores_keys
+            and _inherits(partitioner, "keyed_partition")
+        )
+        self._partitioner = partitioner
+        self._chunks = chunks
+        self._turn_s = turn_seconds(config)
+        self._adding = threading.Lock()
+        self._fallbacks = 0
+
+    def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
+        """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
+        partitioner, turn = self._partitioner, self.turn(topic)
+        if key is not None:
+            return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
+        if self.by_turns:
+            return turn.look(topic, partitioner, self._turn_s, stay=True)
+        if not turn.asked(partitioner):
+            turn.look(topic, partitioner, self._turn_s, stay=False)
+        turn.partition = partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
+        return partition
+
+    def choose_for(self, topic: str, count: int) -> int:
+        """Return the partition of a number of unkeyed records."""
+        turn = self.turn(topic)
+        partition = turn.look(topic, self._partitioner, self._turn_s, stay=True, count=count)
+        if count >= LONGEST_SLICE:
+            turn.end()
+        return partition
+
+    def followed(self, topic: str, partition: int) -> Route | None:
+        """Return the topic's route if account is to be kept of a record for this partition, else None.
+
+        That is so for one record in 0.25 ms, and for every probe.
+        """
+        route = self._partitioner.route(topic)
+        if route is None or not 0 <= partition < route.count:
+            return None
+        return route if self.turn(topic).due() or partition in route.avoided else None
+
+    def turn(self, topic: str) -> Turn:
+        """Return the topic's turn. At first sight of the topic, the poller begins to follow it."""
+        turn = self.turns.get(topic)
+        if turn is not None:
+            return turn
+        if not isinstance(topic, str):
+            return Turn(self._partitioner)  # confluent-kafka is about to raise TypeError
+        with self._adding:
+            turn = self.turns.setdefault(topic, Turn(self._partitioner, chunks=self._chunks))
+        with contextlib.suppress(PollerClosedError):
+            self.poller.track(topic)
+        return turn
+
+    def fall_back(self, topic: str, records: int = 1) -> None:
+        """Note that the producer did not know a partition of ours: a shared poller may be ahead of it."""
+        self._fallbacks += records
+        self.turn(topic).end()
+        with contextlib.suppress(PollerClosedError):
+            self.poller.refresh("the producer does not know a partition")
+
+    @property
+    def stats(self) -> ProducerStats:
+        """What became of the records so far."""
+        counted = [turn.counted() for turn in list(self.turns.values())]
+        rerouted, avoided, capped = (sum(counts) for counts in zip((0, 0, 0), *counted, strict=True))
+        return ProducerStats(rerouted=rerouted, avoided=avoided, capped=capped, fallbacks=self._fallbacks)
+
+
+def _inherits(partitioner: Partitioner, *methods: str) -> bool:
+    """Tell whether these methods are a built-in's own, so that we know what they would answer."""
+    kind = type(partitioner)
+    return any(
+        all(getattr(kind, name) is getattr(builtin, name) for name in methods)
+        for builtin in (StickyPartitioner, AdaptivePartitioner)
+    )
+
+
+def _encoded(data: str | bytes | None) -> bytes | None:
+    """Encode text as confluent-kafka does, so that it is hashed as it is sent."""
+    return data.encode() if isinstance(data, str) else data
