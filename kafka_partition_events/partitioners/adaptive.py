@@ -2,13 +2,15 @@
 
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from itertools import count
+from types import MappingProxyType
 
 from attrs import define, frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.partitioners.argument_routes import ClusterView
 from kafka_partition_events.partitioners.base import KeyedPolicy, Partitioner
@@ -37,11 +39,14 @@ class TurnStats:
         turns: Turns begun.
         switches: Those of them that went to another partition than the one before.
         forced: Those that began because the partition had gone offline, out of the cap, or to a suspect.
+        records: Unkeyed records that the partitioner was asked about one by one, as kafka-python asks, by
+            partition. Turns that are not over are missing.
     """
 
     turns: int = 0
     switches: int = 0
     forced: int = 0
+    records: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
 @define(eq=False)
@@ -107,11 +112,17 @@ class AdaptivePartitioner(StickyPartitioner):
         self._began = 0
         self._switched = 0
         self._forced = 0
+        self._records: Counter[TopicPartition] = Counter()
 
     @property
     def turn_stats(self) -> TurnStats:
         """How the partitioner has been moving."""
-        return TurnStats(turns=self._began, switches=self._switched, forced=self._forced)
+        return TurnStats(
+            turns=self._began,
+            switches=self._switched,
+            forced=self._forced,
+            records=MappingProxyType(dict(self._records)),
+        )
 
     def partition(  # noqa: D102 - documented by Partitioner
         self,
@@ -134,7 +145,8 @@ class AdaptivePartitioner(StickyPartitioner):
         if value is not None or key is not None:  # else we are asked for a whole turn of the client's own
             if turn.bytes >= self.turn_bytes or self._clock() >= turn.ends_at:
                 turn = self._begin(route, topic, turn)
-            # Two threads may lose a record's bytes here; the turn is longer by that.
+            # Two threads may lose a record here; the turn is longer by that.
+            turn.records += 1
             turn.bytes += RECORD_OVERHEAD + len(key or b"") + len(value or b"")
         return turn.partition
 
@@ -172,7 +184,9 @@ class AdaptivePartitioner(StickyPartitioner):
         now = self._clock()
         partition = self._next(route, topic, now)
         self._began += 1
-        self._switched += before is not None and before.partition != partition
+        if before is not None:
+            self._switched += before.partition != partition
+            self._records[TopicPartition(topic, before.partition)] += before.records
         turn = Turn(route, partition, ends_at=now + max(TURN_S, self.deliveries.linger))
         self._turns[topic] = turn
         return turn

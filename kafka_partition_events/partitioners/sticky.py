@@ -18,13 +18,14 @@ from kafka_partition_events.routing.table import Route
 class Turn:
     """The partition that a topic's unkeyed records stick to, and the route that it was chosen from.
 
-    ``bytes`` and ``ends_at`` are for partitioners that end their turns themselves.
+    The rest is for partitioners that end their turns themselves.
     """
 
     route: Route
     partition: int
     ends_at: float = 0.0
     bytes: int = 0
+    records: int = 0
 
 
 class StickyPartitioner(Partitioner):

@@ -239,7 +239,7 @@ def parts(messages: Any, *, by_turns: bool = True, native_keys: bool = True) -> 
     return split(
         messages,
         choose=lambda key, value: 7,
-        take_turn=(lambda count: next(turns)) if by_turns else None,
+        take_turn=(lambda count: (next(turns), count)) if by_turns else None,
         native_keys=native_keys,
     )
 

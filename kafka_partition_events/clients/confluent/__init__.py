@@ -9,6 +9,6 @@ except ImportError as error:
 
 from kafka_partition_events.clients.confluent.producer import PartitioningProducer
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
-from kafka_partition_events.clients.confluent.turns import ProducerStats
+from kafka_partition_events.clients.confluent.stats import ProducerStats
 
 __all__ = ["ConfluentMetadataSource", "PartitioningProducer", "ProducerStats"]

@@ -18,7 +18,7 @@ def split(
     messages: list[Message],
     *,
     choose: Callable[[Any, Any], int],
-    take_turn: Callable[[int], int] | None,
+    take_turn: Callable[[int], tuple[int, int]] | None,
     native_keys: bool,
 ) -> list[tuple[int, list[Message]]]:
     """Return lists of messages with the partition that each list is to be sent to.
@@ -28,7 +28,8 @@ def split(
     Args:
         messages: What the caller gave.
         choose: Chooses for one key and value.
-        take_turn: Chooses for a number of unkeyed messages at once; None to ask `choose` for each of them.
+        take_turn: Chooses for a number of unkeyed messages at once, and says for how many of them; None to
+            ask `choose` for each.
         native_keys: Whether librdkafka shall place messages with a key.
     """
     try:
@@ -55,9 +56,11 @@ def split(
             groups.setdefault(partition, []).append(message)
     parts = list(groups.items())
     if take_turn is not None:
-        for start in range(0, len(unkeyed), LONGEST_SLICE):
-            part = unkeyed[start : start + LONGEST_SLICE]
-            parts.append((take_turn(len(part)), part))
+        start = 0
+        while start < len(unkeyed):
+            partition, count = take_turn(min(LONGEST_SLICE, len(unkeyed) - start))
+            parts.append((partition, unkeyed[start : start + count]))
+            start += count
     return parts
 
 

@@ -3,13 +3,16 @@
 import contextlib
 import threading
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
-from kafka_partition_events.clients.confluent.turns import ProducerStats, Turn, turn_seconds
+from kafka_partition_events.clients.confluent.stats import ProducerStats
+from kafka_partition_events.clients.confluent.turns import Turn, turn_seconds
 from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
+from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner, TurnStats
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.partitioners.sticky import StickyPartitioner
 from kafka_partition_events.routing.table import Route
@@ -58,16 +61,18 @@ class Chooser:
             return turn.look(topic, partitioner, self._turn_s, stay=True)
         if not turn.asked(partitioner):
             turn.look(topic, partitioner, self._turn_s, stay=False)
-        turn.partition = partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
+        partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
+        turn.placed(partition)
         return partition
 
-    def choose_for(self, topic: str, count: int) -> int:
-        """Return the partition of a number of unkeyed records."""
+    def choose_for(self, topic: str, count: int) -> tuple[int, int]:
+        """Return a partition for unkeyed records, and how many of ``count`` may go there: a probe is one."""
         turn = self.turn(topic)
         partition = turn.look(topic, self._partitioner, self._turn_s, stay=True, count=count)
         if count >= LONGEST_SLICE:
             turn.end()
-        return partition
+        route = self._partitioner.route(topic)
+        return partition, 1 if route is not None and partition in route.avoided else count
 
     def followed(self, topic: str, partition: int) -> Route | None:
         """Return the topic's route if account is to be kept of a record for this partition, else None.
@@ -102,9 +107,24 @@ class Chooser:
     @property
     def stats(self) -> ProducerStats:
         """What became of the records so far."""
-        counted = [turn.counted() for turn in list(self.turns.values())]
+        turns = dict(self.turns)
+        counted = [turn.counted() for turn in turns.values()]
         rerouted, avoided, capped = (sum(counts) for counts in zip((0, 0, 0), *counted, strict=True))
-        return ProducerStats(rerouted=rerouted, avoided=avoided, capped=capped, fallbacks=self._fallbacks)
+        records = {
+            TopicPartition(topic, partition): count
+            for topic, turn in turns.items()
+            for partition, count in sorted(turn.records.items())
+        }
+        partitioner = self._partitioner
+        return ProducerStats(
+            rerouted=rerouted,
+            avoided=avoided,
+            capped=capped,
+            fallbacks=self._fallbacks,
+            records=MappingProxyType(records),
+            turns=partitioner.turn_stats if isinstance(partitioner, AdaptivePartitioner) else TurnStats(),
+            deliveries=partitioner.deliveries.stats,
+        )
 
 
 def _inherits(partitioner: Partitioner, *methods: str) -> bool:

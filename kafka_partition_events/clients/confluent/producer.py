@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self
 
+from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException, Producer
 
 from kafka_partition_events.clients.confluent import batches, settings
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.following import Following, check_free
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
-from kafka_partition_events.clients.confluent.rescue import Held, Rescue, RescueStats, refuse_with
-from kafka_partition_events.clients.confluent.turns import ProducerStats, linger_seconds
+from kafka_partition_events.clients.confluent.rescue import Held, Rescue, refuse_with
+from kafka_partition_events.clients.confluent.stats import ProducerStats
+from kafka_partition_events.clients.confluent.turns import linger_seconds
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -300,12 +302,8 @@ class PartitioningProducer(Producer):
     @property
     def stats(self) -> ProducerStats:
         """What became of records whose partition was not given."""
-        return self._chooser.stats
-
-    @property
-    def rescue_stats(self) -> RescueStats:
-        """What the rescue has done; all zero without one."""
-        return RescueStats() if self._rescue is None else self._rescue.stats
+        stats = self._chooser.stats
+        return stats if self._rescue is None else evolve(stats, rescue=self._rescue.stats)
 
     # -- listening -----------------------------------------------------------------------------------
 

@@ -16,12 +16,11 @@ send up to 4,000 a second, so that nothing is missed there, and 512 for fast one
 import threading
 import time
 import weakref
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
 from operator import length_hint
 from typing import Any
-
-from attrs import frozen
 
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.table import Route
@@ -33,23 +32,6 @@ LONGEST_CHUNK = 512
 
 _DEFAULT_LINGER_MS = 5.0
 _LINGER_NAMES = ("linger.ms", "queue.buffering.max.ms")
-
-
-@frozen(kw_only=True)
-class ProducerStats:
-    """What became of records whose partition was not given. Counts since the producer was made.
-
-    Attributes:
-        rerouted: Unkeyed records that were placed while an admitted partition was offline.
-        avoided: Unkeyed records that were placed while partitions of a suspect broker were left out.
-        capped: Unkeyed records that were placed while the budget left partitions out.
-        fallbacks: Records whose chosen partition the producer did not know, so that librdkafka chose again.
-    """
-
-    rerouted: int = 0
-    avoided: int = 0
-    capped: int = 0
-    fallbacks: int = 0
 
 
 def linger_seconds(config: Mapping[str, Any]) -> float:
@@ -76,7 +58,7 @@ class Turn:
 
     __slots__ = (
         "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_lock", "_looked_at",
-        "_rerouted", "_rest", "_route", "_size", "chunk", "partition", "seen",
+        "_placed", "_rerouted", "_rest", "_route", "_size", "_stays", "chunk", "partition", "seen",
     )  # fmt: skip
 
     def __init__(self, partitioner: Partitioner, *, chunks: bool = True) -> None:
@@ -96,6 +78,7 @@ class Turn:
         self._lock = threading.Lock()
         self._route: Route | None = None
         self._size = 0
+        self._stays = False
         self._rest: Iterator[int] = iter(())
         self._looked_at = 0.0
         self._ends_at = 0.0
@@ -103,6 +86,7 @@ class Turn:
         self._rerouted = 0
         self._avoided = 0
         self._capped = 0
+        self._placed: Counter[int] = Counter()
         partitioner._keepers.add(weakref.ref(self))  # noqa: SLF001 - our own base class
 
     def look(
@@ -125,10 +109,13 @@ class Turn:
             used, took = max(1, self._used), now - self._looked_at
             self._looked_at = now
             self._rerouted, self._avoided, self._capped = self.counted()
+            if self._stays:
+                self._placed[self.partition] += self._used
             if now >= self._ends_at:
                 self._ends_at = now + seconds
                 if self.partition != UNASSIGNED:
                     partitioner.move_on(topic, self.partition)
+            self._stays = stay
             self.seen = partitioner._routes  # noqa: SLF001 - our own base class
             self._route = route = partitioner.route(topic)
             if not stay:
@@ -136,7 +123,8 @@ class Turn:
                 return self.partition
             chosen = partitioner.partition(topic, None, None, None, None, None)
             if route is not None and chosen in route.avoided:  # a probe, which is one record
-                self._begin_chunk(count, count)
+                self._begin_chunk(0, 0)
+                self._placed[chosen] += 1
                 return chosen
             self.partition = chosen
             self._begin_chunk(max(count, _fitting(used, took, seconds)), count)
@@ -150,6 +138,19 @@ class Turn:
     def _begin_chunk(self, size: int, taken: int) -> None:
         self._size = size
         self._rest = repeat(self.partition, size - taken)
+
+    def placed(self, partition: int) -> None:
+        """Count a record that the partitioner was asked about."""
+        self.partition = partition
+        self._placed[partition] += 1
+
+    @property
+    def records(self) -> Counter[int]:
+        """How many records went to each partition."""
+        placed = self._placed.copy()
+        if self._stays:
+            placed[self.partition] += self._used
+        return placed
 
     def asked(self, partitioner: Partitioner) -> bool:
         """Count a record that the partitioner is asked about; False if it is time to look again."""
