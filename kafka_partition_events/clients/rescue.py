@@ -56,6 +56,25 @@ class RescueLimits:
             )
 
 
+@frozen(kw_only=True)
+class RescueStats:
+    """What a rescue has done since it began.
+
+    Attributes:
+        copies: Copies sent.
+        saved: Records that a copy was delivered of first.
+        withheld: Copies not sent, because a limit was reached or the client refused them.
+        unheld: Records that were sent without the prospect of a copy, because ``held_bytes`` was reached.
+        held_bytes: Bytes kept now.
+    """
+
+    copies: int = 0
+    saved: int = 0
+    withheld: int = 0
+    unheld: int = 0
+    held_bytes: int = 0
+
+
 def checked_mode(mode: str | None) -> RescueMode | None:
     """Return the mode.
 

@@ -1,4 +1,4 @@
-"""Makes the partitioner of a running ``KafkaProducer`` follow the cluster."""
+"""Makes the partitioner of a running ``KafkaProducer`` follow the cluster, and the producer's deliveries."""
 
 import contextlib
 import weakref
@@ -7,29 +7,48 @@ from typing import Any
 
 from kafka import KafkaProducer
 
+from kafka_partition_events.clients.kafka_python.connections import watch_connections
+from kafka_partition_events.clients.kafka_python.deliveries import Reports, watch
+from kafka_partition_events.clients.kafka_python.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
+from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
 
-def attach(producer: KafkaProducer, **poller_options: Any) -> MetadataPoller:
-    """Start a poller on a producer and register the producer's partitioner with it.
+def attach(
+    producer: KafkaProducer,
+    rescue: RescueMode | None = None,
+    rescue_limits: RescueLimits | None = None,
+    **poller_options: Any,
+) -> MetadataPoller:
+    """Start a poller on a producer, and let the producer's partitioner know the cluster and the deliveries.
 
     The poller asks over the producer's connections for the topics that the producer writes; it hears of new
     ones by the public ``ClusterMetadata.add_listener``. It closes when the producer is garbage collected, or
     at its next poll after the producer was closed. Closing it sooner is allowed: the partitioner then goes by
     the producer's own metadata again.
 
+    The producer becomes an instance of a subclass of its class: its ``send`` also tells the partitioner which
+    records are on their way and when they are answered, so that unkeyed records avoid brokers that have
+    fallen silent (`BrokerSuspected`), before the metadata tells. The application's futures and callbacks are
+    its own, as ever. Closing the poller ends it.
+
     Args:
         producer: A ``kafka.KafkaProducer`` made with ``partitioner=`` one of this library's partitioners.
+        rescue: What is sent again of unkeyed records without an explicit partition: ``"failed"``: what timed
+            out; ``"hedge"``: also what is stuck on a broker that becomes suspect. At least once: a copy may
+            arrive beside its original. `rescue_stats` counts. It ends with the producer, not with the poller.
+        rescue_limits: How much may be sent again and kept for it.
         **poller_options: Arguments of `MetadataPoller`, such as ``interval=5.0``.
 
     Returns:
         The running poller; register listeners there.
 
     Raises:
-        ConfigurationError: the producer has another kind of partitioner, or an option is out of range.
+        ConfigurationError: the producer has another kind of partitioner, an option is out of range, or the
+            producer is transactional or idempotent and ``rescue`` is wanted.
     """
     partitioner = producer.config["partitioner"]
     if not isinstance(partitioner, Partitioner):
@@ -37,19 +56,60 @@ def attach(producer: KafkaProducer, **poller_options: Any) -> MetadataPoller:
             f"the producer's partitioner is a {type(partitioner).__name__}; make the producer with "
             "partitioner=DefaultPartitioner() or another partitioner of this library"
         )
+    mode = checked_mode(rescue)
+    if mode is not None:
+        refuse_with(producer)
     cluster = producer._metadata  # noqa: SLF001 - the partitioner gets the same object as its argument
 
     def close_poller() -> None:
         poller.close(0.0)
 
-    source = KafkaPythonMetadataSource(producer, on_closed=close_poller)
+    source = _AttachedSource(producer, on_closed=close_poller)
     poller = MetadataPoller(source, **{"topics": cluster.topics(), **poller_options})
     poller.register(partitioner)
+    source.on_close = _report(producer, partitioner, poller, mode, rescue_limits or RescueLimits())
     cluster.add_listener(_tracker(poller))
     poller.track(*cluster.topics())  # what came between the two looks
     poller.start()
     weakref.finalize(producer, close_poller)
     return poller
+
+
+def _report(
+    producer: KafkaProducer,
+    partitioner: Partitioner,
+    poller: MetadataPoller,
+    mode: RescueMode | None,
+    limits: RescueLimits,
+) -> Callable[[], None]:
+    """Bring the producer's deliveries to the partitioner; return what ends it."""
+    partitioner.deliveries.wait_for_batches(producer.config["linger_ms"] / 1000)
+    reports = Reports(partitioner, poller)
+    unwatch_connections = watch_connections(producer, reports.lost_connection)
+    unwatch = watch(producer, reports)
+    if mode is not None:
+        Rescue(producer, partitioner, reports, mode, limits).install(producer)
+    reference = weakref.ref(producer)
+
+    def stop() -> None:
+        reports.open = False
+        unwatch_connections()
+        attached = reference()
+        if attached is not None:
+            unwatch(attached)
+
+    return stop
+
+
+class _AttachedSource(KafkaPythonMetadataSource):
+    """Tells when the poller closes."""
+
+    on_close: Callable[[], None] | None = None
+
+    def close(self) -> None:
+        super().close()
+        if self.on_close is not None:
+            self.on_close()
 
 
 def _tracker(poller: MetadataPoller) -> Callable[[Any], None]:

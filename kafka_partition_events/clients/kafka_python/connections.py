@@ -1,0 +1,82 @@
+"""Tells of connections that a running producer loses.
+
+kafka-python has no public seam for it. This relies on ``KafkaProducer._metadata._manager`` (as the metadata
+source does) and on that connection manager's ``get_connection``, ``_conns`` and ``closed``, and on
+``KafkaConnection.close_future``. Where one of them is missing there is no signal: deliveries tell as well, if
+later.
+"""
+
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+from kafka import KafkaProducer
+
+IDLE_S = 60.0
+"""A connection that was not used for so long may have been closed for just that: it says nothing."""
+
+_log = structlog.get_logger(__name__)
+
+
+def watch_connections(
+    producer: KafkaProducer, lost: Callable[[int], None], clock: Callable[[], float] = time.monotonic
+) -> Callable[[], None]:
+    """Call ``lost`` with the broker's id whenever a connection fails, or can't be made.
+
+    Args:
+        producer: The producer; no reference to it is kept.
+        lost: Called on the producer's I/O thread; must not block.
+        clock: Monotonic seconds; for tests.
+
+    Returns:
+        What ends this.
+    """
+    try:
+        watcher = _Watcher(producer._metadata._manager, lost, clock)  # noqa: SLF001
+    except (AttributeError, TypeError) as error:
+        _log.info("kafka_python_connections_not_watched", error=repr(error))
+        return lambda: None
+    return watcher.stop
+
+
+class _Watcher:
+    """Stands between a connection manager and whoever asks it for a connection."""
+
+    def __init__(self, manager: Any, lost: Callable[[int], None], clock: Callable[[], float]) -> None:
+        self._manager = weakref.ref(manager)
+        self._get = type(manager).get_connection
+        self._lost: Callable[[int], None] | None = lost
+        self._clock = clock
+        self._used_at: dict[object, float] = {}
+        self._watched: weakref.WeakSet[Any] = weakref.WeakSet()
+        for node, connection in tuple(manager._conns.items()):  # noqa: SLF001
+            self._watch(node, connection)
+        manager.get_connection = self._get_connection
+
+    def stop(self) -> None:
+        """Give the manager its method back. Connections that are still watched are no longer told of."""
+        self._lost = None
+        manager = self._manager()
+        if manager is not None and vars(manager).get("get_connection") == self._get_connection:
+            del manager.get_connection
+
+    def _get_connection(self, node_id: object, *args: Any, **kwargs: Any) -> Any:
+        connection = self._get(self._manager(), node_id, *args, **kwargs)
+        self._watch(node_id, connection)
+        return connection
+
+    def _watch(self, node_id: object, connection: Any) -> None:
+        self._used_at[node_id] = self._clock()
+        # Bootstrap connections have names for ids; whose they are is not known.
+        if isinstance(node_id, int) and connection not in self._watched:
+            self._watched.add(connection)
+            connection.close_future.add_errback(lambda _error: self._closed(node_id))
+
+    def _closed(self, broker: int) -> None:
+        manager, lost = self._manager(), self._lost
+        if lost is None or manager is None or manager.closed:
+            return
+        if self._clock() - self._used_at[broker] < IDLE_S:
+            lost(broker)

@@ -1,0 +1,203 @@
+"""The records that a rescue may send again: where they are, and who gets a copy. Pure; thread-safe."""
+
+import threading
+from collections import deque
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from attrs import define, field
+
+from kafka_partition_events.clients.rescue import Budget, Headers, RescueLimits, RescueStats
+
+
+@define(eq=False)
+class Held:
+    """One record that may be sent again. Guarded by the account's lock.
+
+    ``outcome`` is the future's inner half; it is resolved once.
+    """
+
+    topic: str
+    data: bytes | None  # serialized
+    headers: Headers
+    timestamp_ms: int
+    id: str
+    home: int  # where the original went
+    outcome: Any
+    attempts: int = 0
+    on_the_way: dict[int, int] = field(factory=dict)  # partition -> how many of it are there
+    tried: set[int] = field(factory=set)
+    error: BaseException | None = None  # the latest
+    queued: bool = False
+    hedged: bool = False  # since it was sent last
+    done: bool = False  # somebody has its outcome
+    size: int = field(init=False)  # bytes that are kept for it
+
+    def __attrs_post_init__(self) -> None:
+        """Count the bytes."""
+        self.size = len(self.data or b"") + sum(len(name) + len(value or "") for name, value in self.headers)
+
+
+class Account:
+    """All held records of one producer."""
+
+    def __init__(self, limits: RescueLimits) -> None:
+        self._limits = limits
+        self._budget = Budget(limits)
+        # Re-entrant: the garbage collector may run in here and close a producer.
+        self.changed = threading.Condition(threading.RLock())
+        self.queue: deque[Held] = deque()
+        self.closed = False
+        self._open: set[Held] = set()
+        self._placed: dict[tuple[str, int], dict[Held, None]] = {}
+        self._bytes = self._copies = self._saved = self._withheld = self._unheld = 0
+        self._news: dict[int | None, tuple[int, int]] = {}
+
+    @property
+    def open(self) -> frozenset[Held]:
+        """The records whose future is not resolved yet."""
+        with self.changed:
+            return frozenset(self._open)
+
+    def any_open(self) -> bool:
+        """Tell whether there are such records."""
+        return bool(self._open)
+
+    @property
+    def stats(self) -> RescueStats:
+        """What has been done so far."""
+        with self.changed:
+            return RescueStats(
+                copies=self._copies,
+                saved=self._saved,
+                withheld=self._withheld,
+                unheld=self._unheld,
+                held_bytes=self._bytes,
+            )
+
+    # -- what happens --------------------------------------------------------------------------------
+
+    def admit(self, held: Held) -> bool:
+        """Keep a record that was sent for the first time, unless too much is kept already."""
+        self._budget.earn()
+        with self.changed:
+            if self.closed or self._bytes + held.size > self._limits.held_bytes:
+                self._unheld += 1
+                return False
+            self._bytes += held.size
+            self._open.add(held)
+            self._place(held, held.home)
+            return True
+
+    def copied(self, held: Held, partition: int) -> None:
+        """Note that a queued copy was sent to a partition."""
+        with self.changed:
+            held.queued = False
+            self._copies += 1
+            self._place(held, partition)
+
+    def _place(self, held: Held, partition: int) -> None:
+        held.attempts += 1
+        held.hedged = False
+        held.tried.add(partition)
+        held.on_the_way[partition] = held.on_the_way.get(partition, 0) + 1
+        self._placed.setdefault((held.topic, partition), {})[held] = None
+
+    def delivered(self, held: Held, partition: int) -> bool:
+        """Note that the record, or a copy, arrived; return whether that is its outcome."""
+        with self.changed:
+            self._left(held, partition)
+            if held.done:
+                return False
+            self._saved += partition != held.home
+            held.done = True
+            return True
+
+    def failed(self, held: Held, partition: int, error: BaseException, *, worth_a_copy: bool) -> bool:
+        """Note that the record, or a copy, failed; return whether that is its outcome.
+
+        It is not if another one is on its way, or if it gets a copy.
+        """
+        with self.changed:
+            self._left(held, partition)
+            held.error = error
+            if held.done or held.queued or held.on_the_way:
+                return False
+            if worth_a_copy and self._queue_copy(held, None):
+                return False
+            held.done = True
+            return True
+
+    def refused(self, held: Held, error: BaseException) -> bool:
+        """Note that the client did not take a queued copy; return whether the record has failed by that."""
+        with self.changed:
+            held.queued = False
+            held.error = held.error or error
+            self._withheld += 1
+            if held.done or held.on_the_way:
+                return False
+            held.done = True
+            return True
+
+    def settled(self, held: Held) -> None:
+        """Let go of a record whose future was resolved."""
+        with self.changed:
+            self._open.discard(held)
+            self._bytes -= held.size
+            self.changed.notify_all()
+
+    def hedge(self, stuck: Mapping[tuple[str, int], int]) -> None:
+        """Queue a copy of each record that waits in one of these topics and partitions, on that broker."""
+        with self.changed:
+            for tp, broker in stuck.items():
+                for held in tuple(self._placed.get(tp, ())):
+                    if not (held.done or held.queued or held.hedged):
+                        held.hedged = True
+                        self._queue_copy(held, broker)
+
+    # -- copies --------------------------------------------------------------------------------------
+
+    def take(self) -> Held | None:
+        """Return the next record to be copied, None when there is none."""
+        with self.changed:
+            while self.queue:
+                held = self.queue.popleft()
+                if not held.done:
+                    return held
+                held.queued = False
+            return None
+
+    def take_news(self) -> dict[int | None, tuple[int, int]]:
+        """Return what was queued and what was withheld since this was called last, by broker."""
+        with self.changed:
+            news, self._news = self._news, {}
+            return news
+
+    def wait_for(self, mine: Collection[Held], seconds: float) -> bool:
+        """Wait until all of these are resolved, or there is a copy to be sent; return whether they are."""
+        with self.changed:
+            self.changed.wait_for(lambda: self.queue or self._open.isdisjoint(mine), seconds)
+            return self._open.isdisjoint(mine)
+
+    def _queue_copy(self, held: Held, broker: int | None) -> bool:
+        allowed = not self.closed and held.attempts < self._limits.attempts and self._budget.spend()
+        copies, withheld = self._news.get(broker, (0, 0))
+        self._news[broker] = (copies + allowed, withheld + (not allowed))
+        if not allowed:
+            self._withheld += 1
+            return False
+        held.queued = True
+        self.queue.append(held)
+        self.changed.notify_all()
+        return True
+
+    def _left(self, held: Held, partition: int) -> None:
+        left = held.on_the_way[partition] - 1
+        if left:
+            held.on_the_way[partition] = left
+            return
+        del held.on_the_way[partition]
+        placed = self._placed[held.topic, partition]
+        del placed[held]
+        if not placed:
+            del self._placed[held.topic, partition]

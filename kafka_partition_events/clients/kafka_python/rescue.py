@@ -1,0 +1,283 @@
+"""Sends unkeyed records of a running producer again that timed out or are stuck (``rescue=``).
+
+The application gets futures of ours, of kafka-python's own class; each is resolved once, whatever becomes
+of the record and its copies. Copies are sent by a thread of ours, because ``send`` may block, and by
+``flush``. Beside public names this relies on ``KafkaProducer._metadata`` and ``_closed``, on the constructors
+of ``FutureProduceResult`` and ``FutureRecordMetadata``, and on the latter's ``args`` and ``_produce_future``.
+"""
+
+import random
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
+from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
+
+from kafka_partition_events.clients.kafka_python.deliveries import Reports, override
+from kafka_partition_events.clients.kafka_python.held import Account, Held
+from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
+from kafka_partition_events.clients.rescue import (
+    Ids,
+    RescueLimits,
+    RescueMode,
+    RescueStats,
+    copy_headers,
+    original_headers,
+)
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.events import RecordsRescued
+from kafka_partition_events.partitioners.base import Partitioner
+
+_LOOK_S = 0.005
+"""How often to look for stuck records while there are any that could be."""
+
+_PARKED_S = 0.5
+"""How long the thread outlives its producer at most."""
+
+_FLUSH_STEP_S = 0.02
+_DRAWS = 8
+
+_KEY_SIZE = 3  # place of the key's size in ``FutureRecordMetadata.args``: -1 is no key
+_TIMESTAMP = 1
+
+_rescues: "weakref.WeakKeyDictionary[KafkaProducer, Rescue]" = weakref.WeakKeyDictionary()
+
+
+def rescue_stats(producer: KafkaProducer) -> RescueStats:
+    """Return what the rescue of a producer has done since `attach`; all zero without one."""
+    rescue = _rescues.get(producer)
+    return RescueStats() if rescue is None else rescue.account.stats
+
+
+def refuse_with(producer: KafkaProducer) -> None:
+    """Raise where a rescue would break what a producer's settings promise, or be broken by them.
+
+    Raises:
+        ConfigurationError: the producer is transactional or idempotent, or has a rescue already.
+    """
+    if producer.config["transactional_id"] is not None:
+        raise ConfigurationError(
+            "rescue can't be used with transactional_id: a copy may arrive beside its original, and a "
+            "transaction promises exactly one. Leave rescue out; abort and retry a transaction that fails"
+        )
+    if producer.config["enable_idempotence"]:
+        raise ConfigurationError(
+            "rescue can't be used with an idempotent producer of kafka-python (3.0: the default): when a "
+            "record that was tried before times out, the producer resets its id and never gets a new one, so "
+            "that it sends nothing any more, copies neither. Make it with enable_idempotence=False; "
+            "consumers can drop duplicates by the header kpe-id"
+        )
+    if producer in _rescues:
+        raise ConfigurationError("this producer has a rescue already, which lasts as long as the producer")
+
+
+class Rescue:
+    """The rescue of one producer, to which it holds a weak reference only. Thread-safe."""
+
+    def __init__(
+        self,
+        producer: KafkaProducer,
+        partitioner: Partitioner,
+        reports: Reports,
+        mode: RescueMode,
+        limits: RescueLimits,
+    ) -> None:
+        self.account = Account(limits)
+        self._producer = weakref.ref(producer)
+        self._partitioner = partitioner
+        self._reports = reports
+        self._hedging = mode == "hedge"
+        self._ids = Ids()
+        self._send = type(producer).send
+        self._flush = type(producer).flush
+        self._serializer: SerializedOnce | None = None
+        self._thread: threading.Thread | None = None
+        self._parked = False
+
+    def install(self, producer: KafkaProducer) -> None:
+        """Take part in the producer's ``send`` and ``flush`` (which ``close`` calls) from now on.
+
+        It lasts as long as the producer. After the poller was closed records are sent without a rescue; what
+        is held by then is looked after to its end.
+        """
+        theirs = producer.config["value_serializer"]
+        if theirs is not None:
+            producer.config["value_serializer"] = self._serializer = SerializedOnce(theirs)
+
+        def send(
+            producer: KafkaProducer,
+            topic: str,
+            value: Any = None,
+            key: Any = None,
+            headers: Any = None,
+            partition: int | None = None,
+            timestamp_ms: int | None = None,
+        ) -> Any:
+            listed = headers is None or isinstance(headers, list)  # else kafka-python is about to raise
+            if not self._reports.open or key is not None or partition is not None or not listed:
+                return self._send(producer, topic, value, key, headers, partition, timestamp_ms)
+            return self._send_held(producer, topic, value, headers or [], timestamp_ms)
+
+        def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
+            self._flush_held(producer, timeout)
+
+        override(producer, send=send, flush=flush)
+        _rescues[producer] = self
+
+    # -- sending -------------------------------------------------------------------------------------
+
+    def _send_held(
+        self, producer: KafkaProducer, topic: str, value: Any, headers: Any, timestamp_ms: int | None
+    ) -> Any:
+        id_ = self._ids.next()
+        # A serializer may add headers: it gets a list of its own, and a copy repeats what it has made of it.
+        all_headers = original_headers(headers, id_)
+        mark = all_headers[-1]
+        future = self._send(producer, topic, value, None, all_headers, None, timestamp_ms)
+        home = future._produce_future.topic_partition  # noqa: SLF001
+        if home.partition is None or future.args[_KEY_SIZE] != -1:  # no metadata; a key from the serializer
+            return future
+        data = value if self._serializer is None else self._serializer.latest
+        held = Held(
+            topic=topic,
+            data=None if data is None else bytes(data),  # a buffer may change
+            headers=[header for header in all_headers if header is not mark],
+            timestamp_ms=future.args[_TIMESTAMP],
+            id=id_,
+            home=home.partition,
+            outcome=FutureProduceResult(home),
+        )
+        if not self.account.admit(held):
+            return future
+        theirs = FutureRecordMetadata(held.outcome, 0, *future.args[1:])
+        self._follow(held, held.home, future)
+        if self._hedging:
+            self._wake()
+        return theirs
+
+    def _follow(self, held: Held, partition: int, future: Any) -> None:
+        future.add_callback(partial(self._delivered, held, partition))
+        future.add_errback(partial(self._failed, held, partition))
+
+    def _delivered(self, held: Held, partition: int, metadata: Any) -> None:
+        if self.account.delivered(held, partition):
+            held.outcome.topic_partition = metadata.topic_partition
+            self._settle(held, held.outcome.success, (metadata.offset, metadata.timestamp, None))
+
+    def _failed(self, held: Held, partition: int, error: BaseException) -> None:
+        # What kafka-python would have tried again itself, if there had been time left.
+        worth_a_copy = bool(getattr(error, "retriable", False))
+        if self.account.failed(held, partition, error, worth_a_copy=worth_a_copy):
+            self._settle(held, held.outcome.failure, error)
+        else:
+            self._wake()
+
+    def _settle(self, held: Held, resolve: Callable[[Any], object], result: Any) -> None:
+        try:
+            resolve(result)  # calls the application's callbacks
+        finally:
+            self.account.settled(held)
+
+    # -- copies --------------------------------------------------------------------------------------
+
+    def _drain(self, producer: KafkaProducer | None) -> None:
+        """Send the copies that are due."""
+        while (held := self.account.take()) is not None:
+            try:
+                partition = self._elsewhere(producer, held)
+                future = self._send(
+                    producer,
+                    held.topic,
+                    held.data if self._serializer is None else Serialized(held.data),
+                    None,
+                    copy_headers(held.headers, held.id, held.home, held.attempts + 1),
+                    partition,
+                    held.timestamp_ms,
+                )
+            except Exception as error:  # noqa: BLE001 - closed, too large with its headers, topic gone, ...
+                if self.account.refused(held, error):
+                    self._settle(held, held.outcome.failure, held.error)
+                continue
+            self.account.copied(held, partition)
+            self._follow(held, partition, future)
+        self._reports.emit(
+            RecordsRescued(broker=broker, copies=copies, withheld=withheld)
+            for broker, (copies, withheld) in self.account.take_news().items()
+        )
+
+    def _elsewhere(self, producer: KafkaProducer | None, held: Held) -> int:
+        """Return a usable partition, rather one where the record has not been."""
+        if producer is None:
+            raise ReferenceError("the producer is gone")
+        route = self._partitioner.route(held.topic, producer._metadata)  # noqa: SLF001
+        if route is None:
+            raise ValueError(f"topic {held.topic} is not known")
+        partition = random.choice(route.usable)
+        for _ in range(_DRAWS):
+            if partition not in held.tried:
+                break
+            partition = random.choice(route.usable)
+        return partition
+
+    def _wake(self) -> None:
+        """Make sure that the thread is there and looks."""
+        if self._thread is not None and not self._parked:
+            return  # it looks again in a moment
+        with self.account.changed:
+            self._parked = False
+            self.account.changed.notify_all()
+            if self._thread is None and not self.account.closed:
+                self._thread = threading.Thread(target=self._run, name="kpe-rescue", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        account = self.account
+        while not self._producer_is_gone():
+            with account.changed:
+                if not account.queue:
+                    busy = self._hedging and account.any_open()
+                    self._parked = not busy
+                    account.changed.wait(_LOOK_S if busy else _PARKED_S)
+                    self._parked = False
+            self._look_for_stuck()
+            self._drain(self._producer())
+        with account.changed:
+            account.closed = True
+        self._drain(None)
+
+    def _producer_is_gone(self) -> bool:
+        producer = self._producer()
+        return producer is None or producer._closed  # noqa: SLF001
+
+    def _look_for_stuck(self) -> None:
+        # The application may be waiting and send nothing, so that nobody else would notice a silence.
+        if not (self._hedging and self._reports.open):
+            return
+        self._reports.heard()
+        deliveries = self._partitioner.deliveries
+        if deliveries.avoidance:
+            self.account.hedge(deliveries.stuck())
+
+    # -- waiting -------------------------------------------------------------------------------------
+
+    def _flush_held(self, producer: KafkaProducer, timeout: float | None) -> None:
+        """Wait as ``KafkaProducer.flush`` does, and until the futures of ours are resolved too.
+
+        Raises:
+            KafkaTimeoutError: they are not, after ``timeout`` seconds.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        mine = self.account.open
+        while True:
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            self._drain(producer)
+            self._flush(producer, left)  # it waits for what was sent before
+            if self.account.wait_for(mine, _FLUSH_STEP_S):
+                return
+            if left == 0:
+                raise KafkaTimeoutError(f"records are still being rescued after {timeout} s")
