@@ -1,9 +1,8 @@
 """Tells of connections that a running producer loses.
 
-kafka-python has no public seam for it. This relies on ``KafkaProducer._metadata._manager`` (as the metadata
-source does) and on that connection manager's ``get_connection``, ``_conns`` and ``closed``, and on
-``KafkaConnection.close_future``. Where one of them is missing there is no signal: deliveries tell as well, if
-later.
+kafka-python has no public seam for it. This relies on ``KafkaProducer._sender._client._manager``, on that
+connection manager's ``get_connection``, ``_conns`` and ``closed``, and on ``KafkaConnection.close_future``.
+Where one of them is missing there is no signal: deliveries tell as well, if later.
 """
 
 import time
@@ -34,9 +33,9 @@ def watch_connections(
         What ends this.
     """
     try:
-        watcher = _Watcher(producer._metadata._manager, lost, clock)  # noqa: SLF001
-    except (AttributeError, TypeError) as error:
-        _log.info("kafka_python_connections_not_watched", error=repr(error))
+        watcher = _Watcher(producer._sender._client._manager, lost, clock)  # noqa: SLF001
+    except AttributeError as error:
+        _log.warning("kafka_python_connections_not_watched", error=repr(error))
         return lambda: None
     return watcher.stop
 

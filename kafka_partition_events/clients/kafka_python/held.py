@@ -147,11 +147,13 @@ class Account:
             self.changed.notify_all()
 
     def hedge(self, stuck: Mapping[tuple[str, int], int]) -> None:
-        """Queue a copy of each record that waits in one of these topics and partitions, on that broker."""
+        """Queue a copy of each record of which all that is on its way waits there, on that broker."""
         with self.changed:
             for tp, broker in stuck.items():
                 for held in tuple(self._placed.get(tp, ())):
-                    if not (held.done or held.queued or held.hedged):
+                    if held.done or held.queued or held.hedged:
+                        continue
+                    if all((held.topic, partition) in stuck for partition in held.on_the_way):
                         held.hedged = True
                         self._queue_copy(held, broker)
 
