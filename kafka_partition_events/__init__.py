@@ -60,6 +60,7 @@ from kafka_partition_events.metadata.listener import (
 )
 from kafka_partition_events.metadata.poller import Health, MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource, Observation, Proof
+from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.round_robin import RoundRobinPartitioner
 from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
@@ -71,6 +72,7 @@ __version__ = "0.1.0"
 __all__ = [
     "EMPTY",
     "UNASSIGNED",
+    "AdaptivePartitioner",
     "BrokerAdded",
     "BrokerChanged",
     "BrokerCleared",

@@ -1,0 +1,352 @@
+"""A confluent producer that hears sooner than metadata tells, and sends again what is stuck."""
+
+import gc
+import time
+import uuid
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from attrs import define, field
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+from kafka_partition_events import (
+    BrokerCleared,
+    BrokerSuspected,
+    ConfigurationError,
+    PartitionOffline,
+    RecordsRescued,
+)
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.clients.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, RescueLimits
+from kafka_partition_events.metadata.events import Clearance, Suspicion
+from kafka_partition_events.testing import KafkaCluster, RecordingListener
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 30.0
+RATE = 1000.0
+VICTIM = 2
+LED = frozenset({1, 4})
+"""The partitions that the victim leads."""
+
+MakeProducer = Callable[..., tuple[PartitioningProducer, RecordingListener]]
+
+
+@pytest.fixture(scope="module")
+def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    # A long session: metadata has nothing to say for as long as a test looks.
+    return own_kafka_cluster(brokers=3, session_timeout_ms=9000)
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster) -> str:
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, assignment={partition: [partition % 3 + 1] for partition in range(6)})
+    return name
+
+
+@pytest.fixture
+def make(cluster: KafkaCluster) -> Iterator[MakeProducer]:
+    made: list[PartitioningProducer] = []
+
+    def make(rescue: Any = None, **config: Any) -> tuple[PartitioningProducer, RecordingListener]:
+        full = {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "linger.ms": 5,
+            "message.timeout.ms": 3000,
+            "log_level": 0,
+            **config,
+        }
+        producer, heard = PartitioningProducer(full, rescue=rescue), RecordingListener()
+        producer.poller.register(heard)
+        made.append(producer)
+        return producer, heard
+
+    yield make
+    for producer in made:
+        producer.close()
+
+
+@define
+class Outcomes:
+    """What the application heard of each record."""
+
+    sent: int = 0
+    reports: Counter[int] = field(factory=Counter)
+    failed: list[int] = field(factory=list)
+    partitions: Counter[int] = field(factory=Counter)
+    heard_at: dict[int, float] = field(factory=dict)
+
+    def callback(self, number: int) -> Callable[..., None]:
+        def note(error: KafkaError | None, message: Any) -> None:
+            self.reports[number] += 1
+            self.heard_at[number] = time.monotonic()
+            if error is not None:
+                self.failed.append(number)
+            else:
+                self.partitions[message.partition()] += 1
+
+        return note
+
+
+def write(
+    producer: PartitioningProducer, topic: str, outcomes: Outcomes, seconds: float, *, poll: bool = True
+) -> int:
+    """Send at `RATE`; return how many records have been sent so far in all."""
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        value = f"record {outcomes.sent}".encode()
+        producer.produce(topic, value, on_delivery=outcomes.callback(outcomes.sent))
+        outcomes.sent += 1
+        while poll and time.monotonic() < now + 1 / RATE:
+            producer.poll(0.0005)
+    return outcomes.sent
+
+
+def warm_up(producer: PartitioningProducer, topic: str) -> None:
+    """Let the table and the usual time to answer become known."""
+    write(producer, topic, Outcomes(), 0.5)
+    assert producer.flush(LIMIT_S) == 0
+
+
+def suspicion_of_the_victim(heard: RecordingListener) -> BrokerSuspected:
+    # A busy machine may make another broker look silent for a moment, which is another matter.
+    return next(event for event in heard.of(BrokerSuspected) if event.broker == VICTIM)
+
+
+def read_back(cluster: KafkaCluster, topic: str) -> list[Any]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid.uuid4().hex})
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), LIMIT_S)[1] for p in range(6)]
+    consumer.assign([TopicPartition(topic, p, 0) for p in range(6)])
+    found: list[Any] = []
+    deadline = time.monotonic() + LIMIT_S
+    while len(found) < sum(ends) and time.monotonic() < deadline:
+        found += consumer.consume(10_000, timeout=0.5)
+    consumer.close()
+    assert len(found) == sum(ends)
+    return found
+
+
+def test_a_killed_broker_is_suspected_before_metadata_knows(
+    cluster: KafkaCluster, topic: str, make: MakeProducer
+) -> None:
+    producer, heard = make()
+    warm_up(producer, topic)
+    outcomes = Outcomes()
+    write(producer, topic, outcomes, 0.3)
+    killed = time.monotonic()
+    cluster.kill(VICTIM)
+    try:
+        sent = write(producer, topic, outcomes, 3.0)
+        event = suspicion_of_the_victim(heard)
+        assert event.observed_at - killed < 1.0
+        assert event.partitioner == "AdaptivePartitioner"
+        assert not heard.of(PartitionOffline)  # the cluster still names it as a leader
+        assert producer.flush(LIMIT_S) == 0
+    finally:
+        cluster.restart(VICTIM)
+    assert all(count == 1 for count in outcomes.reports.values())
+    assert len(outcomes.reports) == sent
+    assert len(outcomes.failed) < 0.05 * sent  # a third of them without feedback
+    stats = producer.stats
+    assert stats.avoided > 0
+    assert stats.deliveries.exclusions >= 1
+    assert stats.turns.switches > 0
+    assert sum(stats.records.values()) == pytest.approx(sent + 500, rel=0.2)
+
+
+def test_a_frozen_broker_is_left_out_and_welcomed_back(
+    cluster: KafkaCluster, topic: str, make: MakeProducer
+) -> None:
+    producer, heard = make(**{"message.timeout.ms": 20_000})
+    warm_up(producer, topic)
+    cluster.freeze(VICTIM)
+    try:
+        write(producer, topic, Outcomes(), 0.3)
+        outcomes = Outcomes()
+        write(producer, topic, outcomes, 0.5)
+        suspected = suspicion_of_the_victim(heard)
+        assert suspected.reason is Suspicion.SILENT
+        assert suspected.outstanding >= 1
+        assert suspected.usual_ms is not None
+        assert suspected.silence_ms > suspected.usual_ms
+        assert not LED & outcomes.partitions.keys()
+    finally:
+        cluster.thaw(VICTIM)
+    deadline = time.monotonic() + LIMIT_S
+    while not any(event.broker == VICTIM for event in heard.of(BrokerCleared)):
+        write(producer, topic, Outcomes(), 0.2)
+        assert time.monotonic() < deadline
+    cleared = next(event for event in heard.of(BrokerCleared) if event.broker == VICTIM)
+    assert cleared.reason is Clearance.ANSWERED
+    assert cleared.probes >= 1
+    outcomes = Outcomes()
+    write(producer, topic, outcomes, 0.5)
+    assert producer.flush(LIMIT_S) == 0
+    assert outcomes.partitions.keys() >= LED
+
+
+def test_an_application_that_does_not_poll_suspects_nobody(topic: str, make: MakeProducer) -> None:
+    producer, heard = make()
+    warm_up(producer, topic)
+    for _ in range(3):
+        write(producer, topic, Outcomes(), 0.3, poll=False)
+        time.sleep(0.3)
+        producer.poll(0)
+        producer.poll(0)
+    producer.flush(LIMIT_S)
+    assert not heard.of(BrokerSuspected)
+
+
+def test_the_callbacks_of_the_application_are_called_as_without_us(
+    cluster: KafkaCluster, topic: str, make: MakeProducer
+) -> None:
+    by_default: list[Any] = []
+    errors: list[KafkaError] = []
+    producer, _heard = make(on_delivery=lambda *report: by_default.append(report), error_cb=errors.append)
+    warm_up(producer, topic)
+    own: list[Any] = []
+    by_default.clear()
+    for number in range(50):
+        producer.produce(topic, b"%d" % number)
+        producer.produce(topic, b"%d" % number, callback=lambda *report: own.append(report))
+        producer.produce(topic, b"%d" % number, b"key")
+        producer.poll(0.002)
+    messages = [{"value": b"batch"} for _ in range(10)]
+    assert producer.produce_batch(topic, messages) == 10
+    assert messages == [{"value": b"batch"} for _ in range(10)]
+    assert producer.flush(LIMIT_S) == 0
+    assert {message.value() for error, message in own if error is None} == {b"%d" % n for n in range(50)}
+    assert len(own) == 50
+    assert Counter(message.value() for _error, message in by_default) == {
+        **{b"%d" % n: 2 for n in range(50)},
+        b"batch": 10,
+    }
+
+    def refuse(_error: object, _message: object) -> None:
+        raise RuntimeError("the application's own")
+
+    producer.produce(topic, b"raises", on_delivery=refuse)
+    with pytest.raises(RuntimeError, match="the application's own"):
+        producer.flush(LIMIT_S)
+    cluster.kill(VICTIM)
+    try:
+        deadline = time.monotonic() + LIMIT_S
+        while not errors and time.monotonic() < deadline:
+            producer.produce(topic, b"v")
+            producer.poll(0.01)
+        assert errors[0].code() == KafkaError._TRANSPORT
+    finally:
+        cluster.restart(VICTIM)
+
+
+def test_a_producer_with_records_on_the_way_can_be_collected(cluster: KafkaCluster, topic: str) -> None:
+    producer = PartitioningProducer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    warm_up(producer, topic)
+    for _ in range(10):
+        producer.produce(topic, b"v", on_delivery=print)
+    gone = weakref.ref(producer)
+    del producer
+    gc.collect()
+    assert gone() is None
+
+
+@pytest.mark.parametrize("rescue", ["failed", "hedge"])
+def test_a_rescue_loses_nothing_when_a_broker_is_killed(
+    rescue: str, cluster: KafkaCluster, topic: str, make: MakeProducer
+) -> None:
+    producer, heard = make(rescue, **{"message.timeout.ms": 2000})
+    warm_up(producer, topic)
+    warm = sum(producer.stats.records.values())
+    outcomes = Outcomes()
+    write(producer, topic, outcomes, 0.3)
+    cluster.kill(VICTIM)
+    try:
+        sent = write(producer, topic, outcomes, 2.0)
+        assert producer.flush(LIMIT_S) == 0
+        assert len(producer) == 0
+        stats = producer.stats.rescue
+    finally:
+        cluster.restart(VICTIM)
+    assert outcomes.failed == []
+    assert set(outcomes.reports) == set(range(sent))
+    assert set(outcomes.reports.values()) == {1}
+    assert stats.copies >= stats.saved > 0
+    assert stats.unheld == stats.held_bytes == 0
+    assert sum(event.copies for event in heard.of(RecordsRescued)) == stats.copies
+    records = read_back(cluster, topic)
+    ids = {dict(record.headers())[ID_HEADER] for record in records}
+    assert len(ids) == sent + warm  # every record once, whatever was sent twice
+    copies = [dict(record.headers()) for record in records if len(record.headers()) > 1]
+    assert len(copies) == stats.copies
+    assert {int(headers[PARTITION_HEADER]) for headers in copies} & LED
+    assert {headers[ATTEMPT_HEADER] for headers in copies} <= {b"2", b"3"}
+
+
+def test_a_hedge_does_not_wait_for_the_frozen_broker(
+    cluster: KafkaCluster, topic: str, make: MakeProducer
+) -> None:
+    producer, _heard = make("hedge", **{"message.timeout.ms": 20_000})
+    warm_up(producer, topic)
+    outcomes = Outcomes()
+    cluster.freeze(VICTIM)
+    try:
+        sent = write(producer, topic, outcomes, 0.5)
+        deadline = time.monotonic() + 2.0
+        while len(outcomes.reports) < sent and time.monotonic() < deadline:
+            producer.poll(0.01)
+        assert len(outcomes.reports) == sent
+        assert outcomes.failed == []
+    finally:
+        cluster.thaw(VICTIM)
+    assert producer.flush(LIMIT_S) == 0
+    assert set(outcomes.reports.values()) == {1}  # the originals arrive as well, and are not reported again
+
+
+def test_a_batch_is_rescued_too(cluster: KafkaCluster, topic: str, make: MakeProducer) -> None:
+    producer, _heard = make("hedge")
+    warm_up(producer, topic)
+    messages: list[dict[str, Any]] = [{"value": b"v"}, {"value": b"v", "key": b"k"}]
+    assert producer.produce_batch(topic, messages) == 2
+    assert producer.flush(LIMIT_S) == 0
+    last = [record for record in read_back(cluster, topic) if record.value() == b"v"]
+    assert [bool(record.headers()) for record in sorted(last, key=lambda r: r.key() or b"")] == [True, False]
+
+
+def test_a_rescue_keeps_to_its_limits(cluster: KafkaCluster, topic: str) -> None:
+    limits = RescueLimits(burst=1, share=1e-9, held_bytes=50)
+    with PartitioningProducer(
+        {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 1500, "log_level": 0},
+        rescue="failed",
+        rescue_limits=limits,
+    ) as producer:
+        warm_up(producer, topic)
+        outcomes = Outcomes()
+        cluster.freeze(VICTIM)
+        try:
+            write(producer, topic, outcomes, 0.3, poll=False)  # who does not listen goes on sending there
+            assert producer.flush(LIMIT_S) == 0
+        finally:
+            cluster.thaw(VICTIM)
+        stats = producer.stats.rescue
+    assert stats.copies <= 1
+    assert stats.withheld + stats.unheld >= len(outcomes.failed) > 0
+    assert stats.held_bytes == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "cause"),
+    [
+        ({"rescue": "always"}, {}, "must be one of failed, hedge"),
+        ({"rescue": "failed"}, {"transactional.id": "t"}, "transactional.id"),
+        ({"rescue": "failed"}, {"delivery.report.only.error": True}, "delivery.report.only.error"),
+        ({"rescue_limits": RescueLimits()}, {}, "without rescue"),
+    ],
+)
+def test_a_rescue_that_makes_no_sense_is_refused(
+    options: dict[str, Any], config: dict[str, Any], cause: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=cause):
+        PartitioningProducer({"bootstrap.servers": "127.0.0.1:1", **config}, **options)
