@@ -234,7 +234,9 @@ class Feedback:
         silence = self._silence(b, now)
         self._restart(b, now)
         patience = self.threshold(broker)
-        if b.standing is not Standing.SUSPECT or b.probing or latency <= _FALSE_ALARM * patience:
+        # What was on its way when the broker fell silent tells how long the fault took, not what is usual.
+        usual = b.standing is not Standing.SUSPECT and now - latency >= b.suspected_at
+        if usual or b.probing or latency <= _FALSE_ALARM * patience:
             b.learn(latency)
         b.probing = b.probing and b.outstanding > 0
         if b.standing is Standing.DOUBTED:
