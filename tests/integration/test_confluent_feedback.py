@@ -5,7 +5,7 @@ import time
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -16,6 +16,7 @@ from kafka_partition_events import (
     BrokerCleared,
     BrokerSuspected,
     ConfigurationError,
+    Event,
     PartitionOffline,
     RecordsRescued,
 )
@@ -105,15 +106,20 @@ def write(
     return outcomes.sent
 
 
-def warm_up(producer: PartitioningProducer, topic: str) -> None:
-    """Let the table and the usual time to answer become known."""
-    write(producer, topic, Outcomes(), 0.5)
+def warm_up(producer: PartitioningProducer, topic: str) -> int:
+    """Let the table and the usual time to answer become known; return how many records were sent."""
+    sent = write(producer, topic, Outcomes(), 0.5)
     assert producer.flush(LIMIT_S) == 0
+    return sent
 
 
 def suspicion_of_the_victim(heard: RecordingListener) -> BrokerSuspected:
     # A busy machine may make another broker look silent for a moment, which is another matter.
     return next(event for event in heard.of(BrokerSuspected) if event.broker == VICTIM)
+
+
+def copies_told(events: Sequence[Event]) -> int:
+    return sum(event.copies for event in events if isinstance(event, RecordsRescued))
 
 
 def read_back(cluster: KafkaCluster, topic: str) -> list[Any]:
@@ -133,7 +139,7 @@ def test_a_killed_broker_is_suspected_before_metadata_knows(
     cluster: KafkaCluster, topic: str, make: MakeProducer
 ) -> None:
     producer, heard = make()
-    warm_up(producer, topic)
+    warm = warm_up(producer, topic)
     outcomes = Outcomes()
     write(producer, topic, outcomes, 0.3)
     killed = time.monotonic()
@@ -154,7 +160,7 @@ def test_a_killed_broker_is_suspected_before_metadata_knows(
     assert stats.avoided > 0
     assert stats.deliveries.exclusions >= 1
     assert stats.turns.switches > 0
-    assert sum(stats.records.values()) == pytest.approx(sent + 500, rel=0.2)
+    assert sum(stats.records.values()) == pytest.approx(sent + warm, rel=0.01)
 
 
 def test_a_frozen_broker_is_left_out_and_welcomed_back(
@@ -258,8 +264,7 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
     rescue: str, cluster: KafkaCluster, topic: str, make: MakeProducer
 ) -> None:
     producer, heard = make(rescue, **{"message.timeout.ms": 2000})
-    warm_up(producer, topic)
-    warm = sum(producer.stats.records.values())
+    warm = warm_up(producer, topic)
     outcomes = Outcomes()
     write(producer, topic, outcomes, 0.3)
     cluster.kill(VICTIM)
@@ -275,12 +280,12 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
     assert set(outcomes.reports.values()) == {1}
     assert stats.copies >= stats.saved > 0
     assert stats.unheld == stats.held_bytes == 0
-    assert sum(event.copies for event in heard.of(RecordsRescued)) == stats.copies
+    heard.wait_for(lambda events: copies_told(events) == stats.copies, LIMIT_S)
     records = read_back(cluster, topic)
     ids = {dict(record.headers())[ID_HEADER] for record in records}
     assert len(ids) == sent + warm  # every record once, whatever was sent twice
     copies = [dict(record.headers()) for record in records if len(record.headers()) > 1]
-    assert len(copies) == stats.copies
+    assert 0 < len(copies) <= stats.copies
     assert {int(headers[PARTITION_HEADER]) for headers in copies} & LED
     assert {headers[ATTEMPT_HEADER] for headers in copies} <= {b"2", b"3"}
 
