@@ -1,0 +1,113 @@
+"""The examples of feedback and rescue: a web service that keeps its promises, a consumer that counts once."""
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.testing import KafkaCluster
+
+pytestmark = pytest.mark.kafka
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TOPIC = "orders"
+VICTIM = 2
+
+
+@pytest.fixture(scope="module")
+def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    cluster = own_kafka_cluster(brokers=3, session_timeout_ms=9000)
+    cluster.create_topic(TOPIC, assignment={partition: [partition % 3 + 1] for partition in range(6)})
+    return cluster
+
+
+class Service:
+    """The running web service."""
+
+    def __init__(self, process: "subprocess.Popen[str]") -> None:
+        self.process = process
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        assert first.startswith("listening on "), first
+        self.url = first.removeprefix("listening on ").strip()
+
+    def order(self, text: str) -> int:
+        """Order something; return the status."""
+        url = f"{self.url}/orders"
+        with urllib.request.urlopen(url, text.encode(), timeout=10) as answer:  # noqa: S310 - our own
+            return int(answer.status)
+
+    def health(self) -> dict[str, Any]:
+        with urllib.request.urlopen(f"{self.url}/health", timeout=10) as answer:  # noqa: S310 - our own
+            health: dict[str, Any] = json.load(answer)
+            return health
+
+    def stop(self) -> str:
+        """Stop it as a service manager would, and return what it has printed."""
+        self.process.send_signal(signal.SIGINT)
+        return self.process.communicate(timeout=60)[0]
+
+
+@pytest.fixture
+def service(cluster: KafkaCluster) -> Iterator[Service]:
+    command = [sys.executable, str(EXAMPLES / "web_service.py"), "--port=0"]
+    options = [f"--bootstrap-servers={cluster.bootstrap_servers}", f"--topic={TOPIC}"]
+    with subprocess.Popen([*command, *options], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            yield Service(process)
+        finally:
+            process.kill()
+
+
+def test_the_service_answers_while_a_broker_is_frozen_and_each_order_counts_once(
+    cluster: KafkaCluster, service: Service
+) -> None:
+    taken = 0
+
+    def take_orders(seconds: float) -> None:
+        nonlocal taken
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            assert service.order(f"order {taken}") == 202
+            taken += 1
+
+    take_orders(1.5)
+    cluster.freeze(VICTIM)
+    try:
+        take_orders(1.5)
+        health = service.health()
+        assert VICTIM in health["suspect_brokers"]
+        assert health["failed"] == 0
+        assert health["delivered"] > taken - 50  # what was stuck has been sent again
+    finally:
+        cluster.thaw(VICTIM)
+    take_orders(0.5)
+    printed = service.stop()
+    assert f"delivered {taken}, failed 0" in printed
+    assert f"broker {VICTIM} is avoided: silent" in printed
+
+    finished = subprocess.run(
+        [
+            sys.executable,
+            str(EXAMPLES / "deduplicating_consumer.py"),
+            f"--bootstrap-servers={cluster.bootstrap_servers}",
+            f"--topic={TOPIC}",
+            "--idle-seconds=4",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert finished.returncode == 0, finished.stderr
+    counts = re.search(r"kept (\d+), dropped (\d+)", finished.stdout)
+    assert counts, finished.stdout
+    assert int(counts[1]) == taken
+    assert int(counts[2]) > 0
