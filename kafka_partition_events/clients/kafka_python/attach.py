@@ -47,8 +47,8 @@ def attach(
         The running poller; register listeners there.
 
     Raises:
-        ConfigurationError: the producer has another kind of partitioner, an option is out of range, or the
-            producer is transactional or idempotent and ``rescue`` is wanted.
+        ConfigurationError: the producer has another kind of partitioner, an option is out of range, or
+            ``rescue`` is wanted and the producer is transactional, idempotent or has one already.
     """
     partitioner = producer.config["partitioner"]
     if not isinstance(partitioner, Partitioner):
@@ -59,6 +59,8 @@ def attach(
     mode = checked_mode(rescue)
     if mode is not None:
         refuse_with(producer)
+    elif rescue_limits is not None:
+        raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')
     cluster = producer._metadata  # noqa: SLF001 - the partitioner gets the same object as its argument
 
     def close_poller() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import structlog
 from kafka import KafkaProducer
-from kafka.errors import BrokerResponseError
+from kafka.errors import BrokerResponseError, RequestTimedOutError
 
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.events import BrokerSuspected, Event
@@ -51,7 +51,7 @@ class Reports:
     def sent(self, future: Any) -> None:
         """Track a record that was just sent, unless another one was a moment ago. Never raises."""
         now = self._clock()
-        if now < self._next_sample and not self._deliveries.avoidance:
+        if now < self._next_sample and not self._deliveries.avoiding:
             return
         try:
             topic, partition = future._produce_future.topic_partition  # noqa: SLF001 - see above
@@ -78,7 +78,8 @@ class Reports:
         self.heard()
 
     def _failed(self, topic: str, partition: int, sent_at: float, error: BaseException) -> None:
-        if isinstance(error, BrokerResponseError):
+        # A broker has a time-out too, but kafka-python uses the same error for its own.
+        if isinstance(error, BrokerResponseError) and not isinstance(error, RequestTimedOutError):
             self._delivered(topic, partition, sent_at, error)
         else:  # kafka-python's own: the broker has not answered
             self.emit(self._deliveries.failed(topic, partition, self._name))

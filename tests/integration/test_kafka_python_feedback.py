@@ -1,0 +1,387 @@
+"""A producer of kafka-python that hears sooner than metadata tells, and sends again what is stuck."""
+
+import gc
+import json
+import threading
+import time
+import uuid
+import weakref
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from attrs import define, field
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.producer.future import FutureRecordMetadata
+from kafka.serializer import Serializer
+
+from kafka_partition_events import (
+    AdaptivePartitioner,
+    BrokerCleared,
+    BrokerSuspected,
+    ConfigurationError,
+    DefaultPartitioner,
+    MetadataPoller,
+    PartitionOffline,
+    RecordsRescued,
+)
+from kafka_partition_events.clients.kafka_python import attach, rescue_stats
+from kafka_partition_events.clients.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, RescueLimits
+from kafka_partition_events.testing import KafkaCluster, RecordingListener
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
+]
+LIMIT_S = 30.0
+RATE = 500.0
+VICTIM = 2
+LED = frozenset({1, 4})
+"""The partitions that the victim leads."""
+
+
+@define
+class Attached:
+    producer: Any
+    poller: MetadataPoller
+    heard: RecordingListener
+
+
+Make = Callable[..., Attached]
+
+
+@pytest.fixture(scope="module")
+def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    # A long session: metadata has nothing to say for as long as a test looks.
+    return own_kafka_cluster(brokers=3, session_timeout_ms=9000)
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster) -> str:
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, assignment={partition: [partition % 3 + 1] for partition in range(6)})
+    return name
+
+
+def new_producer(cluster: KafkaCluster, **config: Any) -> Any:
+    full = {
+        "bootstrap_servers": cluster.bootstrap_servers.split(","),
+        "partitioner": AdaptivePartitioner(),
+        "enable_idempotence": False,
+        "linger_ms": 5,
+        "request_timeout_ms": 1000,
+        "delivery_timeout_ms": 3000,
+        **config,
+    }
+    return KafkaProducer(**full)
+
+
+@pytest.fixture
+def make(cluster: KafkaCluster, topic: str) -> Iterator[Make]:
+    """Make producers that are attached and warm: the usual time to answer is known."""
+    made: list[Any] = []
+
+    def make(rescue: Any = None, rescue_limits: RescueLimits | None = None, **config: Any) -> Attached:
+        producer, heard = new_producer(cluster, **config), RecordingListener()
+        made.append(producer)
+        producer.partitions_for(topic)
+        poller = attach(producer, rescue, rescue_limits)
+        poller.register(heard)
+        assert poller.refresh("test", wait=LIMIT_S)
+        write(producer, topic, Outcomes(), 0.5)
+        producer.flush(LIMIT_S)
+        return Attached(producer, poller, heard)
+
+    yield make
+    while made:
+        made.pop().close(timeout=LIMIT_S)
+    gc.collect()  # of the sockets, while their warning is filtered
+
+
+@define
+class Outcomes:
+    """What the application heard of each record."""
+
+    sent: int = 0
+    heard: Counter[int] = field(factory=Counter)
+    errors: dict[int, Exception] = field(factory=dict)
+    partitions: Counter[int] = field(factory=Counter)
+    threads: set[str] = field(factory=set)
+
+    def follow(self, future: Any) -> None:
+        number, self.sent = self.sent, self.sent + 1
+
+        def delivered(metadata: Any) -> None:
+            self.heard[number] += 1
+            self.partitions[metadata.partition] += 1
+            self.threads.add(threading.current_thread().name)
+
+        def failed(error: Exception) -> None:
+            self.heard[number] += 1
+            self.errors[number] = error
+
+        future.add_callback(delivered)
+        future.add_errback(failed)
+
+
+def write(producer: Any, topic: str, outcomes: Outcomes, seconds: float) -> None:
+    """Send at `RATE`."""
+    end = time.monotonic() + seconds
+    while (now := time.monotonic()) < end:
+        outcomes.follow(producer.send(topic, f"record {outcomes.sent}".encode()))
+        time.sleep(max(0.0, now + 1 / RATE - time.monotonic()))
+
+
+def read_back(cluster: KafkaCluster, topic: str) -> list[Any]:
+    consumer = KafkaConsumer(bootstrap_servers=cluster.bootstrap_servers.split(","))
+    partitions = [TopicPartition(topic, partition) for partition in range(6)]
+    consumer.assign(partitions)
+    consumer.seek_to_beginning()
+    ends = consumer.end_offsets(partitions)
+    found: list[Any] = []
+    deadline = time.monotonic() + LIMIT_S
+    while len(found) < sum(ends.values()) and time.monotonic() < deadline:
+        for records in consumer.poll(timeout_ms=500).values():
+            found += records
+    consumer.close()
+    assert len(found) == sum(ends.values())
+    return found
+
+
+def of_the_victim(events: list[Any]) -> list[Any]:
+    # A busy machine may make another broker look silent for a moment, which is another matter.
+    return [event for event in events if event.broker == VICTIM]
+
+
+# -- feedback ----------------------------------------------------------------------------------------
+
+
+def test_a_killed_broker_is_suspected_before_metadata_knows(
+    cluster: KafkaCluster, topic: str, make: Make
+) -> None:
+    ours, outcomes = make(), Outcomes()
+    write(ours.producer, topic, outcomes, 0.3)
+    killed = time.monotonic()
+    cluster.kill(VICTIM)
+    try:
+        write(ours.producer, topic, outcomes, 3.0)
+        suspicion = next(e for e in of_the_victim(ours.heard.of(BrokerSuspected)) if e.observed_at >= killed)
+        assert suspicion.observed_at - killed < 1.0
+        assert not ours.heard.of(PartitionOffline)  # the cluster still names it as a leader
+        ours.producer.flush(LIMIT_S)
+    finally:
+        cluster.restart(VICTIM)
+    assert set(outcomes.heard.values()) == {1}
+    assert len(outcomes.heard) == outcomes.sent
+    assert len(outcomes.errors) < 0.05 * outcomes.sent  # a third of them without feedback
+
+
+def test_a_frozen_broker_is_left_out_and_welcomed_back(cluster: KafkaCluster, topic: str, make: Make) -> None:
+    ours = make(request_timeout_ms=20_000, delivery_timeout_ms=30_000)
+    cluster.freeze(VICTIM)
+    try:
+        write(ours.producer, topic, Outcomes(), 0.4)
+        outcomes = Outcomes()
+        write(ours.producer, topic, outcomes, 0.5)
+        assert of_the_victim(ours.heard.of(BrokerSuspected))
+        assert not LED & outcomes.partitions.keys()
+    finally:
+        cluster.thaw(VICTIM)
+    deadline = time.monotonic() + LIMIT_S
+    while not outcomes.partitions.keys() >= LED or not of_the_victim(ours.heard.of(BrokerCleared)):
+        write(ours.producer, topic, outcomes, 0.2)
+        assert time.monotonic() < deadline
+    ours.producer.flush(LIMIT_S)
+    assert not outcomes.errors
+
+
+def test_futures_callbacks_threads_and_errors_are_the_applications_own(topic: str, make: Make) -> None:
+    ours, outcomes = make(), Outcomes()
+    futures = [ours.producer.send(topic, b"v", key) for key in (None, b"k") for _ in range(100)]
+    futures += [ours.producer.send(topic, b"v", partition=3) for _ in range(100)]
+    for future in futures:
+        assert type(future) is FutureRecordMetadata
+        outcomes.follow(future)
+        future.add_callback(lambda _metadata: 1 / 0)  # kafka-python logs it, and goes on
+    assert all(future.get(LIMIT_S).topic == topic for future in futures)
+    assert outcomes.heard == dict.fromkeys(range(300), 1)
+    assert outcomes.threads <= {ours.producer._sender.name, threading.current_thread().name}
+    with pytest.raises(TypeError, match="Unsupported type for serialized value"):
+        ours.producer.send(topic, "text")
+    with pytest.raises(ValueError, match="Unrecognized partition"):
+        ours.producer.send(topic, b"v", partition=77)
+    deliveries = ours.producer.config["partitioner"].deliveries
+    assert not any(deliveries.stats.outstanding.values())
+
+
+def test_closing_the_poller_gives_the_producer_back(topic: str, make: Make) -> None:
+    ours = make()
+    manager = ours.producer._sender._client._manager
+    assert "get_connection" in vars(manager)
+    ours.poller.close()
+    assert type(ours.producer) is KafkaProducer
+    assert "get_connection" not in vars(manager)
+    ours.producer.send(topic, b"v").get(LIMIT_S)
+    attach(ours.producer).refresh("test", wait=LIMIT_S)
+    ours.producer.send(topic, b"v").get(LIMIT_S)
+
+
+@pytest.mark.parametrize("rescue", [None, "failed", "hedge"])
+def test_a_producer_that_is_dropped_sends_what_it_has_and_ends(
+    rescue: Any, cluster: KafkaCluster, topic: str
+) -> None:
+    producer = new_producer(cluster, linger_ms=200)
+    attach(producer, rescue)
+    futures = [producer.send(topic, b"v") for _ in range(10)]
+    gone = weakref.ref(producer)
+    gc.disable()
+    try:
+        del producer
+        deadline = time.monotonic() + LIMIT_S
+        while gone() is not None and time.monotonic() < deadline:  # our thread may be looking at it just now
+            time.sleep(0.01)
+        assert gone() is None
+    finally:
+        gc.enable()
+    assert all(future.succeeded() for future in futures)
+
+
+# -- rescue ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rescue", ["failed", "hedge"])
+def test_a_rescue_loses_nothing_when_a_broker_is_killed(
+    rescue: str, cluster: KafkaCluster, topic: str, make: Make
+) -> None:
+    ours, outcomes = make(rescue, delivery_timeout_ms=2000), Outcomes()
+    warm = len(read_back(cluster, topic))
+    write(ours.producer, topic, outcomes, 0.3)
+    cluster.freeze(VICTIM)  # so that something is on its way when it dies
+    write(ours.producer, topic, outcomes, 0.3)
+    cluster.kill(VICTIM)
+    try:
+        write(ours.producer, topic, outcomes, 1.5)
+        ours.producer.flush(LIMIT_S)
+        assert len(outcomes.heard) == outcomes.sent
+    finally:
+        cluster.restart(VICTIM)
+    assert outcomes.errors == {}
+    assert set(outcomes.heard.values()) == {1}
+    stats = rescue_stats(ours.producer)
+    assert stats.copies >= stats.saved > 0
+    assert stats.unheld == stats.withheld == stats.held_bytes == 0
+    ours.heard.wait_for(
+        lambda events: sum(e.copies for e in events if isinstance(e, RecordsRescued)) >= stats.copies, LIMIT_S
+    )
+    records = read_back(cluster, topic)
+    assert len({dict(record.headers)[ID_HEADER] for record in records}) >= outcomes.sent
+    copies = [dict(record.headers) for record in records if len(record.headers) > 1]
+    assert 0 < len(copies) <= stats.copies
+    assert {int(headers[PARTITION_HEADER]) for headers in copies} & LED
+    assert {headers[ATTEMPT_HEADER] for headers in copies} <= {b"2", b"3"}
+    assert warm > 0
+
+
+def test_a_hedge_does_not_wait_for_the_frozen_broker(cluster: KafkaCluster, topic: str, make: Make) -> None:
+    ours, outcomes = make("hedge", request_timeout_ms=20_000, delivery_timeout_ms=30_000), Outcomes()
+    cluster.freeze(VICTIM)
+    try:
+        write(ours.producer, topic, outcomes, 0.5)
+        futures = [ours.producer.send(topic, b"last") for _ in range(10)]
+        assert all(future.get(LIMIT_S).partition not in LED for future in futures)  # nobody sends any more
+        deadline = time.monotonic() + 10.0
+        while len(outcomes.heard) < outcomes.sent and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert len(outcomes.heard) == outcomes.sent
+    finally:
+        cluster.thaw(VICTIM)
+    ours.producer.flush(LIMIT_S)
+    assert outcomes.errors == {}
+    assert set(outcomes.heard.values()) == {1}  # the originals arrive as well, and are not told again
+
+
+def test_a_copy_is_what_was_sent_and_not_what_became_of_it(
+    cluster: KafkaCluster, topic: str, make: Make
+) -> None:
+    """The application changes the value after it was sent; the serializer runs once for each record."""
+    serialized: list[int] = []
+
+    class Numbers(Serializer):  # type: ignore[misc]
+        def serialize(self, topic: str, headers: Any, value: Any) -> bytes:
+            if isinstance(value, dict):
+                serialized.append(value["n"])
+                return json.dumps(value).encode()
+            return bytes(value)
+
+    ours = make("hedge", value_serializer=Numbers(), request_timeout_ms=20_000, delivery_timeout_ms=30_000)
+    value = {"n": 0}
+    futures = []
+    cluster.freeze(VICTIM)
+    try:
+        for n in range(150):
+            value["n"] = n
+            futures.append(ours.producer.send(topic, value, headers=[("own", b"1")]))
+            time.sleep(0.004)
+        metadata = [future.get(LIMIT_S) for future in futures]
+    finally:
+        cluster.thaw(VICTIM)
+    ours.producer.flush(LIMIT_S)
+    assert serialized == list(range(150))
+    assert rescue_stats(ours.producer).copies > 0
+    stored = {(record.partition, record.offset): record for record in read_back(cluster, topic)}
+    for n, place in enumerate(metadata):
+        record = stored[place.partition, place.offset]
+        assert json.loads(record.value) == {"n": n}
+        assert record.timestamp == place.timestamp
+        assert [name for name, _ in record.headers][:2] == ["own", ID_HEADER]
+
+
+def test_a_rescue_keeps_to_its_limits_and_ends_with_the_poller(
+    cluster: KafkaCluster, topic: str, make: Make
+) -> None:
+    ours = make("failed", RescueLimits(burst=1, share=1e-9), delivery_timeout_ms=1500)
+    for partition in (None, 3):
+        for key in (None, b"k"):
+            ours.producer.send(topic, b"plain", key, partition=partition)
+    ours.producer.flush(LIMIT_S)
+    outcomes = Outcomes()
+    cluster.freeze(VICTIM)
+    try:
+        write(ours.producer, topic, outcomes, 0.3)
+        ours.producer.flush(LIMIT_S)
+    finally:
+        cluster.thaw(VICTIM)
+    stats = rescue_stats(ours.producer)
+    assert stats.copies <= 1
+    assert stats.withheld == len(outcomes.errors) > 0
+    assert len(outcomes.heard) == outcomes.sent
+    ours.poller.close()
+    ours.producer.send(topic, b"plain").get(LIMIT_S)
+    marked = [bool(r.headers) for r in read_back(cluster, topic) if r.value == b"plain"]
+    assert Counter(marked) == {True: 1, False: 4}  # what is neither keyed nor placed, while it is attached
+
+
+@pytest.mark.parametrize(
+    ("options", "config", "cause"),
+    [
+        ({"rescue": "always"}, {}, "must be one of failed, hedge"),
+        ({"rescue": "failed"}, {"enable_idempotence": True}, "enable_idempotence=False"),
+        ({"rescue": "failed"}, {"enable_idempotence": True, "transactional_id": "t"}, "transactional_id"),
+        ({"rescue_limits": RescueLimits()}, {}, "without rescue"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(
+    options: Any, config: Any, cause: str, cluster: KafkaCluster
+) -> None:
+    producer = new_producer(cluster, partitioner=DefaultPartitioner(), **config)
+    with pytest.raises(ConfigurationError, match=cause):
+        attach(producer, **options)
+    assert type(producer) is KafkaProducer
+    producer.close(timeout=LIMIT_S)
+
+
+def test_a_second_rescue_is_refused(make: Make) -> None:
+    ours = make("failed")
+    with pytest.raises(ConfigurationError, match="already"):
+        attach(ours.producer, "failed")

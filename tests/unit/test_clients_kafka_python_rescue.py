@@ -1,0 +1,222 @@
+"""Which of kafka-python's records get a copy, and what the application hears of it, without a broker."""
+
+from typing import Any
+
+import pytest
+from kafka.errors import KafkaTimeoutError
+
+from kafka_partition_events import ConfigurationError
+from kafka_partition_events.clients.kafka_python.held import Account, Held
+from kafka_partition_events.clients.kafka_python.rescue import refuse_with, rescue_stats
+from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
+from kafka_partition_events.clients.rescue import RescueLimits, RescueStats
+
+TIME_OUT = KafkaTimeoutError("expired")
+
+
+def held(partition: int = 0, data: bytes | None = b"v", topic: str = "t") -> Held:
+    return Held(
+        topic=topic, data=data, headers=[("h", b"1")], timestamp_ms=0, id="id", home=partition, outcome=None
+    )
+
+
+def admitted(account: Account, *partitions: int) -> list[Held]:
+    records = [held(partition) for partition in partitions]
+    assert all(account.admit(record) for record in records)
+    return records
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account(RescueLimits())
+
+
+def test_a_record_that_arrives_is_let_go(account: Account) -> None:
+    (record,) = admitted(account, 3)
+    assert account.stats.held_bytes == len(b"v") + len("h") + len(b"1")
+    assert account.delivered(record, 3)
+    account.settled(record)
+    assert account.stats == RescueStats()
+    assert not account.any_open()
+    assert not account._placed
+
+
+def test_a_record_that_times_out_gets_a_copy_and_one_outcome(account: Account) -> None:
+    (record,) = admitted(account, 0)
+    assert not account.failed(record, 0, TIME_OUT, worth_a_copy=True)
+    assert account.take() is record
+    account.copied(record, 1)
+    assert account.take() is None
+    assert account.delivered(record, 1)
+    account.settled(record)
+    assert (account.stats.copies, account.stats.saved) == (1, 1)
+    assert account.take_news() == {None: (1, 0)}
+    assert account.take_news() == {}
+
+
+def test_an_error_that_a_copy_would_not_mend_is_the_outcome(account: Account) -> None:
+    (record,) = admitted(account, 0)
+    assert account.failed(record, 0, ValueError(), worth_a_copy=False)
+    assert account.take() is None
+
+
+def test_the_attempts_come_to_an_end(account: Account) -> None:
+    (record,) = admitted(account, 0)
+    for partition in (0, 1):
+        assert not account.failed(record, partition, TIME_OUT, worth_a_copy=True)
+        assert account.take() is record
+        account.copied(record, partition + 1)
+    assert account.failed(record, 2, TIME_OUT, worth_a_copy=True)
+    assert (account.stats.copies, account.stats.withheld) == (2, 1)
+    assert record.error is TIME_OUT
+
+
+def test_what_is_stuck_is_copied_once_and_no_more_when_the_copy_is_elsewhere(account: Account) -> None:
+    stuck, other, there = admitted(account, 0, 1, 0)
+    where = {("t", 0): 7}
+    account.hedge(where)
+    account.hedge(where)
+    taken = [account.take(), account.take()]
+    assert taken == [stuck, there]
+    assert account.take() is None
+    account.copied(stuck, 1)
+    account.copied(there, 2)
+    account.hedge(where)
+    assert account.take() is None
+    assert account.take_news() == {7: (2, 0)}
+    account.hedge({**where, ("t", 1): 8})  # now the first copy is stuck as well
+    assert {account.take(), account.take()} == {stuck, other}
+
+
+def test_the_first_to_arrive_is_the_outcome(account: Account) -> None:
+    (record,) = admitted(account, 0)
+    account.hedge({("t", 0): 7})
+    account.take()
+    account.copied(record, 1)
+    assert account.delivered(record, 1)
+    assert not account.delivered(record, 0)
+    assert account.stats.saved == 1
+
+
+def test_a_record_fails_only_with_the_last_of_it(account: Account) -> None:
+    (record,) = admitted(account, 0)
+    account.hedge({("t", 0): 7})
+    assert not account.failed(record, 0, TIME_OUT, worth_a_copy=False)  # its copy is queued
+    assert account.take() is record
+    account.copied(record, 1)
+    assert account.failed(record, 1, TIME_OUT, worth_a_copy=False)
+
+
+def test_a_record_that_arrives_while_it_is_queued_is_not_copied(account: Account) -> None:
+    (record,) = admitted(account, 0)
+    account.hedge({("t", 0): 7})
+    assert account.delivered(record, 0)
+    assert account.take() is None
+
+
+def test_a_copy_that_the_client_refuses_ends_the_record_with_its_own_error(account: Account) -> None:
+    failed, stuck = admitted(account, 0, 1)
+    account.failed(failed, 0, TIME_OUT, worth_a_copy=True)
+    account.hedge({("t", 1): 7})
+    assert account.take() is failed
+    assert account.refused(failed, RuntimeError("closed"))
+    assert failed.error is TIME_OUT
+    assert account.take() is stuck
+    assert not account.refused(stuck, RuntimeError("closed"))  # the original may still arrive
+    assert account.delivered(stuck, 1)
+
+
+def test_limits_withhold_copies_and_are_told() -> None:
+    account = Account(RescueLimits(burst=1, share=1e-9))
+    admitted(account, 0, 0, 0)
+    account.hedge({("t", 0): 7})
+    account.hedge({("t", 0): 7})
+    assert account.take_news() == {7: (1, 2)}
+    assert account.stats.withheld == 2
+
+
+def test_what_is_too_much_to_keep_is_not_held() -> None:
+    account = Account(RescueLimits(held_bytes=10))
+    assert account.admit(held(data=b"1234567"))
+    assert not account.admit(held(data=None))
+    assert account.stats.unheld == 1
+
+
+def test_nothing_is_copied_any_more_after_the_end(account: Account) -> None:
+    (record,) = admitted(account, 0)
+    account.closed = True
+    assert account.failed(record, 0, TIME_OUT, worth_a_copy=True)
+    assert not account.admit(held())
+
+
+def test_waiting_ends_with_the_last_of_mine(account: Account) -> None:
+    mine, _later = admitted(account, 0, 1)
+    assert not account.wait_for([mine], 0)
+    account.settled(mine)
+    assert account.wait_for([mine], 0)
+
+
+# -- serializers -------------------------------------------------------------------------------------
+
+
+class Json:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def serialize(self, topic: str, headers: object, value: object) -> bytes:
+        self.calls += 1
+        return repr(value).encode()
+
+    def close(self) -> str:
+        return "closed"
+
+
+class Old:
+    def serialize(self, topic: str, value: object) -> bytes:
+        return repr(value).encode()
+
+
+def test_a_value_is_serialized_once() -> None:
+    theirs = Json()
+    once = SerializedOnce(theirs)
+    value = {"n": 1}
+    assert once.serialize("t", [], value) == b"{'n': 1}"
+    kept = Serialized(once.latest)
+    value["n"] = 2
+    assert once.serialize("t", [], kept) == b"{'n': 1}"
+    assert theirs.calls == 1
+    assert once.close() == "closed"
+
+
+def test_a_serializer_of_the_old_kind_is_told_by_its_type_error() -> None:
+    once = SerializedOnce(Old())
+    with pytest.raises(TypeError):
+        once.serialize("t", [], 1)
+    assert once.serialize("t", 1) == once.latest == b"1"
+    assert not hasattr(once, "close")
+
+
+# -- refusals ----------------------------------------------------------------------------------------
+
+
+class FakeProducer:
+    def __init__(self, **config: Any) -> None:
+        self.config = {"transactional_id": None, "enable_idempotence": False, **config}
+
+
+@pytest.mark.parametrize(
+    ("config", "cause"),
+    [
+        ({"transactional_id": "t", "enable_idempotence": True}, "transactional_id"),
+        ({"enable_idempotence": True}, "enable_idempotence=False"),
+    ],
+)
+def test_what_a_rescue_cannot_keep_is_refused(config: dict[str, Any], cause: str) -> None:
+    with pytest.raises(ConfigurationError, match=cause):
+        refuse_with(FakeProducer(**config))
+
+
+def test_a_producer_without_a_rescue_has_done_nothing() -> None:
+    producer = FakeProducer()
+    refuse_with(producer)
+    assert rescue_stats(producer) == RescueStats()
