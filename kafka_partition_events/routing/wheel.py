@@ -47,5 +47,5 @@ def adaptive_weights(queues: Sequence[int]) -> list[int]:
     Unlike there, the longest queue gets a twentieth of the best weight at least.
     """
     best = max(queues) + 1
-    least = max(1, best // FLOOR)
+    least = -(-best // FLOOR)
     return [max(least, best - queue) for queue in queues]
