@@ -135,7 +135,7 @@ class _Broker:
     rests: int = 0
     rest_until: float = 0.0
     down_until: float = -math.inf
-    suspected_at: float = 0.0
+    suspected_at: float = -math.inf
     reason: Suspicion | None = None
     well_from: float = 0.0
     probing: bool = False
