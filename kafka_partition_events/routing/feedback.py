@@ -253,8 +253,9 @@ class Feedback:
         b.outstanding = max(0, b.outstanding - 1)
         if b.probing and not b.outstanding:
             b.probing = False
-            self._rest(b, now)
-            self._judge(now)
+            if b.standing is Standing.PROBATION:  # else it rests already, because the probe took too long
+                self._rest(b, now)
+                self._judge(now)
         return ()
 
     def unreachable(self, broker: int, now: float) -> tuple[Change, ...]:
