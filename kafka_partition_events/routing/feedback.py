@@ -183,15 +183,13 @@ class Feedback:
         They are more by as much again for each other broker that is avoided already.
         """
         policy, b = self.policy, self._of(broker)
-        if b.usual is None or b.tail is None:
-            wanted = max((self._wanted(other) for other in self._brokers.values()), default=math.inf)
-        else:
-            wanted = self._wanted(b)
+        wanted = self._wanted(b)
         patience = policy.linger + min(policy.most_silence, max(policy.least_silence, wanted - policy.linger))
         # The more brokers look silent, the likelier the cause is ours: a busy machine, the network.
         return patience * (1 + len(self.avoidance.suspect - {broker}))
 
     def _wanted(self, b: _Broker) -> float:
+        """Return what a broker's answers call for. One that has not answered yet may still be connecting."""
         if b.usual is None or b.tail is None:
             return math.inf
         return max(self.policy.silence_factor * b.usual, self.policy.tail_factor * b.tail)
