@@ -1,0 +1,244 @@
+"""The judge of brokers, whatever happens to it, and whatever the clock says."""
+
+from collections import Counter, deque
+
+from attrs import evolve, frozen
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kafka_partition_events.routing.feedback import Change, Feedback, Policy, Standing, Suspected
+from tests.feedback_simulator import Dead, Fault, Frozen, Simulation, Slow, noisy
+
+BROKERS = (1, 2, 3)
+EXCLUDED = {Standing.SUSPECT, Standing.PROBATION}
+broker_ids = st.sampled_from(BROKERS)
+SHORT = Policy(longest_rest=1.0, down_for=1.0)
+BACK_WITHIN_S = 4.0
+"""The longest rest, a lost connection before it, a probe that is late, and three that are not."""
+
+
+class FeedbackMachine(RuleBasedStateMachine):
+    """Records are sent to anybody (keyed ones are), and answered, lost and moved in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.feedback = Feedback(SHORT)
+        self.now = 50.0
+        self.flying: dict[int, deque[tuple[float, bool]]] = {b: deque() for b in BROKERS}
+        self.episodes: set[int] = set()
+        self.listed = set(BROKERS)
+        self.feedback.follow(BROKERS, self.now)
+
+    def note(self, changes: tuple[Change, ...]) -> None:
+        for change in changes:
+            if isinstance(change, Suspected):
+                assert change.broker not in self.episodes, "suspected twice"
+                assert change.silence >= 0
+                self.episodes.add(change.broker)
+            else:
+                assert change.broker in self.episodes, "cleared without a suspicion"
+                assert change.lasted >= 0
+                self.episodes.remove(change.broker)
+
+    @rule(broker=broker_ids, count=st.integers(1, 5))
+    def send(self, broker: int, count: int) -> None:
+        self.feedback.sent(broker, self.now, count)
+        self.flying[broker].extend([(self.now, False)] * count)
+
+    @rule(broker=broker_ids, count=st.integers(1, 5))
+    def answer(self, broker: int, count: int) -> None:
+        for _ in range(min(count, len(self.flying[broker]))):
+            sent_at, _ = self.flying[broker].popleft()
+            self.note(self.feedback.answered(broker, self.now - sent_at, self.now))
+
+    @rule(broker=broker_ids)
+    def fail(self, broker: int) -> None:
+        if self.flying[broker]:
+            self.flying[broker].popleft()
+            self.note(self.feedback.failed(broker, self.now))
+
+    @rule(broker=broker_ids)
+    def refuse(self, broker: int) -> None:
+        if self.flying[broker]:
+            self.flying[broker].pop()
+            self.feedback.withdrawn(broker, self.now)
+
+    @rule(before=broker_ids, after=broker_ids)
+    def move(self, before: int, after: int) -> None:
+        moved = self.flying[before]
+        if moved and before != after:
+            self.feedback.withdrawn(before, self.now, len(moved))
+            self.feedback.sent(after, self.now, len(moved))
+            self.flying[after].extend((sent_at, False) for sent_at, _ in moved)
+            moved.clear()
+
+    @rule(broker=broker_ids)
+    def lose_connection(self, broker: int) -> None:
+        self.note(self.feedback.unreachable(broker, self.now))
+
+    @precondition(lambda self: any(not q for q in self.flying.values()))
+    @rule(data=st.data())
+    def leave_and_come_back(self, data: st.DataObject) -> None:
+        idle = [b for b in BROKERS if not self.flying[b]]
+        gone = data.draw(st.sampled_from(idle))
+        self.note(self.feedback.follow([b for b in BROKERS if b != gone], self.now))
+        assert gone not in self.episodes
+        self.note(self.feedback.follow(BROKERS, self.now))
+
+    @rule(steps=st.integers(1, 100))
+    def listen(self, steps: int) -> None:
+        for _ in range(steps):
+            self.now += 0.004
+            self.note(self.feedback.heard(self.now))
+            self.probe()
+
+    @rule(seconds=st.floats(0.01, 5))
+    def stop(self, seconds: float) -> None:
+        trusted = [b for b in BROKERS if self.feedback.standing(b) is Standing.TRUSTED]
+        recent = [b for b in trusted if self.feedback._silence(self.feedback._of(b), self.now) < 0.001]
+        self.now += seconds
+        self.note(self.feedback.heard(self.now))
+        for broker in recent:
+            assert self.feedback.standing(broker) is Standing.TRUSTED, "our stop is not its silence"
+
+    def probe(self) -> None:
+        for broker in self.feedback.due_for_a_probe(self.now):
+            assert not self.flying[broker], "a probe goes to a broker that nothing is outstanding on"
+            self.feedback.probed(broker, self.now)
+            assert broker not in self.feedback.due_for_a_probe(self.now)
+            self.feedback.sent(broker, self.now)
+            self.flying[broker].append((self.now, True))
+
+    @invariant()
+    def what_is_outstanding_is_what_was_sent(self) -> None:
+        for broker, flying in self.flying.items():
+            assert self.feedback._of(broker).outstanding == len(flying)
+
+    @invariant()
+    def there_is_one_probe_at_a_time(self) -> None:
+        for flying in self.flying.values():
+            assert sum(probe for _, probe in flying) <= 1
+
+    @invariant()
+    def what_is_avoided_is_what_is_known(self) -> None:
+        avoidance = self.feedback.avoidance
+        standings = {b: self.feedback.standing(b) for b in BROKERS}
+        trusted = {b for b, standing in standings.items() if standing is Standing.TRUSTED}
+        assert not avoidance.suspect & trusted
+        assert {b for b, s in standings.items() if s in EXCLUDED} == self.episodes
+        assert self.episodes <= avoidance.suspect
+        assert avoidance.down <= avoidance.suspect
+        assert self.feedback.stuck <= avoidance.suspect
+        assert bool(avoidance) == bool(avoidance.suspect)
+        if avoidance.suspect >= set(BROKERS):
+            assert not trusted, "never all, as long as one is trusted"
+
+    def teardown(self) -> None:
+        """All faults end; steady traffic; within a time everybody is trusted again, and stays so."""
+        end = self.now + BACK_WITHIN_S
+        while self.now < end:
+            self.now += 0.004
+            for broker in BROKERS:
+                self.answer(broker, len(self.flying[broker]))
+            self.note(self.feedback.heard(self.now))
+            self.probe()
+            for broker in set(BROKERS) - self.feedback.avoidance.suspect:
+                self.send(broker, 1)
+        assert not self.episodes
+        assert not self.feedback.avoidance
+
+
+FeedbackMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestFeedback = FeedbackMachine.TestCase
+
+
+@frozen
+class Happening:
+    """One thing that happens, ``gap`` ms (1/1024 s: sums are exact) after the one before."""
+
+    what: str
+    broker: int
+    gap: int
+    latency: int
+
+
+happenings = st.lists(
+    st.builds(
+        Happening,
+        st.sampled_from(["sent", "sent", "answered", "answered", "failed", "unreachable", "heard", "heard"]),
+        broker_ids,
+        st.sampled_from([0, 1, 3, 10, 50, 300]),
+        st.sampled_from([1, 5, 60, 400]),
+    ),
+    max_size=80,
+)
+
+
+def played(story: list[Happening], start: float) -> list[object]:
+    feedback, now, told = Feedback(), start, list[object]()
+    for happening in story:
+        now += happening.gap / 1024
+        match happening.what:
+            case "sent":
+                feedback.sent(happening.broker, now)
+            case "answered":
+                told += feedback.answered(happening.broker, happening.latency / 1024, now)
+            case "failed":
+                told += feedback.failed(happening.broker, now)
+            case "unreachable":
+                told += feedback.unreachable(happening.broker, now)
+            case _:
+                told += feedback.heard(now)
+                for broker in feedback.due_for_a_probe(now):
+                    feedback.probed(broker, now)
+                    feedback.sent(broker, now)
+                    told.append(("probe", broker))
+        told.append(feedback.avoidance)
+        told.append([feedback.threshold(broker) for broker in BROKERS])
+    return told
+
+
+@given(happenings, st.sampled_from([-(2.0**20), -1.0, 1.0, 2.0**20]))
+def test_what_the_clock_says_at_the_beginning_makes_no_difference(
+    story: list[Happening], shift: float
+) -> None:
+    assert played(story, 0.0) == played(story, shift)
+
+
+faults = st.one_of(
+    st.builds(
+        Frozen,
+        since=st.floats(0.5, 1),
+        stopped=st.floats(0.05, 0.4),
+        period=st.floats(0.45, 1),
+        until=st.just(3.0),
+    ),
+    st.builds(Slow, since=st.floats(0.5, 1), more=st.floats(0.02, 0.3), until=st.just(3.0)),
+)
+
+
+@settings(max_examples=15)
+@given(st.integers(0, 1000), st.dictionaries(broker_ids, faults, max_size=3))
+def test_after_all_faults_everybody_gets_records_again_and_nobody_starves(
+    seed: int, faults: dict[int, Fault]
+) -> None:
+    """Two seconds of faults, then eight without; the last three are looked at."""
+    outcome = Simulation(seed=seed, seconds=11, rate=1000, faults=faults, policy=evolve(SHORT)).run()
+    last = Counter({b: sum(outcome.by_broker_and_second[b, s] for s in (8, 9, 10)) for b in BROKERS})
+    assert min(last.values()) > 800, "of 1,000 each"
+    assert not outcome.suspects
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 1000), broker_ids)
+def test_healthy_brokers_get_records_all_the_time_whatever_another_one_does(seed: int, dead: int) -> None:
+    outcome = Simulation(
+        seed=seed,
+        seconds=6,
+        rate=1000,
+        faults={dead: Dead(since=1, told_after=None)},
+        latency=noisy(spikes=0),
+    ).run()
+    for broker in set(BROKERS) - {dead}:
+        assert all(outcome.by_broker_and_second[broker, second] > 50 for second in range(6))

@@ -1,0 +1,153 @@
+"""Plays every story of ``feedback/`` through the judge of brokers: one file per rule, one document per story.
+
+A document is ``about`` (the story's name), ``policy`` (arguments of `Policy`, all times in **ms**; optional),
+``brokers`` (1, 2 and 3 unless said otherwise), ``known`` (whether ten answers of 5 ms have been heard of
+each; true unless said otherwise) and ``steps``. Times are in ms. A step may say, in this order,
+
+- ``at``: the moment, counted from the story's beginning. A client listens all the time: up to there
+  everybody is looked at each 5 ms. With ``deaf: true`` nobody is: the process was stopped.
+- ``sent``, ``withdrawn``, ``failed``, ``unreachable``: brokers, or ``{broker: number of records}``;
+- ``answered``: ``{broker: latency}`` or ``{broker: [latency, number of records]}``;
+- ``follow``: the brokers that metadata lists; ``moved: [from, to, records]``: a leader changed;
+- ``probe``: brokers that must be exactly those that are due for one; they get it;
+- ``heard: true``: one more look;
+
+and then expect ``changes`` (in the words of `in_words`; all since the step before, [] if it does not say),
+``standing`` ({broker: word}), ``suspect``, ``down`` and ``stuck`` (brokers), ``due`` (for a probe) and
+``threshold`` ({broker: ms}).
+"""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from attrs import asdict
+
+from kafka_partition_events.routing.feedback import Change, Feedback, Policy, Suspected
+
+STORIES = [
+    pytest.param(story, id=f"{path.stem}: {story['about']}")
+    for path in sorted((Path(__file__).parent / "feedback").glob("*.yaml"))
+    for story in yaml.safe_load_all(path.read_text())
+]
+LOOK_MS = 5
+MS = 1 / 1024
+"""Seconds that a story's ms lasts: sums of these are exact, so a story may say what happens on the dot."""
+
+DEFAULTS = asdict(Policy())
+COUNTS = ("probes_to_clear", "silence_factor", "tail_factor")
+
+
+def in_words(change: Change) -> str:
+    usual = "unknown" if change.usual is None else f"{change.usual / MS:g} ms"
+    if isinstance(change, Suspected):
+        return (
+            f"suspected {change.broker} {change.reason}: {change.outstanding} outstanding, "
+            f"silent for {change.silence / MS:g} ms, usual {usual}"
+        )
+    return f"cleared {change.broker} {change.reason}: after {change.lasted / MS:g} ms, {change.probes} probes"
+
+
+class Player:
+    """A judge, and a client that reports to it."""
+
+    def __init__(self, story: dict[str, Any]) -> None:
+        in_ms = {name: value if name in COUNTS else round(value * 1000) for name, value in DEFAULTS.items()}
+        words = in_ms | story.get("policy", {})
+        self.feedback = Feedback(
+            Policy(**{name: value if name in COUNTS else value * MS for name, value in words.items()})
+        )
+        self.brokers: list[int] = story.get("brokers", [1, 2, 3])
+        self.feedback.follow(self.brokers, -1.0)
+        if story.get("known", True):
+            for broker in self.brokers:
+                self.feedback.sent(broker, -1.0, 10)
+                for _ in range(10):
+                    self.feedback.answered(broker, 5 * MS, -1.0 + 5 * MS)
+        self.ms = 0.0
+        self.changes: list[str] = []
+        self.look()
+
+    @property
+    def now(self) -> float:
+        return self.ms * MS
+
+    def note(self, changes: tuple[Change, ...]) -> None:
+        self.changes += [in_words(change) for change in changes]
+
+    def look(self) -> None:
+        self.note(self.feedback.heard(self.now))
+
+    def pass_until(self, ms: float, *, deaf: bool) -> None:
+        while not deaf and self.ms + LOOK_MS < ms:
+            self.ms += LOOK_MS
+            self.look()
+        self.ms = ms
+
+    def play(self, step: dict[str, Any]) -> None:  # noqa: C901 - one branch for each word
+        self.pass_until(step.get("at", self.ms), deaf=step.get("deaf", False))
+        feedback = self.feedback
+        for broker, records in counted(step.get("sent")):
+            feedback.sent(broker, self.now, records)
+        for broker, records in counted(step.get("withdrawn")):
+            feedback.withdrawn(broker, self.now, records)
+        for broker, words in step.get("answered", {}).items():
+            latency, records = words if isinstance(words, list) else (words, 1)
+            for _ in range(records):
+                self.note(feedback.answered(broker, latency * MS, self.now))
+        for broker, records in counted(step.get("failed")):
+            for _ in range(records):
+                self.note(feedback.failed(broker, self.now))
+        for broker, _ in counted(step.get("unreachable")):
+            self.note(feedback.unreachable(broker, self.now))
+        if "follow" in step:
+            self.note(feedback.follow(step["follow"], self.now))
+        if "moved" in step:
+            before, after, records = step["moved"]
+            feedback.withdrawn(before, self.now, records)
+            feedback.sent(after, self.now, records)
+        if "probe" in step:
+            self.look()
+            assert list(feedback.due_for_a_probe(self.now)) == step["probe"], "due for a probe"
+            for broker in step["probe"]:
+                feedback.probed(broker, self.now)
+                feedback.sent(broker, self.now)
+        if step.get("heard", True):
+            self.look()
+
+    def seen(self, expected: str, words: Any) -> Any:
+        feedback = self.feedback
+        match expected:
+            case "standing":
+                return {broker: feedback.standing(broker).name.lower() for broker in words}
+            case "suspect":
+                return sorted(feedback.avoidance.suspect)
+            case "down":
+                return sorted(feedback.avoidance.down)
+            case "stuck":
+                return sorted(feedback.stuck)
+            case "due":
+                return list(feedback.due_for_a_probe(self.now))
+            case "threshold":
+                return {broker: feedback.threshold(broker) / MS for broker in words}
+        raise AssertionError(f"a story can't expect {expected!r}")
+
+
+def counted(words: Any) -> list[tuple[int, int]]:
+    if isinstance(words, dict):
+        return list(words.items())
+    return [(broker, 1) for broker in words or ()]
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_feedback_spec(story: dict[str, Any]) -> None:
+    player = Player(story)
+    for number, step in enumerate(story["steps"], 1):
+        where = f"step {number}, at {step.get('at', player.ms)} ms"
+        player.play(step)
+        expect = dict(step.get("expect", {}))
+        assert player.changes == expect.pop("changes", []), f"{where}: changes"
+        player.changes.clear()
+        for name, words in expect.items():
+            assert player.seen(name, words) == words, f"{where}: {name}"
