@@ -2,6 +2,7 @@
 
 from kafka_partition_events import BufferBudget
 from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.routing.feedback import NOTHING, Avoidance
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.scripted import cluster_of
 
@@ -80,3 +81,72 @@ def test_topics_that_did_not_change_keep_their_route() -> None:
     assert after.generation == 2
     assert after.routes["orders"] is before.routes["orders"]
     assert after.routes["payments"] is not before.routes["payments"]
+
+
+class TestAvoiding:
+    def test_nothing_to_avoid_leaves_the_route_as_it_is(self) -> None:
+        r = route(cluster_of({"orders": [1, 2, 3]}))
+        assert r.avoiding(NOTHING) is r
+        assert r.avoiding(Avoidance(frozenset({9}))) is r
+
+    def test_partitions_of_suspects_are_left_out_and_named(self) -> None:
+        r = route(cluster_of({"orders": [1, 2, 3, 1]})).avoiding(suspect(1))
+        assert r.usable == (1, 2)
+        assert r.usable_set == {1, 2}
+        assert r.avoided == (0, 3)
+        assert r.count == 4
+        assert r.online == (0, 1, 2, 3), "metadata has not said otherwise"
+
+    def test_offline_partitions_are_neither_usable_nor_avoided(self) -> None:
+        r = route(cluster_of({"orders": [1, None, 3]}, brokers=[1, 3])).avoiding(suspect(1))
+        assert (r.usable, r.avoided) == ((2,), (0,))
+
+    def test_where_only_suspects_lead_all_are_used(self) -> None:
+        r = route(cluster_of({"orders": [1, 2]}))
+        assert r.avoiding(suspect(1, 2)) is r
+        assert r.avoided == ()
+
+    def test_where_only_suspects_lead_those_that_are_not_down_are_used(self) -> None:
+        r = route(cluster_of({"orders": [1, 2, 3]})).avoiding(suspect(1, 2, 3, down={1, 3}))
+        assert (r.usable, r.avoided) == ((1,), (0, 2))
+
+    def test_where_all_are_down_all_are_used(self) -> None:
+        r = route(cluster_of({"orders": [1, 2]}))
+        assert r.avoiding(suspect(1, 2, down={1, 2})).usable == (0, 1)
+
+    def test_without_an_online_partition_the_last_resort_stays(self) -> None:
+        r = route(cluster_of({"orders": [None, None]}, brokers=[1]))
+        assert r.avoiding(suspect(1)).usable == (0, 1)
+
+    def test_others_stand_in_for_admitted_partitions_of_suspects_within_the_cap(self) -> None:
+        leaders = [1 + p % 3 for p in range(12)]
+        r = route(cluster_of({"orders": leaders}), CAPPED)
+        spared = r.avoiding(suspect(leaders[r.admitted[0]]))
+        lost = {p for p in r.admitted if leaders[p] == leaders[r.admitted[0]]}
+        assert len(spared.usable) == 4
+        assert set(r.admitted) - lost < set(spared.usable)
+        assert not {leaders[p] for p in spared.usable} & {leaders[r.admitted[0]]}
+        assert set(spared.avoided) == lost
+        assert spared.admitted == r.admitted, "the cap has not changed"
+
+    def test_when_all_admitted_are_of_suspects_others_stand_in_for_all(self) -> None:
+        chosen = route(cluster_of({"orders": [1] * 12}), CAPPED).admitted
+        r = route(cluster_of({"orders": [1 if p in chosen else 2 for p in range(12)]}), CAPPED)
+        spared = r.avoiding(suspect(1))
+        assert not set(spared.usable) & set(chosen)
+        assert len(spared.usable) == 4
+        assert spared.avoided == chosen
+
+    def test_a_suspect_that_leads_no_admitted_partition_changes_nothing_that_is_usable(self) -> None:
+        chosen = route(cluster_of({"orders": [1] * 12}), CAPPED).admitted
+        r = route(cluster_of({"orders": [1 if p in chosen else 2 for p in range(12)]}), CAPPED)
+        spared = r.avoiding(suspect(2))
+        assert (spared.usable, spared.avoided) == (r.usable, ())
+
+    def test_avoiding_again_starts_from_the_routes_own_partitions(self) -> None:
+        r = route(cluster_of({"orders": [1, 2, 3]}))
+        assert r.avoiding(suspect(1)).avoiding(suspect(2)).usable == (0, 2)
+
+
+def suspect(*brokers: int, down: set[int] | None = None) -> Avoidance:
+    return Avoidance(frozenset(brokers), frozenset(down or ()))

@@ -1,0 +1,290 @@
+"""The adaptive partitioner: turns, proportions, what it leaves at once, and what is asked twice."""
+
+import random
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node, TopicPartition
+from kafka_partition_events.partitioners.adaptive import RECORD_OVERHEAD, TURN_S, AdaptivePartitioner
+from kafka_partition_events.partitioners.deliveries import Deliveries
+from kafka_partition_events.routing.feedback import Policy
+from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.scripted import cluster_of
+
+SIX = [1, 2, 3, 1, 2, 3]
+
+
+class Asker:
+    """A partitioner on a clock that stands still, and a client that asks it."""
+
+    def __init__(self, leaders: list[int | None] | None = None, **options: Any) -> None:
+        self.clock = ManualClock(100.0)
+        self.partitioner = AdaptivePartitioner(
+            clock=self.clock.monotonic, **{"rng": random.Random(1)} | options
+        )
+        self.deliveries = self.partitioner.deliveries = Deliveries(
+            self.partitioner._use_current_routes,
+            Policy(first_rest=0.5, down_for=0.0),
+            self.clock.monotonic,
+        )
+        self.adopt(cluster_of({"t": leaders or list(SIX)}, brokers=[1, 2, 3]))
+
+    def adopt(self, cluster: Cluster) -> None:
+        self.partitioner.adopt(cluster)
+
+    def ask(self, value: bytes | None = b"v", key: bytes | None = None, topic: str = "t") -> int:
+        return self.partitioner.partition(topic, key, key, value, value, None)
+
+    def turns(self, count: int) -> list[int]:
+        """Ask for one record in each of so many turns."""
+        asked = []
+        for _ in range(count):
+            asked.append(self.ask())
+            self.clock.advance(TURN_S)
+        return asked
+
+    def listen(self, seconds: float) -> None:
+        for _ in range(round(seconds * 100)):
+            self.clock.advance(0.01)
+            self.deliveries.heard("p")
+
+
+class TestTurns:
+    def test_end_after_so_many_bytes_counted_with_what_a_record_takes_in_a_batch(self) -> None:
+        asker = Asker(turn_bytes=3 * (RECORD_OVERHEAD + 1))
+        asked = [asker.ask(b"v") for _ in range(18)]
+        runs = [asked[i : i + 3] for i in range(0, 18, 3)]
+        assert all(len(set(run)) == 1 for run in runs)
+        assert sorted(run[0] for run in runs) == list(range(6))
+
+    def test_of_one_byte_are_one_record_long(self) -> None:
+        asker = Asker(turn_bytes=1)
+        assert sorted(asker.ask() for _ in range(6)) == list(range(6))
+
+    def test_count_the_bytes_of_keys_that_are_ignored(self) -> None:
+        asker = Asker(turn_bytes=2 * (RECORD_OVERHEAD + 10), ignore_keys=True)
+        asked = [asker.ask(b"v" * 4, key=b"k" * 6) for _ in range(12)]
+        assert asked[0::2] == asked[1::2]
+        assert sorted(asked[0::2]) == list(range(6))
+
+    def test_end_after_25_ms_however_few_records_came(self) -> None:
+        asker = Asker()
+        first = asker.ask()
+        asker.clock.advance(TURN_S - 0.001)
+        assert asker.ask() == first
+        asker.clock.advance(0.001)
+        assert asker.ask() != first
+
+    def test_last_as_long_as_the_client_holds_records_back(self) -> None:
+        asker = Asker()
+        asker.deliveries.wait_for_batches(0.1)
+        first = asker.ask()
+        asker.clock.advance(0.099)
+        assert asker.ask() == first
+        asker.clock.advance(0.001)
+        assert asker.ask() != first
+
+    def test_do_not_end_by_themselves_for_a_client_that_has_turns_of_its_own(self) -> None:
+        asker = Asker(turn_bytes=1)
+        first = asker.ask(value=None)
+        asker.clock.advance(10)
+        assert asker.ask(value=None) == first
+        asker.partitioner.move_on("t", first)
+        second = asker.ask(value=None)
+        assert second != first
+        asker.partitioner.move_on("t", first)
+        assert asker.ask(value=None) == second, "another thread has moved on already"
+
+    def test_must_hold_something(self) -> None:
+        with pytest.raises(ConfigurationError, match="turn_bytes must be at least 1, not 0"):
+            AdaptivePartitioner(turn_bytes=0)
+
+    def test_visit_the_brokers_in_turn_and_all_partitions_evenly(self) -> None:
+        asker = Asker(leaders=[1, 1, 2, 2, 3, 3])
+        asked = asker.turns(600)
+        assert Counter(asked) == dict.fromkeys(range(6), 100)
+        brokers = [1 + partition // 2 for partition in asked]
+        assert all(len(set(brokers[i : i + 6])) == 3 for i in range(0, 600, 6))
+
+    def test_begin_at_different_partitions_in_different_instances(self) -> None:
+        assert len({Asker(rng=random.Random(seed)).ask() for seed in range(50)}) == 6
+
+    def test_of_topics_do_not_disturb_each_other(self) -> None:
+        asker = Asker()
+        asker.adopt(cluster_of({"t": list(SIX), "u": list(SIX)}, brokers=[1, 2, 3]))
+        here = asker.ask()
+        for _ in range(3):
+            asker.partitioner.move_on("u", asker.ask(topic="u"))
+        assert asker.ask() == here
+
+    def test_are_counted(self) -> None:
+        asker = Asker(turn_bytes=2 * (RECORD_OVERHEAD + 1))
+        asked = [asker.ask() for _ in range(7)]
+        stats = asker.partitioner.turn_stats
+        assert (stats.turns, stats.switches, stats.forced) == (4, sum(a != b for a, b in pairwise(asked)), 0)
+        assert stats.records == {TopicPartition("t", p): n for p, n in Counter(asked[:6]).items()}
+        asker.adopt(cluster_of({"t": [None if p == asked[-1] else 1 for p in range(6)]}))
+        asker.ask()
+        assert asker.partitioner.turn_stats.forced == 1
+
+
+class TestKeyedRecords:
+    def test_go_to_their_hash_and_neither_begin_nor_end_turns(self) -> None:
+        asker = Asker(turn_bytes=1)
+        for number in range(50):
+            key = b"%d" % number
+            assert asker.ask(key=key) == murmur2_partition(key, 6)
+        assert asker.partitioner.turn_stats.turns == 0
+
+    def test_stay_where_they_are_when_their_broker_is_suspect(self) -> None:
+        asker = Asker()
+        asker.deliveries.unreachable(1, "p")
+        asker.listen(1)
+        assert asker.deliveries.probing
+        for number in range(50):
+            key = b"%d" % number
+            assert asker.ask(key=key) == murmur2_partition(key, 6)
+        assert asker.deliveries.stats.probes == 0
+
+    def test_are_placed_as_if_unkeyed_with_ignore_keys(self) -> None:
+        asker = Asker(turn_bytes=1, ignore_keys=True)
+        assert Counter(asker.ask(key=b"same") for _ in range(12)) == dict.fromkeys(range(6), 2)
+
+    def test_avoid_suspects_and_probe_them_with_ignore_keys(self) -> None:
+        asker = Asker(turn_bytes=1, ignore_keys=True)
+        asker.deliveries.unreachable(1, "p")
+        assert {asker.ask(key=b"same") for _ in range(12)} == {1, 2, 4, 5}
+        asker.listen(1)
+        assert asker.ask(key=b"same") in {0, 3}
+        assert asker.deliveries.stats.probes == 1
+
+
+class TestRacks:
+    NODES = (Node(1, "h", 1, "a"), Node(2, "h", 2, "b"), Node(3, "h", 3, None))
+
+    def in_rack(self, rack: str, leaders: list[int | None]) -> Asker:
+        asker = Asker(rack=rack)
+        asker.adopt(cluster_of({"t": leaders}, brokers=self.NODES))
+        return asker
+
+    def test_partitions_that_are_led_in_the_own_rack_are_preferred(self) -> None:
+        assert set(self.in_rack("a", [1, 2, 3, 1, 2, 3]).turns(30)) == {0, 3}
+
+    def test_without_any_in_the_rack_all_are_used(self) -> None:
+        assert set(self.in_rack("elsewhere", [1, 2, 3]).turns(30)) == {0, 1, 2}
+        assert set(self.in_rack("a", [2, 3, 2]).turns(30)) == {0, 1, 2}
+
+    def test_without_a_usable_one_in_the_rack_the_others_are_used(self) -> None:
+        asker = self.in_rack("a", [1, 2, 3, 1, 2, 3])
+        asker.deliveries.unreachable(1, "p")
+        assert set(asker.turns(15)) == {1, 2, 4, 5}
+
+    def test_without_racks_in_the_cluster_all_are_used(self) -> None:
+        asker = Asker(rack="a")
+        assert set(asker.turns(30)) == set(range(6))
+
+
+class TestSuspectsAndOfflinePartitions:
+    def test_a_partition_that_goes_offline_is_left_at_once(self) -> None:
+        asker = Asker()
+        first = asker.ask()
+        asker.adopt(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
+        assert asker.ask() != first
+
+    def test_a_broker_that_becomes_suspect_is_left_at_once_and_returned_to_when_cleared(self) -> None:
+        asker = Asker()
+        first = asker.ask()
+        broker = SIX[first]
+        asker.deliveries.unreachable(broker, "p")
+        assert SIX[asker.ask()] != broker
+        assert asker.partitioner.turn_stats.forced == 1
+        assert broker not in {SIX[p] for p in asker.turns(15)}
+        asker.adopt(cluster_of({"t": [leader for leader in SIX if leader != broker]}))
+        assert set(asker.turns(12)) == {0, 1, 2, 3}, "the broker is no longer listed"
+
+    def test_a_turn_on_another_broker_goes_on(self) -> None:
+        asker = Asker()
+        first = asker.ask()
+        asker.deliveries.unreachable(SIX[first] % 3 + 1, "p")
+        assert asker.ask() == first
+        assert asker.partitioner.turn_stats.forced == 0
+
+    def test_where_no_broker_can_be_connected_to_all_are_used(self) -> None:
+        asker = Asker()
+        for broker in (1, 2, 3):
+            asker.deliveries.unreachable(broker, "p")
+        assert set(asker.turns(12)) == set(range(6))
+
+    def test_all_offline_still_takes_records(self) -> None:
+        assert set(Asker(leaders=[None, None]).turns(10)) == {0, 1}
+
+    def test_the_cap_holds(self) -> None:
+        asker = Asker(budget=BufferBudget(max_partitions={"t": 2}, instance_id="a"))
+        asker.adopt(cluster_of({"t": list(SIX)}, brokers=[1, 2, 3]))
+        route = asker.partitioner.route("t")
+        assert route is not None
+        assert set(asker.turns(20)) == set(route.admitted)
+
+
+class TestAskedTwice:
+    """kafka-python asks again about a record that opens a batch (KAFKA-9965)."""
+
+    def test_the_second_answer_is_the_first_and_counts_no_turn(self) -> None:
+        asker = Asker(turn_bytes=1)
+        for _ in range(12):
+            first = asker.ask()
+            before = asker.partitioner.turn_stats
+            asker.partitioner.on_new_batch("t", None, first)
+            assert asker.ask() == first
+            assert asker.partitioner.turn_stats == before
+
+    def test_a_new_batch_does_not_end_the_turn(self) -> None:
+        asker = Asker()
+        first = asker.ask()
+        for _ in range(10):
+            asker.partitioner.on_new_batch("t", None, first)
+            assert asker.ask() == first
+
+    def test_a_probe_is_one_record_that_is_asked_about_twice(self) -> None:
+        asker = Asker()
+        stuck = asker.ask()
+        suspect = SIX[stuck] % 3 + 1
+        asker.deliveries.unreachable(suspect, "p")
+        asker.listen(1)
+        probe = asker.ask()
+        assert SIX[probe] == suspect
+        asker.partitioner.on_new_batch("t", None, probe)
+        assert asker.ask() == probe
+        assert SIX[asker.ask()] != suspect, "the next record is none"
+        assert asker.deliveries.stats.probes == 1
+
+    def test_a_partition_that_went_offline_in_between_is_not_repeated(self) -> None:
+        asker = Asker()
+        first = asker.ask()
+        asker.partitioner.on_new_batch("t", None, first)
+        asker.adopt(cluster_of({"t": [None if p == first else 1 for p in range(6)]}))
+        assert asker.ask() != first
+
+
+def test_partitions_with_overdue_turns_get_less_and_never_nothing() -> None:
+    asker = Asker()
+    asker.deliveries._feedback.policy = Policy(least_silence=0.01, most_silence=0.01)
+    for turn in range(6):  # partition 0 is behind by five turns, partition 3 of the same broker answers
+        asker.deliveries.overdue_turns("t", range(6))
+        for _ in range(10):
+            asker.deliveries.sent("t", 0 if turn < 5 else 3, 1)
+    for _ in range(10):
+        asker.clock.advance(0.005)
+        asker.deliveries.answered("t", 3, 0.005, "p")
+        asker.deliveries.heard("p")
+    assert not asker.deliveries.avoidance
+    (overdue, *others) = asker.deliveries.overdue_turns("t", range(6))
+    assert overdue >= 5
+    assert others == [0] * 5
+    asked = Counter(asker.turns(1)[0] for _ in range(520))
+    assert 0 < asked[0] < asked[1] / 4
+    assert max(asked[p] for p in range(1, 6)) - min(asked[p] for p in range(1, 6)) <= 8

@@ -1,0 +1,328 @@
+"""What producers hear of their records, by partition and broker. No client, no sleep."""
+
+import threading
+
+import pytest
+
+from kafka_partition_events import BrokerCleared, BrokerSuspected, Clearance, Event, Suspicion
+from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, Deliveries
+from kafka_partition_events.routing.feedback import Change, Feedback, Policy
+from kafka_partition_events.routing.table import Route, compile_table
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.scripted import cluster_of
+
+LEADERS = [1, 2, 3, 1, 2, 3]
+CLUSTER = cluster_of({"t": list(LEADERS), "u": [2, 2]}, brokers=[1, 2, 3])
+HALF_SECOND = Policy(least_silence=0.5, most_silence=0.5, first_rest=1.0, down_for=0.0)
+
+
+class Front:
+    """Deliveries of one partitioner, and a producer that reports to them."""
+
+    def __init__(self, policy: Policy = HALF_SECOND, start: float = 100.0) -> None:
+        self.clock = ManualClock(start)
+        self.changed = 0
+        self.deliveries = Deliveries(self._note_change, policy, self.clock.monotonic)
+        self.deliveries.follow(CLUSTER, "p")
+
+    def _note_change(self) -> None:
+        self.changed += 1
+
+    def sent(self, *partitions: int, topic: str = "t") -> None:
+        for partition in partitions:
+            self.deliveries.sent(topic, partition, CLUSTER.by_topic[topic].partitions[partition].leader)
+
+    def answered(self, *partitions: int, latency: float = 0.005, topic: str = "t") -> list[Event]:
+        return [
+            e for p in partitions for e in self.deliveries.answered(topic, p, latency, "p")
+        ]  # fmt: skip
+
+    def listen(self, seconds: float) -> list[Event]:
+        events: list[Event] = []
+        for _ in range(round(seconds * 100)):
+            self.clock.advance(0.01)
+            events += self.deliveries.heard("p")
+        return events
+
+    def outstanding(self) -> dict[tuple[str, int], int]:
+        return {tp: count for tp, count in self.deliveries.stats.outstanding.items() if count}
+
+    def learn(self) -> None:
+        """Let each broker answer a few records as usual."""
+        for partition in (0, 1, 2):
+            self.sent(*[partition] * 8)
+            self.clock.advance(0.005)
+            self.answered(*[partition] * 8)
+            self.deliveries.heard("p")
+
+    def suspect(self) -> list[Event]:
+        """Let broker 1 fall silent with two records outstanding, while broker 2 answers."""
+        self.sent(0, 3)
+        self.listen(0.1)
+        self.sent(1)
+        self.listen(0.01)
+        self.answered(1)
+        return self.listen(0.5)
+
+
+def route(front: Front, topic: str = "t") -> Route:
+    return compile_table(CLUSTER).routes[topic].avoiding(front.deliveries.avoidance)
+
+
+def test_records_are_outstanding_from_sent_to_answered_failed_or_withdrawn() -> None:
+    front = Front()
+    front.sent(0, 0, 0, 1, 4)
+    assert front.outstanding() == {("t", 0): 3, ("t", 1): 1, ("t", 4): 1}
+    front.answered(0)
+    front.deliveries.failed("t", 0, "p")
+    front.deliveries.withdrawn("t", 0)
+    assert front.outstanding() == {("t", 1): 1, ("t", 4): 1}
+
+
+def test_reports_of_records_that_nobody_tracks_change_nothing() -> None:
+    front = Front()
+    front.answered(0, 0)
+    front.deliveries.failed("t", 9, "p")
+    front.deliveries.withdrawn("nosuch", 0)
+    assert front.outstanding() == {}
+    front.sent(0)
+    front.answered(0, 0, 0)
+    front.sent(0)
+    assert front.outstanding() == {("t", 0): 1}
+
+
+def test_a_silent_broker_is_told_with_the_evidence_in_ms() -> None:
+    front = Front()
+    front.learn()
+    (event,) = front.suspect()
+    assert isinstance(event, BrokerSuspected)
+    assert (event.broker, event.reason, event.outstanding) == (1, Suspicion.SILENT, 2)
+    assert event.silence_ms == pytest.approx(510, abs=20)
+    assert event.usual_ms == pytest.approx(5)
+    assert event.partitioner == "p"
+    assert front.deliveries.stats.suspects == {1}
+    assert front.deliveries.stats.exclusions == 1
+
+
+def test_a_lost_connection_is_told_at_once_and_routes_are_made_anew_once() -> None:
+    front = Front()
+    (event,) = front.deliveries.unreachable(3, "mine")
+    assert isinstance(event, BrokerSuspected)
+    assert (event.reason, event.silence_ms, event.usual_ms) == (Suspicion.UNREACHABLE, 0, None)
+    assert event.partitioner == "mine"
+    assert front.changed == 1
+    assert front.deliveries.unreachable(3, "mine") == ()
+    assert front.changed == 1
+
+
+def test_when_it_answers_its_probes_it_is_told_how_long_it_took_in_ms() -> None:
+    front = Front()
+    front.learn()
+    front.deliveries.unreachable(1, "p")
+    front.listen(1.02)
+    events: list[Event] = []
+    for _ in range(3):
+        probe = front.deliveries.take_probe("t", route(front))
+        assert probe in {0, 3}
+        front.sent(probe)
+        events += front.listen(0.01)
+        events += front.answered(probe)
+        events += front.listen(0.05)
+    (event,) = events
+    assert isinstance(event, BrokerCleared)
+    assert (event.broker, event.reason, event.probes) == (1, Clearance.ANSWERED, 3)
+    assert event.suspected_ms == pytest.approx(1150, abs=20)
+    assert front.deliveries.stats.probes == 3
+    assert not front.deliveries.avoidance
+    assert not front.deliveries.probing
+
+
+def test_routes_are_told_without_the_lock() -> None:
+    front = Front()
+    entered: list[bool] = []
+
+    def enter() -> None:
+        thread = threading.Thread(target=lambda: entered.append(bool(front.deliveries.stats.suspects)))
+        thread.start()
+        thread.join(5)
+
+    front.deliveries._on_change = enter
+    front.deliveries.unreachable(1, "p")
+    assert entered == [True]
+
+
+class TestProbes:
+    def test_go_to_a_topic_that_the_suspect_broker_leads_partitions_of(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1, "p")
+        front.listen(1.1)
+        assert front.deliveries.probing
+        assert front.deliveries.take_probe("u", route(front, "u")) is None
+        assert front.deliveries.take_probe("t", route(front)) in {0, 3}
+
+    def test_are_taken_by_one_thread_only(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1, "p")
+        front.listen(1.1)
+        taken: list[int | None] = []
+        there = route(front)
+        barrier = threading.Barrier(8)
+
+        def take() -> None:
+            barrier.wait(5)
+            taken.append(front.deliveries.take_probe("t", there))
+
+        threads = [threading.Thread(target=take) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(5)
+        assert sum(probe is not None for probe in taken) == 1
+
+    def test_that_were_never_sent_are_taken_again(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1, "p")
+        front.listen(1.1)
+        assert front.deliveries.take_probe("t", route(front)) is not None
+        assert front.deliveries.take_probe("t", route(front)) is None
+        front.listen(0.06)
+        assert front.deliveries.take_probe("t", route(front)) is not None
+
+
+class TestFollow:
+    def test_moves_what_is_outstanding_to_the_new_leader(self) -> None:
+        front = Front()
+        front.learn()
+        front.suspect()
+        assert front.deliveries.stuck() == {("t", 0): 1, ("t", 3): 1}
+        moved = cluster_of({"t": [2, 2, 3, 1, 2, 3], "u": [2, 2]}, brokers=[1, 2, 3])
+        front.deliveries.follow(moved, "p")
+        assert front.deliveries.stuck() == {("t", 3): 1}
+        assert front.outstanding() == {("t", 0): 1, ("t", 3): 1}
+        front.answered(0)
+        assert front.outstanding() == {("t", 3): 1}
+
+    def test_takes_what_is_outstanding_off_a_partition_that_went_offline(self) -> None:
+        front = Front()
+        front.learn()
+        front.suspect()
+        front.deliveries.follow(cluster_of({"t": [None, 2, 3, None, 2, 3]}, brokers=[1, 2, 3]), "p")
+        assert front.deliveries.stuck() == {}
+        front.deliveries.failed("t", 0, "p")
+        assert front.outstanding() == {("t", 3): 1}
+
+    def test_clears_a_suspect_that_is_no_longer_listed(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1, "p")
+        front.listen(0.5)
+        (event,) = front.deliveries.follow(cluster_of({"t": [None, 2, 3]}, brokers=[2, 3]), "p")
+        assert isinstance(event, BrokerCleared)
+        assert event.reason is Clearance.LEFT
+        assert event.suspected_ms == pytest.approx(500, abs=20)
+        assert not front.deliveries.avoidance
+
+    def test_forgets_the_partitions_of_topics_that_are_gone_once_they_are_settled(self) -> None:
+        front = Front()
+        front.sent(0, 1, topic="u")
+        front.answered(0, topic="u")
+        gone = cluster_of({"t": list(LEADERS)}, brokers=[1, 2, 3])
+        front.deliveries.follow(gone, "p")
+        assert front.deliveries.stats.outstanding == {("u", 1): 1}
+        front.answered(1, topic="u")
+        front.deliveries.follow(gone, "p")
+        assert front.deliveries.stats.outstanding == {}
+
+    def test_without_a_snapshot_nothing_is_forgotten(self) -> None:
+        front = Front()
+        front.deliveries.unreachable(1, "p")
+        assert front.deliveries.follow(None, "p") == ()
+        assert front.deliveries.avoidance.suspect == {1}
+
+
+def test_a_record_that_is_sent_under_a_new_leader_takes_the_others_along() -> None:
+    front = Front()
+    for _ in range(3):
+        front.deliveries.sent("t", 0, 1)
+    front.deliveries.sent("t", 0, 2)
+    (event,) = front.deliveries.unreachable(2, "p")
+    assert isinstance(event, BrokerSuspected)
+    assert event.outstanding == 4
+    assert front.deliveries.stuck() == {("t", 0): 2}
+
+
+class TestOverdueTurns:
+    def test_nothing_is_overdue_while_all_answer_as_usual(self) -> None:
+        front = Front()
+        front.sent(*[0] * 50, 1)
+        front.listen(0.4)
+        assert front.deliveries.overdue_turns("t", range(3)) == [0, 0, 0]
+
+    def test_are_counted_in_turns_not_in_records(self) -> None:
+        front = Front()
+        front.learn()
+        for _ in range(10):
+            front.deliveries.overdue_turns("t", range(3))  # begins a turn
+            front.sent(*[0] * 100)
+        front.answered(*[0] * 700)
+        front.listen(0.52)
+        (overdue, *others) = front.deliveries.overdue_turns("t", range(3))
+        assert overdue == 3
+        assert others == [0, 0]
+
+    def test_an_answer_begins_the_wait_anew(self) -> None:
+        front = Front()
+        front.learn()
+        front.sent(0, 0)
+        front.listen(0.4)
+        front.answered(0)
+        front.listen(0.4)
+        assert front.deliveries.overdue_turns("t", [0]) == [0]
+        front.listen(0.12)
+        assert front.deliveries.overdue_turns("t", [0]) == [1]
+
+    def test_unknown_and_offline_partitions_have_none(self) -> None:
+        front = Front()
+        front.deliveries.sent("t", 0, None)
+        front.listen(2)
+        assert front.deliveries.overdue_turns("t", [0, 77]) == [0, 0]
+
+
+def test_looks_are_a_millisecond_apart_at_least() -> None:
+    class Counting(Feedback):
+        looks = 0
+
+        def heard(self, now: float) -> tuple[Change, ...]:
+            self.looks += 1
+            return super().heard(now)
+
+    front = Front()
+    front.deliveries._feedback = judge = Counting()
+    for _ in range(100):
+        front.deliveries.heard("p")
+        front.clock.advance(LEAST_INTERVAL_S / 10)
+    assert judge.looks in {9, 10, 11}
+
+
+def test_the_longest_linger_counts() -> None:
+    front = Front()
+    front.deliveries.wait_for_batches(0.02)
+    front.deliveries.wait_for_batches(0.005)
+    assert front.deliveries.linger == 0.02
+
+
+def test_threads_that_send_and_report_lose_nothing() -> None:
+    front = Front()
+
+    def work(partition: int) -> None:
+        for _ in range(2000):
+            front.sent(partition)
+            front.deliveries.heard("p")
+            front.answered(partition)
+
+    threads = [threading.Thread(target=work, args=(partition,)) for partition in (0, 1, 0, 3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert front.outstanding() == {}
+    assert front.deliveries._feedback._of(1).outstanding == 0
