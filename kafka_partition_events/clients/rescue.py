@@ -127,11 +127,11 @@ def original_headers(headers: Iterable[tuple[str, str | bytes | None]], id_: str
 
 
 def copy_headers(
-    headers: Iterable[tuple[str, str | bytes | None]], id_: str, partition: int, attempt: int
+    headers: Iterable[tuple[str, str | bytes | None]], id_: str, partition: int | None, attempt: int
 ) -> Headers:
-    """Return the headers of a copy of a record that was first sent to ``partition``."""
+    """Return the headers of a copy of a record that was first sent to ``partition``; None: nobody knows."""
     return [
         *original_headers(headers, id_),
-        (PARTITION_HEADER, str(partition).encode()),
+        (PARTITION_HEADER, str(-1 if partition is None else partition).encode()),
         (ATTEMPT_HEADER, str(attempt).encode()),
     ]

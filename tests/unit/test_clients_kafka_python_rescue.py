@@ -6,7 +6,7 @@ import pytest
 from kafka.errors import KafkaTimeoutError
 
 from kafka_partition_events import ConfigurationError
-from kafka_partition_events.clients.kafka_python.held import Account, Held
+from kafka_partition_events.clients.held import Account, Held
 from kafka_partition_events.clients.kafka_python.rescue import refuse_with, rescue_stats
 from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
 from kafka_partition_events.clients.rescue import RescueLimits, RescueStats
@@ -22,7 +22,9 @@ def held(partition: int = 0, data: bytes | None = b"v", topic: str = "t") -> Hel
 
 def admitted(account: Account, *partitions: int) -> list[Held]:
     records = [held(partition) for partition in partitions]
-    assert all(account.admit(record) for record in records)
+    for record, partition in zip(records, partitions, strict=True):
+        assert account.admit(record)
+        account.place(record, partition)
     return records
 
 
@@ -45,7 +47,7 @@ def test_a_record_that_times_out_gets_a_copy_and_one_outcome(account: Account) -
     (record,) = admitted(account, 0)
     assert not account.failed(record, 0, TIME_OUT, worth_a_copy=True)
     assert account.take() is record
-    account.copied(record, 1)
+    account.place(record, 1)
     assert account.take() is None
     assert account.delivered(record, 1)
     account.settled(record)
@@ -65,7 +67,7 @@ def test_the_attempts_come_to_an_end(account: Account) -> None:
     for partition in (0, 1):
         assert not account.failed(record, partition, TIME_OUT, worth_a_copy=True)
         assert account.take() is record
-        account.copied(record, partition + 1)
+        account.place(record, partition + 1)
     assert account.failed(record, 2, TIME_OUT, worth_a_copy=True)
     assert (account.stats.copies, account.stats.withheld) == (2, 1)
     assert record.error is TIME_OUT
@@ -79,8 +81,8 @@ def test_what_is_stuck_is_copied_once_and_no_more_when_the_copy_is_elsewhere(acc
     taken = [account.take(), account.take()]
     assert taken == [stuck, there]
     assert account.take() is None
-    account.copied(stuck, 1)
-    account.copied(there, 2)
+    account.place(stuck, 1)
+    account.place(there, 2)
     account.hedge(where)
     assert account.take() is None
     assert account.take_news() == {7: (2, 0)}
@@ -92,7 +94,7 @@ def test_the_first_to_arrive_is_the_outcome(account: Account) -> None:
     (record,) = admitted(account, 0)
     account.hedge({("t", 0): 7})
     account.take()
-    account.copied(record, 1)
+    account.place(record, 1)
     assert account.delivered(record, 1)
     assert not account.delivered(record, 0)
     assert account.stats.saved == 1
@@ -103,7 +105,7 @@ def test_a_record_fails_only_with_the_last_of_it(account: Account) -> None:
     account.hedge({("t", 0): 7})
     assert not account.failed(record, 0, TIME_OUT, worth_a_copy=False)  # its copy is queued
     assert account.take() is record
-    account.copied(record, 1)
+    account.place(record, 1)
     assert account.failed(record, 1, TIME_OUT, worth_a_copy=False)
 
 

@@ -11,7 +11,7 @@ from kafka_partition_events.routing.budget import BufferBudget
 DELIVERY_LIMIT_MS = 5_000
 """A record that can't be delivered fails within the demo's time; Kafka's clients wait two minutes."""
 
-_POLLING = {"interval": 1.0, "fetch_timeout": 3.0}  # seconds
+_POLLING: dict[str, Any] = {"interval": 1.0, "fetch_timeout": 3.0}  # seconds
 
 
 class ConfluentWriter:

@@ -13,9 +13,10 @@ from kafka_partition_events.clients.confluent import batches, settings
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.following import Following, check_free
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
-from kafka_partition_events.clients.confluent.rescue import Held, Rescue, refuse_with
+from kafka_partition_events.clients.confluent.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import linger_seconds
+from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -174,7 +175,7 @@ class PartitioningProducer(Producer):
                 try:
                     self._produce_held(self._rescue, held)
                 except BaseException:
-                    self._rescue.forget(held)
+                    self._rescue.account.settled(held)
                     raise
                 return
         partition = self._chooser.choose(topic, key, value)
@@ -196,7 +197,7 @@ class PartitioningProducer(Producer):
     def _produce_held(self, rescue: Rescue, held: Held) -> None:
         """Send a record that may be rescued, or a copy of it."""
         topic = held.topic
-        partition = self._chooser.choose(topic, None, held.value)
+        partition = self._chooser.choose(topic, None, held.data)
         route = self.partitioner.route(topic)
         if route is None or not 0 <= partition < route.count:
             partition = UNASSIGNED
@@ -213,12 +214,12 @@ class PartitioningProducer(Producer):
             self._place(rescue, held, UNASSIGNED)
 
     def _place(self, rescue: Rescue, held: Held, partition: int) -> None:
-        headers = held.next_headers()
+        headers = rescue.headers(held)
         report = rescue.placing(held, partition)
         try:
-            _produce(self, held.topic, held.value, None, partition, report, None, held.timestamp, headers)
+            _produce(self, held.topic, held.data, None, partition, report, None, held.timestamp_ms, headers)
         except BaseException:
-            rescue.refused(held, partition)
+            rescue.account.unplace(held, partition)
             raise
 
     def produce_batch(
@@ -303,7 +304,7 @@ class PartitioningProducer(Producer):
     def stats(self) -> ProducerStats:
         """What became of records whose partition was not given."""
         stats = self._chooser.stats
-        return stats if self._rescue is None else evolve(stats, rescue=self._rescue.stats)
+        return stats if self._rescue is None else evolve(stats, rescue=self._rescue.account.stats)
 
     # -- listening -----------------------------------------------------------------------------------
 
@@ -336,15 +337,14 @@ class PartitioningProducer(Producer):
 
     def __len__(self) -> int:
         """Return how many records and reports wait, those included that are to be sent again."""
-        waiting = 0 if self._rescue is None else self._rescue.waiting
+        waiting = 0 if self._rescue is None else len(self._rescue.account.queue)
         return super().__len__() + waiting
 
     def _listened(self) -> None:
         """Judge the brokers by what callbacks have told, and send again what is to be rescued."""
         self._reports.heard()
         if (rescue := self._rescue) is not None:
-            if stuck := self._reports.stuck():
-                rescue.hedge(stuck)
+            rescue.hedge()
             rescue.drain(lambda held: self._produce_held(rescue, held))
 
     # -- life ----------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from attrs import field, frozen
 
-from kafka_partition_events.clients.confluent.rescue import RescueStats
+from kafka_partition_events.clients.rescue import RescueStats
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
 from kafka_partition_events.partitioners.adaptive import TurnStats
 from kafka_partition_events.partitioners.deliveries import DeliveryStats

@@ -18,8 +18,8 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
+from kafka_partition_events.clients.held import Account, Held
 from kafka_partition_events.clients.kafka_python.deliveries import Reports, override
-from kafka_partition_events.clients.kafka_python.held import Account, Held
 from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
 from kafka_partition_events.clients.rescue import (
     Ids,
@@ -154,8 +154,9 @@ class Rescue:
         )
         if not self.account.admit(held):
             return future
+        self.account.place(held, home.partition)
         theirs = FutureRecordMetadata(held.outcome, 0, *future.args[1:])
-        self._follow(held, held.home, future)
+        self._follow(held, home.partition, future)
         if self._hedging:
             self._wake()
         return theirs
@@ -203,7 +204,7 @@ class Rescue:
                 if self.account.refused(held, error):
                     self._settle(held, held.outcome.failure, held.error)
                 continue
-            self.account.copied(held, partition)
+            self.account.place(held, partition)
             self._follow(held, partition, future)
         self._reports.emit(
             RecordsRescued(broker=broker, copies=copies, withheld=withheld)

@@ -13,7 +13,7 @@ from attrs import frozen
 class Serialized:
     """A value that is serialized already."""
 
-    data: bytes | None
+    data: str | bytes | None
 
 
 class SerializedOnce:

@@ -14,15 +14,15 @@ from kafka_partition_events.clients.rescue import Budget, Headers, RescueLimits,
 class Held:
     """One record that may be sent again. Guarded by the account's lock.
 
-    ``outcome`` is the future's inner half; it is resolved once.
+    ``outcome`` is what the client tells the application by, once: a callback, or a future's inner half.
     """
 
     topic: str
-    data: bytes | None  # serialized
+    data: str | bytes | None  # serialized
     headers: Headers
     timestamp_ms: int
     id: str
-    home: int  # where the original went
+    home: int | None  # where the original went; None as long as only the client knows
     outcome: Any
     attempts: int = 0
     on_the_way: dict[int, int] = field(factory=dict)  # partition -> how many of it are there
@@ -78,7 +78,7 @@ class Account:
     # -- what happens --------------------------------------------------------------------------------
 
     def admit(self, held: Held) -> bool:
-        """Keep a record that was sent for the first time, unless too much is kept already."""
+        """Keep a record that is sent for the first time, unless too much is kept already."""
         self._budget.earn()
         with self.changed:
             if self.closed or self._bytes + held.size > self._limits.held_bytes:
@@ -86,22 +86,32 @@ class Account:
                 return False
             self._bytes += held.size
             self._open.add(held)
-            self._place(held, held.home)
             return True
 
-    def copied(self, held: Held, partition: int) -> None:
-        """Note that a queued copy was sent to a partition."""
+    def place(self, held: Held, partition: int) -> None:
+        """Note that an admitted record, or the copy that was queued, is on its way to a partition."""
         with self.changed:
+            self._copies += held.queued
             held.queued = False
-            self._copies += 1
-            self._place(held, partition)
+            held.attempts += 1
+            held.hedged = False
+            held.tried.add(partition)
+            held.on_the_way[partition] = held.on_the_way.get(partition, 0) + 1
+            self._placed.setdefault((held.topic, partition), {})[held] = None
 
-    def _place(self, held: Held, partition: int) -> None:
-        held.attempts += 1
-        held.hedged = False
-        held.tried.add(partition)
-        held.on_the_way[partition] = held.on_the_way.get(partition, 0) + 1
-        self._placed.setdefault((held.topic, partition), {})[held] = None
+    def unplace(self, held: Held, partition: int) -> None:
+        """Take `place` back: the client did not take it."""
+        with self.changed:
+            held.attempts -= 1
+            if held.attempts:  # it was a copy
+                self._copies -= 1
+                held.queued = True
+            self._left(held, partition)
+
+    def put_back(self, held: Held) -> None:
+        """Take `take` back: the copy shall be the next one again."""
+        with self.changed:
+            self.queue.appendleft(held)
 
     def delivered(self, held: Held, partition: int) -> bool:
         """Note that the record, or a copy, arrived; return whether that is its outcome."""
@@ -109,7 +119,7 @@ class Account:
             self._left(held, partition)
             if held.done:
                 return False
-            self._saved += partition != held.home
+            self._saved += held.home not in (None, partition)
             held.done = True
             return True
 
