@@ -199,6 +199,8 @@ class PartitioningProducer(Producer):
         topic = held.topic
         partition = self._chooser.choose(topic, None, held.data)
         route = self.partitioner.route(topic)
+        if held.attempts and route is not None and partition in route.avoided:  # a copy is no probe
+            partition = self._chooser.choose(topic, None, held.data)
         if route is None or not 0 <= partition < route.count:
             partition = UNASSIGNED
         else:
