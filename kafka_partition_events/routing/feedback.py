@@ -28,8 +28,18 @@ from kafka_partition_events.metadata.events import Clearance, Suspicion
 _FALSE_ALARM = 2.0
 """A suspect that answers within so many times our patience was only late; patience is to grow by that."""
 
+_LESSON = 1.25
+_LESSON_HALVES_S = 5.0
+"""After a false alarm patience is this many times the silence that was one, and half of that 5 s later."""
+
 _LAST_HOPE = 2.0
 """With nobody else left, a doubted broker is waited for so many times our patience."""
+
+_APART = 0.8
+"""Good answers count when they are this much of a probe interval apart: probes' own answers vary a little."""
+
+_MOST_MORE_PROBES = 7
+"""A broker that was suspect before needs one good answer more each time, but not more than this."""
 
 _SAMPLES = 32
 _LEARN_EVERY = 4
@@ -147,6 +157,8 @@ class _Broker:
     learned: int = 0
     usual: float | None = None
     tail: float | None = None
+    lesson: float = 0.0  # the patience that a false alarm has taught
+    lesson_at: float = -math.inf
 
     def learn(self, latency: float) -> None:
         """Take a time to answer into account; median and tail are renewed every few answers."""
@@ -192,7 +204,8 @@ class Feedback:
         """Return what a broker's answers call for. One that has not answered yet may still be connecting."""
         if b.usual is None or b.tail is None:
             return math.inf
-        return max(self.policy.silence_factor * b.usual, self.policy.tail_factor * b.tail)
+        lesson = b.lesson * 0.5 ** ((self._heard_at - b.lesson_at) / _LESSON_HALVES_S) if b.lesson else 0.0
+        return max(self.policy.silence_factor * b.usual, self.policy.tail_factor * b.tail, lesson)
 
     def linger(self, seconds: float) -> None:
         """Take into account that a client holds records back for so long; the longest one counts."""
@@ -239,10 +252,10 @@ class Feedback:
         b.probing = b.probing and b.outstanding > 0
         if b.standing is Standing.DOUBTED:
             self._give_the_benefit_of_the_doubt(now)
-        elif b.standing is Standing.PROBATION and silence <= patience:
+        elif b.standing is Standing.PROBATION and max(silence, latency) <= patience:
             return self._count_good(b, now)
         elif b.standing is Standing.SUSPECT and now - b.suspected_at <= patience:
-            return self._take_back(b, now)
+            return self._take_back(b, silence, now)
         return ()
 
     def failed(self, broker: int, now: float) -> tuple[Change, ...]:
@@ -355,18 +368,22 @@ class Feedback:
 
     def _count_good(self, b: _Broker, now: float) -> tuple[Change, ...]:
         # Keyed records may answer by the hundred in one moment; that is one good sign, not a hundred.
-        if now - b.good_at < self.policy.probe_interval / 2:
+        if now - b.good_at < _APART * self.policy.probe_interval:
             return ()
         b.good, b.good_at = b.good + 1, now
-        if b.good < self.policy.probes_to_clear:
+        if b.good < self.policy.probes_to_clear + min(b.rests - 1, _MOST_MORE_PROBES):
             return ()
         changes = self._clear(b, Clearance.ANSWERED, now)
         self._judge(now)
         return changes
 
-    def _take_back(self, b: _Broker, now: float) -> tuple[Change, ...]:
+    def _take_back(self, b: _Broker, silence: float, now: float) -> tuple[Change, ...]:
         """Clear a broker that was only a little later than we waited: it was a false alarm."""
-        if b.outstanding or b.probes or b.reason is not Suspicion.SILENT:
+        if b.probes or b.reason is not Suspicion.SILENT:
+            return ()
+        if _LESSON * silence > self._wanted(b):
+            b.lesson, b.lesson_at = _LESSON * silence, now
+        if b.outstanding:
             return ()
         b.rests -= 1
         changes = self._clear(b, Clearance.ANSWERED, now)
