@@ -2,8 +2,8 @@
 
     python examples/confluent_producer.py --bootstrap-servers 127.0.0.1:9092 --topic orders --seconds 60
 
-Kill a broker while it runs: an event is printed, and unkeyed records go elsewhere. Keyed ones stay on their
-partition, because their order comes first.
+Kill a broker while it runs: events are printed, first that the broker is suspect, and unkeyed records go
+elsewhere. Keyed ones stay on their partition, because their order comes first.
 """
 
 import argparse
@@ -12,7 +12,7 @@ from collections import Counter
 
 from confluent_kafka import KafkaError, Message
 
-from kafka_partition_events import DefaultPartitioner, Event, PartitionChangeListener
+from kafka_partition_events import Event, PartitionChangeListener
 from kafka_partition_events.clients.confluent import PartitioningProducer
 
 
@@ -47,7 +47,7 @@ def main() -> None:
 
     # A plain confluent-kafka config. The poller looks every 5 s, and much faster while something is offline.
     config = {"bootstrap.servers": arguments.bootstrap_servers}
-    with PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 5.0}) as producer:
+    with PartitioningProducer(config, poller_options={"interval": 5.0}) as producer:
         producer.poller.register(Printer())
         end, sent = time.monotonic() + arguments.seconds, 0
         while time.monotonic() < end:
@@ -59,7 +59,8 @@ def main() -> None:
             producer.poll(0.002)
         producer.flush()
     print(f"sent {sent}, acknowledged {acknowledged.total()}, failed {failed}")
-    print(f"rerouted around offline partitions: {producer.stats.rerouted}")
+    stats = producer.stats
+    print(f"sent elsewhere: {stats.avoided} for a suspect broker, {stats.rerouted} for an offline partition")
     print("by partition:", dict(sorted(acknowledged.items())))
 
 

@@ -2,8 +2,10 @@
 
     python examples/kafka_python_producer.py --bootstrap-servers 127.0.0.1:9092 --topic orders --seconds 60
 
-One line is new beside a plain kafka-python program, ``attach``; without it the partitioner works as well, by
-what kafka-python itself knows, which is looked up every five minutes.
+One line is new beside a plain kafka-python program, ``attach``. With it the partitioner follows the cluster
+and the deliveries; without it, it goes by what kafka-python itself knows, looked up every five minutes.
+``rescue`` sends records again that are stuck on a broker; it is at-least-once, and consumers drop the second
+copy of a record (see deduplicating_consumer.py).
 """
 
 import argparse
@@ -13,8 +15,8 @@ from collections import Counter
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from kafka_partition_events import DefaultPartitioner, Event, PartitionChangeListener
-from kafka_partition_events.clients.kafka_python import attach
+from kafka_partition_events import AdaptivePartitioner, Event, PartitionChangeListener
+from kafka_partition_events.clients.kafka_python import attach, rescue_stats
 
 
 class Printer(PartitionChangeListener):
@@ -37,10 +39,11 @@ def main() -> None:
 
     producer = KafkaProducer(
         bootstrap_servers=arguments.bootstrap_servers.split(","),
-        partitioner=DefaultPartitioner(),
+        partitioner=AdaptivePartitioner(),
         linger_ms=5,
+        enable_idempotence=False,  # an idempotent producer of kafka-python may hang when a broker dies
     )
-    poller = attach(producer, interval=5.0)
+    poller = attach(producer, rescue="hedge", interval=5.0)
     poller.register(Printer())
 
     futures = []
@@ -61,6 +64,7 @@ def main() -> None:
     poller.close()
     producer.close()
     print(f"sent {len(futures)}, acknowledged {acknowledged.total()}, failed {failed}")
+    print(f"copies sent of records that were stuck: {rescue_stats(producer).copies}")
     print("by partition:", dict(sorted(acknowledged.items())))
 
 
