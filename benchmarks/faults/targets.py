@@ -43,6 +43,11 @@ class Verdict:
 
 
 def targets_of(scenario: Scenario) -> list[Target]:
+    """Return the limits for the producers that take part."""
+    return [target for target in _targets(scenario) if target.ours in scenario.producers]
+
+
+def _targets(scenario: Scenario) -> list[Target]:
     if scenario.fault == "rolling":
         no_worse = [Target(ours, "p99_ms", 1.0, "librdkafka") for ours in OURS]
         return [Target(ours, "failed", 0) for ours in OURS] + no_worse
