@@ -186,7 +186,8 @@ class AdaptivePartitioner(StickyPartitioner):
         self._began += 1
         if before is not None:
             self._switched += before.partition != partition
-            self._records[TopicPartition(topic, before.partition)] += before.records
+            if before.records:
+                self._records[TopicPartition(topic, before.partition)] += before.records
         turn = Turn(route, partition, ends_at=now + max(TURN_S, self.deliveries.linger))
         self._turns[topic] = turn
         return turn

@@ -11,7 +11,8 @@ from attrs import define, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
-from kafka_partition_events.routing.feedback import Avoidance, Change, Feedback, Policy, Suspected
+from kafka_partition_events.routing.feedback import Feedback
+from kafka_partition_events.routing.judgement import Avoidance, Change, Policy, Suspected
 from kafka_partition_events.routing.table import Route
 
 LEAST_INTERVAL_S = 0.001

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kafka_partition_events import Suspicion
-from kafka_partition_events.routing.feedback import Policy
+from kafka_partition_events.routing.judgement import Policy
 from tests.feedback_simulator import Dead, Frozen, Latency, Pause, Simulation, Slow, noisy, usual
 
 NOBODY = Policy(least_silence=1e9, most_silence=1e9)

@@ -10,8 +10,8 @@ import pytest
 from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node, TopicPartition
 from kafka_partition_events.partitioners.adaptive import RECORD_OVERHEAD, TURN_S, AdaptivePartitioner
 from kafka_partition_events.partitioners.deliveries import Deliveries
-from kafka_partition_events.routing.feedback import Policy
 from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 

@@ -6,7 +6,8 @@ import pytest
 
 from kafka_partition_events import BrokerCleared, BrokerSuspected, Clearance, Event, Suspicion
 from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, Deliveries
-from kafka_partition_events.routing.feedback import Change, Feedback, Policy
+from kafka_partition_events.routing.feedback import Feedback
+from kafka_partition_events.routing.judgement import Change, Policy
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
