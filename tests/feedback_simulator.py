@@ -17,7 +17,7 @@ from attrs import define, field, frozen
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.deliveries import Deliveries
-from kafka_partition_events.routing.feedback import Policy
+from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing.scripted import cluster_of
 
 TOPIC = "t"

@@ -64,8 +64,8 @@ class AdaptivePartitioner(StickyPartitioner):
 
     A turn ends after ``turn_bytes`` or 25 ms (``linger.ms`` if that is longer), or as soon as its partition
     can't be used any more. The next partition is chosen in exact proportion to weights: the same for all as
-    long as all answer as usual, KIP-794's for the number of turns that are overdue otherwise. No weight is
-    zero, and brokers that fall silent are excluded and probed by the base class: so nothing starves.
+    long as none is behind the others, KIP-794's for the number of turns that one is behind otherwise. No
+    weight is zero, and brokers that fall silent are excluded and probed by the base class: nothing starves.
 
     Differs from Kafka's own (KIP-794): it moves at once when a partition becomes unusable, it sees a broker
     that is dead or slow before metadata does, and it has the proportions exactly and not on average.
@@ -184,9 +184,11 @@ class AdaptivePartitioner(StickyPartitioner):
         now = self._clock()
         partition = self._next(route, topic, now)
         self._began += 1
+        self.deliveries.turn_began()
         if before is not None:
             self._switched += before.partition != partition
-            self._records[TopicPartition(topic, before.partition)] += before.records
+            if before.records:
+                self._records[TopicPartition(topic, before.partition)] += before.records
         turn = Turn(route, partition, ends_at=now + max(TURN_S, self.deliveries.linger))
         self._turns[topic] = turn
         return turn
@@ -195,7 +197,7 @@ class AdaptivePartitioner(StickyPartitioner):
         spin = self._spins.get(topic)
         if spin is None or spin.route is not route or now - spin.made_at >= _rebuild_after(route):
             places = self._places(route)
-            wheel = make_wheel(places, adaptive_weights(self.deliveries.overdue_turns(topic, places)))
+            wheel = make_wheel(places, adaptive_weights(self.deliveries.backlogs(topic, places)))
             steps = count(self._rng.randrange(len(places))) if spin is None else spin.steps
             spin = self._spins[topic] = _Spin(route, wheel, now, steps)
         return spin.wheel.at(next(spin.steps))

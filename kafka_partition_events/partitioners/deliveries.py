@@ -2,6 +2,7 @@
 
 import math
 import random
+import statistics
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
@@ -11,7 +12,8 @@ from attrs import define, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
-from kafka_partition_events.routing.feedback import Avoidance, Change, Feedback, Policy, Suspected
+from kafka_partition_events.routing.feedback import Feedback
+from kafka_partition_events.routing.judgement import Avoidance, Change, Policy, Suspected
 from kafka_partition_events.routing.table import Route
 
 LEAST_INTERVAL_S = 0.001
@@ -25,6 +27,11 @@ class _Load:
     broker: int | None = None
     outstanding: int = 0
     waits_from: float = 0.0  # since when something is outstanding without an answer
+
+
+_IDLE = _Load()
+
+_USUAL = 1.5
 
 
 @frozen(kw_only=True)
@@ -102,26 +109,30 @@ class Deliveries:
         """How many seconds the producers hold records back; the longest of them."""
         return self._feedback.policy.linger
 
-    def overdue_turns(self, topic: str, partitions: Collection[int]) -> list[int]:
-        """Return, for each partition, how many turns of records are overdue there.
+    def turn_began(self) -> None:
+        """Note that unkeyed records go to another partition from now on."""
+        self._turns += 1
 
-        Records are overdue when the partition has not answered for longer than its broker takes when all is
-        well; before that their number says only that the partition was in use. Counted in turns (the records
-        that are tracked between two calls of this for one topic, on average), because 100 records and 101
-        are the same and 1 turn and 2 are not.
+    def backlogs(self, topic: str, partitions: Collection[int]) -> list[int]:
+        """Return, for each partition, how many turns of records wait there beyond what is usual.
+
+        Counted in turns (the records that are tracked in one turn, on average), because 100 records and 101
+        are the same and 1 turn and 2 are not. Usual is one and a half times the median and a turn: that
+        a cluster is far away or busy says nothing of one partition. But all is a backlog that waits on a
+        partition that has not answered for longer than its broker takes when all is well.
         """
         with self._lock:
             now = self._clock()
             per_turn = max(1.0, self._tracked / max(1, self._turns))
-            self._turns += 1
-            return [self._overdue(self._loads.get((topic, p)), now, per_turn) for p in partitions]
+            loads = [self._loads.get((topic, partition), _IDLE) for partition in partitions]
+            usual = _USUAL * (per_turn + statistics.median_low([load.outstanding for load in loads]))
+            return [self._backlog(load, now, usual, per_turn) for load in loads]
 
-    def _overdue(self, load: _Load | None, now: float, per_turn: float) -> int:
-        if load is None or not load.outstanding or load.broker is None:
+    def _backlog(self, load: _Load, now: float, usual: float, per_turn: float) -> int:
+        if not load.outstanding or load.broker is None:
             return 0
-        if now - load.waits_from <= self._feedback.threshold(load.broker):
-            return 0
-        return math.ceil(load.outstanding / per_turn)
+        silent = now - load.waits_from > self._feedback.threshold(load.broker)
+        return math.ceil(max(0.0, load.outstanding - (0.0 if silent else usual)) / per_turn)
 
     def wait_for_batches(self, seconds: float) -> None:
         """Take into account how long the client holds records back (``linger``); the longest one counts."""

@@ -21,9 +21,17 @@ from collections import deque
 from collections.abc import Collection
 from enum import Enum, auto
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, field
 
 from kafka_partition_events.metadata.events import Clearance, Suspicion
+from kafka_partition_events.routing.judgement import (
+    NOTHING,
+    Avoidance,
+    Change,
+    Cleared,
+    Policy,
+    Suspected,
+)
 
 _FALSE_ALARM = 2.0
 """A suspect that answers within so many times our patience was only late; patience is to grow by that."""
@@ -43,84 +51,6 @@ _MOST_MORE_PROBES = 7
 
 _SAMPLES = 32
 _LEARN_EVERY = 4
-
-
-@frozen(kw_only=True)
-class Policy:
-    """When a broker is suspected and how it comes back. All times in seconds.
-
-    Attributes:
-        silence_factor: A broker is silent after this many times its usual (median) time to answer,
-        tail_factor: and after this many times what nine of ten answers keep to,
-        least_silence: but not sooner than this,
-        most_silence: and not later than this.
-        linger: How long the client may hold records back to fill a batch; it is added to both bounds.
-        longest_gap: How much the time between two looks at the delivery reports counts at the most.
-        first_rest: How long a suspect broker rests the first time; each time is twice the one before,
-        longest_rest: up to this.
-        forgiven_after: Each time that it has been well for so long, one of its rests is forgotten.
-        probe_interval: How far probes are apart at least.
-        probes_to_clear: How many good answers clear a broker.
-        down_for: How long a lost connection counts without further signs.
-    """
-
-    silence_factor: float = 3.0
-    tail_factor: float = 2.0
-    least_silence: float = 0.025
-    most_silence: float = 0.25
-    linger: float = 0.0
-    longest_gap: float = 0.01
-    first_rest: float = 0.25
-    longest_rest: float = 8.0
-    forgiven_after: float = 10.0
-    probe_interval: float = 0.05
-    probes_to_clear: int = 3
-    down_for: float = 5.0
-
-
-@frozen
-class Avoidance:
-    """Which brokers to keep unkeyed records from.
-
-    Attributes:
-        suspect: All of them. Where only these are left they are used nevertheless,
-        down: but rather not these: the client cannot even connect.
-    """
-
-    suspect: frozenset[int] = frozenset()
-    down: frozenset[int] = frozenset()
-
-    def __bool__(self) -> bool:
-        """Tell whether there is anything to avoid."""
-        return bool(self.suspect)
-
-
-NOTHING = Avoidance()
-
-
-@frozen(kw_only=True)
-class Suspected:
-    """A broker stopped being trusted. ``usual`` and ``silence`` are in seconds."""
-
-    broker: int
-    reason: Suspicion
-    outstanding: int
-    silence: float
-    usual: float | None
-
-
-@frozen(kw_only=True)
-class Cleared:
-    """A broker is trusted again, after ``lasted`` seconds."""
-
-    broker: int
-    reason: Clearance
-    lasted: float
-    probes: int
-    usual: float | None
-
-
-Change = Suspected | Cleared
 
 
 class Standing(Enum):

@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.routing.budget import NO_ADMISSION, Admission, BufferBudget, Share
-from kafka_partition_events.routing.feedback import Avoidance
+from kafka_partition_events.routing.judgement import Avoidance
 
 
 @frozen(eq=False)

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kafka_partition_events.routing.feedback import Change, Feedback, Policy, Standing, Suspected
+from kafka_partition_events.routing.feedback import Feedback, Standing
+from kafka_partition_events.routing.judgement import Change, Policy, Suspected
 from tests.feedback_simulator import Dead, Fault, Frozen, Simulation, Slow, noisy
 
 BROKERS = (1, 2, 3)

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from kafka_partition_events import Suspicion
-from kafka_partition_events.routing.feedback import Policy
+from kafka_partition_events.routing.judgement import Policy
 from tests.feedback_simulator import Dead, Frozen, Latency, Pause, Simulation, Slow, noisy, usual
 
 NOBODY = Policy(least_silence=1e9, most_silence=1e9)
@@ -31,7 +31,7 @@ def test_brown_out_at_most_one_record_in_200_is_late(seed: int) -> None:
     assert outcome.share_to(1) <= 0.02
     assert {event.broker for _, event in outcome.suspected} == {1}
     without = Simulation(seed=seed, since=since, faults={1: Frozen(since=since)}, policy=NOBODY).run()
-    assert without.late_share > 0.15, "else this shows nothing"
+    assert without.late_share > 0.1, "else this shows nothing"
 
 
 def test_brown_out_that_lasts_costs_less_with_time() -> None:

@@ -24,7 +24,8 @@ import pytest
 import yaml
 from attrs import asdict
 
-from kafka_partition_events.routing.feedback import Change, Feedback, Policy, Suspected
+from kafka_partition_events.routing.feedback import Feedback
+from kafka_partition_events.routing.judgement import Change, Policy, Suspected
 
 STORIES = [
     pytest.param(story, id=f"{path.stem}: {story['about']}")

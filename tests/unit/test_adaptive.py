@@ -10,8 +10,8 @@ import pytest
 from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node, TopicPartition
 from kafka_partition_events.partitioners.adaptive import RECORD_OVERHEAD, TURN_S, AdaptivePartitioner
 from kafka_partition_events.partitioners.deliveries import Deliveries
-from kafka_partition_events.routing.feedback import Policy
 from kafka_partition_events.routing.hashing import murmur2_partition
+from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 
@@ -270,11 +270,11 @@ class TestAskedTwice:
         assert asker.ask() != first
 
 
-def test_partitions_with_overdue_turns_get_less_and_never_nothing() -> None:
+def test_partitions_that_are_behind_get_less_and_never_nothing() -> None:
     asker = Asker()
     asker.deliveries._feedback.policy = Policy(least_silence=0.01, most_silence=0.01)
     for turn in range(6):  # partition 0 is behind by five turns, partition 3 of the same broker answers
-        asker.deliveries.overdue_turns("t", range(6))
+        asker.deliveries.turn_began()
         for _ in range(10):
             asker.deliveries.sent("t", 0 if turn < 5 else 3, 1)
     for _ in range(10):
@@ -282,8 +282,8 @@ def test_partitions_with_overdue_turns_get_less_and_never_nothing() -> None:
         asker.deliveries.answered("t", 3, 0.005, "p")
         asker.deliveries.heard("p")
     assert not asker.deliveries.avoidance
-    (overdue, *others) = asker.deliveries.overdue_turns("t", range(6))
-    assert overdue >= 5
+    (behind, *others) = asker.deliveries.backlogs("t", range(6))
+    assert behind >= 5
     assert others == [0] * 5
     asked = Counter(asker.turns(1)[0] for _ in range(520))
     assert 0 < asked[0] < asked[1] / 4

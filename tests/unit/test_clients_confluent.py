@@ -7,15 +7,20 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller
-from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller, TopicPartition
+from kafka_partition_events.clients.confluent import PartitioningProducer, ProducerStats
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE, split
 from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.clients.confluent.settings import with_hash
+from kafka_partition_events.clients.confluent.reports import Reports
+from kafka_partition_events.clients.confluent.settings import (
+    only_errors_are_reported,
+    with_error_callback,
+    with_hash,
+)
 from kafka_partition_events.clients.confluent.turns import CHUNK_S, LONGEST_CHUNK, Turn, turn_seconds
 from kafka_partition_events.testing import ScriptedSource
-from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events.testing.scripted import cluster_of, observe
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
@@ -229,6 +234,85 @@ def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
     poller.poll_once()
     assert [reference() for reference in partitioner._keepers] == [turn]
     poller.close()
+
+
+# -- reports -----------------------------------------------------------------------------------------
+
+
+class Report:
+    """A delivery report, as far as it is read."""
+
+    def __init__(self, partition: int = 0, latency: float = 0.005) -> None:
+        self._partition, self._latency = partition, latency
+
+    def topic(self) -> str:
+        return "orders"
+
+    def partition(self) -> int:
+        return self._partition
+
+    def latency(self) -> float:
+        return self._latency
+
+
+def outstanding(partitioner: DefaultPartitioner) -> int:
+    return sum(partitioner.deliveries.stats.outstanding.values())
+
+
+@pytest.mark.parametrize(
+    "error",
+    [None, KafkaError(KafkaError._MSG_TIMED_OUT), KafkaError(KafkaError.NOT_ENOUGH_REPLICAS)],
+    ids=["delivered", "timed out", "refused by the broker"],
+)
+def test_a_report_settles_the_record_and_goes_on_to_the_application(error: KafkaError | None) -> None:
+    partitioner, poller = a_partitioner()
+    reports, theirs = Reports(partitioner), []
+    reports.poller = poller
+    partitioner.deliveries.sent("orders", 0, 1)
+    report: Any = Report()
+    reports.for_record(lambda *arguments: theirs.append(arguments))(error, report)
+    assert theirs == [(error, report)]
+    assert outstanding(partitioner) == 0
+    poller.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "suspects"),
+    [
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/2: Connect to ipv4#127.0.0.1:9092 failed: refused", {2}),
+        (KafkaError._RESOLVE, "sasl_ssl://kafka-2.example:9093/2: Failed to resolve", {2}),
+        (KafkaError._TRANSPORT, "127.0.0.1:9092/bootstrap: Connect to ipv4#127.0.0.1:9092 failed", set()),
+        (KafkaError._ALL_BROKERS_DOWN, "2/2 brokers are down", set()),
+        (KafkaError._AUTHENTICATION, "127.0.0.1:9092/2: SASL authentication error", set()),
+    ],
+)
+def test_a_lost_connection_makes_its_broker_suspect(code: int, text: str, suspects: set[int]) -> None:
+    partitioner, poller = a_partitioner()
+    reports = Reports(partitioner)
+    reports.poller = poller
+    reports.client_error(KafkaError(code, text))
+    assert partitioner.deliveries.stats.suspects == suspects
+    poller.close()
+
+
+def test_the_error_callback_of_the_application_hears_after_ours() -> None:
+    heard: list[str] = []
+    config = with_error_callback(
+        {"error_cb": lambda _error: heard.append("theirs")}, lambda _error: heard.append("ours")
+    )
+    config["error_cb"](KafkaError(KafkaError._TRANSPORT))
+    assert heard == ["ours", "theirs"]
+
+
+@pytest.mark.parametrize(("value", "only"), [(True, True), ("true", True), ("false", False), (None, False)])
+def test_reports_that_are_not_made_are_not_waited_for(value: object, only: bool) -> None:
+    assert only_errors_are_reported({"delivery.report.only.error": value}) is only
+
+
+def test_records_are_told_by_broker() -> None:
+    cluster = cluster_of({"orders": [1, 2, None]}, brokers=[1, 2])
+    placed = {TopicPartition("orders", partition): 10 + partition for partition in range(3)}
+    assert ProducerStats(records=placed).by_broker(cluster) == {1: 10, 2: 11, -1: 12}
 
 
 # -- batches -----------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ import pytest
 
 from kafka_partition_events import BrokerCleared, BrokerSuspected, Clearance, Event, Suspicion
 from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, Deliveries
-from kafka_partition_events.routing.feedback import Change, Feedback, Policy
+from kafka_partition_events.routing.feedback import Feedback
+from kafka_partition_events.routing.judgement import Change, Policy
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -250,22 +251,22 @@ def test_a_record_that_is_sent_under_a_new_leader_takes_the_others_along() -> No
     assert front.deliveries.stuck() == {("t", 0): 2}
 
 
-class TestOverdueTurns:
+class TestBacklogs:
     def test_nothing_is_overdue_while_all_answer_as_usual(self) -> None:
         front = Front()
         front.sent(*[0] * 50, 1)
         front.listen(0.4)
-        assert front.deliveries.overdue_turns("t", range(3)) == [0, 0, 0]
+        assert front.deliveries.backlogs("t", range(3)) == [0, 0, 0]
 
     def test_are_counted_in_turns_not_in_records(self) -> None:
         front = Front()
         front.learn()
         for _ in range(10):
-            front.deliveries.overdue_turns("t", range(3))  # begins a turn
+            front.deliveries.turn_began()
             front.sent(*[0] * 100)
         front.answered(*[0] * 700)
         front.listen(0.52)
-        (overdue, *others) = front.deliveries.overdue_turns("t", range(3))
+        (overdue, *others) = front.deliveries.backlogs("t", range(3))
         assert overdue == 3
         assert others == [0, 0]
 
@@ -276,15 +277,31 @@ class TestOverdueTurns:
         front.listen(0.4)
         front.answered(0)
         front.listen(0.4)
-        assert front.deliveries.overdue_turns("t", [0]) == [0]
+        assert front.deliveries.backlogs("t", [0]) == [0]
         front.listen(0.12)
-        assert front.deliveries.overdue_turns("t", [0]) == [1]
+        assert front.deliveries.backlogs("t", [0]) == [1]
+
+    def test_partitions_that_take_longer_than_the_others_are_behind(self) -> None:
+        front = Front()
+        for _ in range(6):
+            front.deliveries.turn_began()
+            front.sent(*[0] * 9, 1)
+        # Ten records a turn: partition 0 has 54 on the way, the others 6 and none, and nobody is silent.
+        assert front.deliveries.backlogs("t", range(3)) == [3, 0, 0]
+
+    def test_what_all_have_in_common_is_usual(self) -> None:
+        front = Front()
+        for partition in (0, 1, 2) * 4:
+            front.deliveries.turn_began()
+            front.sent(*[partition] * 10)
+        front.sent(*[2] * 10)
+        assert front.deliveries.backlogs("t", range(3)) == [0, 0, 0]
 
     def test_unknown_and_offline_partitions_have_none(self) -> None:
         front = Front()
         front.deliveries.sent("t", 0, None)
         front.listen(2)
-        assert front.deliveries.overdue_turns("t", [0, 77]) == [0, 0]
+        assert front.deliveries.backlogs("t", [0, 77]) == [0, 0]
 
 
 def test_looks_are_a_millisecond_apart_at_least() -> None:

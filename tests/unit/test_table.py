@@ -2,7 +2,7 @@
 
 from kafka_partition_events import BufferBudget
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.routing.feedback import NOTHING, Avoidance
+from kafka_partition_events.routing.judgement import NOTHING, Avoidance
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.scripted import cluster_of
 

@@ -21,7 +21,7 @@ class ProducerStats:
         avoided: Records that were placed while partitions of a suspect broker were left out.
         capped: Records that were placed while the budget left partitions out.
         fallbacks: Records whose chosen partition the producer did not know, so that librdkafka chose again.
-        records: Records by partition.
+        records: Records by partition; -1 stands for those that librdkafka placed, for want of metadata.
         turns: How the partitioner has been moving, if it is an `AdaptivePartitioner`.
         deliveries: What the delivery reports of all producers that share the partitioner have told.
         rescue: What the rescue has done.
