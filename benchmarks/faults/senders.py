@@ -111,6 +111,7 @@ class KafkaPythonSender:
             delivery_timeout_ms=DELIVERY_LIMIT_MS,
             request_timeout_ms=REQUEST_LIMIT_MS,
             max_block_ms=DELIVERY_LIMIT_MS,
+            **({"enable_idempotence": False} if rescue else {}),  # a rescue refuses it, and says why
             **_partitioner(spec.producer),
         )
         self._poller: Any = None
