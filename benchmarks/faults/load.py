@@ -4,8 +4,11 @@ Says ``ready`` on standard output when connected, waits for a line with the time
 warms up until then, sends, waits for what is outstanding, and writes the `Tape`.
 """
 
+import logging
 import sys
 import time
+
+import structlog
 
 from benchmarks.faults.plan import WARM_UP_S
 from benchmarks.faults.senders import Sender, make_sender
@@ -41,6 +44,11 @@ def send_paced(
 
 
 def main(words: list[str]) -> None:
+    # The parent reads our standard output, and structlog writes there if nobody tells it otherwise.
+    structlog.configure(
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
+    )
     spec = LoadSpec.parse(words)
     tape, values = Tape.blank(spec.records), Values(spec.run, spec.index)
     sender = make_sender(spec, values, tape)
