@@ -18,6 +18,7 @@ class Health:
         stale: Whether the snapshot is too old to be trusted.
         internal_errors: Bugs of this library that were contained; please report what the log says.
         next_delay: Seconds between the last answer and the next fetch, as planned.
+        refresh_reason: Why somebody asked for a poll last; None if nobody did.
     """
 
     running: bool = False
@@ -30,3 +31,4 @@ class Health:
     stale: bool = False
     internal_errors: int = 0
     next_delay: float = 0.0
+    refresh_reason: str | None = None

@@ -90,6 +90,7 @@ class MetadataPoller:
         self._source_closed = False
         self._in_flight = 0  # fetches, on any thread
         self._wake = False
+        self._refresh_reason: str | None = None
         self._begun = 0  # fetches begun
         self._done = 0  # the latest of them that is finished
         _pollers.add(self)
@@ -112,7 +113,11 @@ class MetadataPoller:
         stale = not self._news.trusted and not self._news.closed
         internal_errors = self._news.internal_errors
         return evolve(
-            self._intake.health, running=self._running, stale=stale, internal_errors=internal_errors
+            self._intake.health,
+            running=self._running,
+            stale=stale,
+            internal_errors=internal_errors,
+            refresh_reason=self._refresh_reason,
         )
 
     @property
@@ -182,7 +187,7 @@ class MetadataPoller:
         caller; without it, the first poll after `start` serves the request.
 
         Args:
-            reason: Why, for the log.
+            reason: Why, for `health`.
             wait: Seconds to wait until a poll that began after this call is finished; None returns at once.
 
         Returns:
@@ -191,12 +196,11 @@ class MetadataPoller:
         Raises:
             PollerClosedError: the poller has been closed.
         """
-        _log.debug("metadata_refresh_requested", reason=reason)
         with self._lock:
             self._check_open()
             running = self._running
             target = self._begun + 1
-            self._wake = True
+            self._wake, self._refresh_reason = True, reason
             self._lock.notify_all()
             if wait is None:
                 return False

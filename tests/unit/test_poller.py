@@ -675,6 +675,14 @@ class TestLife:
         assert (health.last_success, health.last_attempt) == (0.0, 5.0)
         poller.poll_once()
         assert (poller.health.refused, poller.health.failures) == (1, 2)
+        assert poller.health.refresh_reason is None
+        poller.refresh("broker 1 is suspect")
+        assert poller.health.refresh_reason == "broker 1 is suspect"
+
+    def test_a_refresh_prints_nothing(self, make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without a configuration structlog prints every line to standard output, which is not ours."""
+        make(orders(1)).refresh("test", wait=WAIT_S)
+        assert capsys.readouterr().out == ""
 
     def test_before_the_first_answer_a_snapshot_is_none_and_a_view_empty(self, make: Make) -> None:
         poller = make(DOWN)
