@@ -83,8 +83,8 @@ class Rescue:
                 self.account.put_back(held)
                 break
             except KafkaException as error:
-                if self.account.refused(held, error):
-                    self._settle(held, error.args[0], None)
+                if self.account.refused(held, error) and held.error is not None:
+                    self._settle(held, *held.error.args)  # how the original had failed
         self._reports.emit(
             RecordsRescued(broker=broker, copies=copies, withheld=withheld)
             for broker, (copies, withheld) in self.account.take_news().items()
@@ -108,12 +108,12 @@ class Rescue:
                 decided = self.account.delivered(held, partition)
             else:
                 worth_a_copy = error.code() in _TIMED_OUT
-                cause = KafkaException(error)
+                cause = KafkaException(error, message)
                 decided = self.account.failed(held, partition, cause, worth_a_copy=worth_a_copy)
             if decided:
                 self._settle(held, error, message)
 
-    def _settle(self, held: Held, error: KafkaError | None, message: Message | None) -> None:
+    def _settle(self, held: Held, error: KafkaError | None, message: Message) -> None:
         self.account.settled(held)
         if held.outcome is not None:
             held.outcome(error, message)
