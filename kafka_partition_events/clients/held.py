@@ -8,6 +8,7 @@ from typing import Any
 from attrs import define, field
 
 from kafka_partition_events.clients.rescue import Budget, Headers, RescueLimits, RescueStats
+from kafka_partition_events.metadata.events import RecordsRescued
 
 
 @define(eq=False)
@@ -184,6 +185,13 @@ class Account:
         with self.changed:
             news, self._news = self._news, {}
             return news
+
+    def take_events(self) -> tuple[RecordsRescued, ...]:
+        """Return what `take_news` returns, as events."""
+        return tuple(
+            RecordsRescued(broker=broker, copies=copies, withheld=withheld)
+            for broker, (copies, withheld) in self.take_news().items()
+        )
 
     def wait_for(self, mine: Collection[Held], seconds: float) -> bool:
         """Wait until all of these are resolved, or there is a copy to be sent; return whether they are."""

@@ -75,12 +75,14 @@ class RescueStats:
     held_bytes: int = 0
 
 
-def checked_mode(mode: str | None) -> RescueMode | None:
+def checked_mode(mode: str | None, limits: RescueLimits | None = None) -> RescueMode | None:
     """Return the mode.
 
     Raises:
-        ConfigurationError: there is no such mode.
+        ConfigurationError: there is no such mode, or there are limits without one.
     """
+    if mode is None and limits is not None:
+        raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')
     if mode is not None and mode not in get_args(RescueMode):
         raise ConfigurationError(f"rescue must be one of {', '.join(get_args(RescueMode))}, not {mode!r}")
     return mode  # type: ignore[return-value]

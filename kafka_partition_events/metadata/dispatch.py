@@ -21,6 +21,7 @@ from kafka_partition_events.metadata.listener import (
     PartitionChangeListener,
     RegistrationStats,
     hears_events,
+    name_of,
     overrides,
 )
 
@@ -60,7 +61,7 @@ class Mailbox:
             on_closed: Called once when the mailbox closes, without any lock held.
         """
         self.listener = listener
-        self.name = listener.name or type(listener).__name__
+        self.name = name_of(listener)
         self.wants_changes = overrides(listener, "on_partitions_change")
         self._deaf = not hears_events(listener)
         self._has_close = overrides(listener, "close")

@@ -154,6 +154,11 @@ class PartitionChangeListener:
 _HOOKS = tuple(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
 
 
+def name_of(listener: PartitionChangeListener) -> str:
+    """Return how logs, health and events name a listener."""
+    return listener.name or type(listener).__name__
+
+
 def overrides(listener: PartitionChangeListener, method: str) -> bool:
     """Tell whether a listener has a method of its own, from its class or set on the object."""
     function = getattr(getattr(listener, method), "__func__", None)

@@ -124,17 +124,6 @@ class AdaptivePartitioner(StickyPartitioner):
             records=MappingProxyType(dict(self._records)),
         )
 
-    def partition(  # noqa: D102 - documented by Partitioner
-        self,
-        topic: str,
-        key: object,
-        serialized_key: bytes | None,
-        value: object,
-        serialized_value: bytes | None,
-        cluster: ClusterView | None,
-    ) -> int:
-        return Partitioner.partition(self, topic, key, serialized_key, value, serialized_value, cluster)
-
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or the partition whose turn it is."""
         if key is not None and not self.ignores_keys:

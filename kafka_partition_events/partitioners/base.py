@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, Protocol, get_args
 from kafka_partition_events.errors import ConfigurationError, PartitionOfflineError
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import CapLifted, CapReached, Event
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
+from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, name_of
 from kafka_partition_events.partitioners.argument_routes import ArgumentRoutes, ClusterView
 from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.budget import BufferBudget
@@ -126,7 +126,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         if route is None:
             return UNASSIGNED
         again = self._repeats.pop((get_ident(), topic), None) if self._repeats else None
-        if again is not None and (again in route.usable_set or again in route.avoided):
+        if again is not None and (again in route.usable_set or route.avoids(again)):
             return again
         if self.deliveries.probing and (serialized_key is None or self.ignores_keys):
             probe = self.deliveries.take_probe(topic, route)
@@ -196,7 +196,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         """
         before = self._table
         self._table = None if cluster is None else compile_table(cluster, self.budget, before)
-        name = self.name or type(self).__name__
+        name = name_of(self)
         told = self.deliveries.follow(cluster, name)
         self._use_current_routes()
         if self._table is None or self.budget is None:

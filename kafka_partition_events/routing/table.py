@@ -43,6 +43,7 @@ class Route:
     usable: tuple[int, ...] = field(init=False)
     usable_set: frozenset[int] = field(init=False)
     avoided: tuple[int, ...] = field(init=False, default=())
+    _avoided_set: frozenset[int] = field(init=False, default=frozenset())
     count: int = field(init=False)
     """How many partitions the topic has: the modulus of key hashes."""
 
@@ -51,7 +52,8 @@ class Route:
         usable = self.admitted_online or self.online or self.admitted or self.all
         if self.trusted is not None:
             usable, known = self.trusted, usable
-            object.__setattr__(self, "avoided", tuple(p for p in known if p not in _as_set(usable)))
+            object.__setattr__(self, "_avoided_set", _as_set(known) - _as_set(usable))
+            object.__setattr__(self, "avoided", tuple(p for p in known if p in self._avoided_set))
         object.__setattr__(self, "usable", usable)
         object.__setattr__(self, "usable_set", _as_set(usable))
         object.__setattr__(self, "count", len(self.all))
@@ -73,6 +75,10 @@ class Route:
     def leader(self, partition: int) -> int | None:
         """Return the broker that leads a partition of this topic; None when it is offline."""
         return self.info.partitions[partition].leader
+
+    def avoids(self, partition: int) -> bool:
+        """Tell whether a partition is among the ``avoided`` ones, in constant time."""
+        return partition in self._avoided_set
 
     def avoiding(self, avoidance: Avoidance) -> "Route":
         """Return the route without the partitions of suspect brokers, as far as others remain.

@@ -1,12 +1,33 @@
-"""What integration tests share: one Spark session for the whole run, because starting one takes seconds."""
+"""What integration tests share.
 
-from collections.abc import Iterator
+One Spark session for the whole run, because starting one takes seconds; and, for each module about delivery
+feedback that has no ``cluster`` of its own, a cluster whose broker 2 is there to be frozen and killed.
+"""
+
+import uuid
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from kafka_partition_events.testing import KafkaCluster
+
+
+@pytest.fixture(scope="module")
+def cluster(own_kafka_cluster: "Callable[..., KafkaCluster]") -> "KafkaCluster":
+    """Three brokers with a long session: metadata has nothing to say for as long as a test looks."""
+    return own_kafka_cluster(brokers=3, session_timeout_ms=9000)
+
+
+@pytest.fixture
+def topic(cluster: "KafkaCluster") -> str:
+    """Six partitions, two on each broker: broker 2 leads 1 and 4."""
+    name = f"orders-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, assignment={partition: [partition % 3 + 1] for partition in range(6)})
+    return name
 
 
 @pytest.fixture(scope="session")

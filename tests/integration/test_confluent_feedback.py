@@ -35,19 +35,6 @@ LED = frozenset({1, 4})
 MakeProducer = Callable[..., tuple[PartitioningProducer, RecordingListener]]
 
 
-@pytest.fixture(scope="module")
-def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    # A long session: metadata has nothing to say for as long as a test looks.
-    return own_kafka_cluster(brokers=3, session_timeout_ms=9000)
-
-
-@pytest.fixture
-def topic(cluster: KafkaCluster) -> str:
-    name = f"orders-{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(name, assignment={partition: [partition % 3 + 1] for partition in range(6)})
-    return name
-
-
 @pytest.fixture
 def make(cluster: KafkaCluster) -> Iterator[MakeProducer]:
     made: list[PartitioningProducer] = []

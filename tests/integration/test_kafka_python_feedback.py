@@ -4,7 +4,6 @@ import gc
 import json
 import threading
 import time
-import uuid
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -49,19 +48,6 @@ class Attached:
 
 
 Make = Callable[..., Attached]
-
-
-@pytest.fixture(scope="module")
-def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    # A long session: metadata has nothing to say for as long as a test looks.
-    return own_kafka_cluster(brokers=3, session_timeout_ms=9000)
-
-
-@pytest.fixture
-def topic(cluster: KafkaCluster) -> str:
-    name = f"orders-{uuid.uuid4().hex[:8]}"
-    cluster.create_topic(name, assignment={partition: [partition % 3 + 1] for partition in range(6)})
-    return name
 
 
 def new_producer(cluster: KafkaCluster, **config: Any) -> Any:

@@ -72,7 +72,7 @@ class Chooser:
         if count >= LONGEST_SLICE:
             turn.end()
         route = self._partitioner.route(topic)
-        return partition, 1 if route is not None and partition in route.avoided else count
+        return partition, 1 if route is not None and route.avoids(partition) else count
 
     def followed(self, topic: str, partition: int) -> Route | None:
         """Return the topic's route if account is to be kept of a record for this partition, else None.
@@ -82,7 +82,7 @@ class Chooser:
         route = self._partitioner.route(topic)
         if route is None or not 0 <= partition < route.count:
             return None
-        return route if self.turn(topic).due() or partition in route.avoided else None
+        return route if self.turn(topic).due() or route.avoids(partition) else None
 
     def turn(self, topic: str) -> Turn:
         """Return the topic's turn. At first sight of the topic, the poller begins to follow it."""

@@ -91,11 +91,9 @@ class PartitioningProducer(Producer):
         self._reports = Reports(self.partitioner)
         full = settings.with_hash({**config, **kwargs}, self.partitioner.hash_name)
         self._rescue: Rescue | None = None
-        if (mode := checked_mode(rescue)) is not None:
+        if (mode := checked_mode(rescue, rescue_limits)) is not None:
             refuse_with(full)
             self._rescue = Rescue(mode, rescue_limits or RescueLimits(), self._reports)
-        elif rescue_limits is not None:
-            raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')
         self._tracks = not settings.only_errors_are_reported(full)
         self._default_callback = full.get("on_delivery")
         full = settings.with_error_callback(full, self._reports.client_error)
@@ -199,7 +197,7 @@ class PartitioningProducer(Producer):
         topic = held.topic
         partition = self._chooser.choose(topic, None, held.data)
         route = self.partitioner.route(topic)
-        if held.attempts and route is not None and partition in route.avoided:  # a copy is no probe
+        if held.attempts and route is not None and route.avoids(partition):  # a copy is no probe
             partition = self._chooser.choose(topic, None, held.data)
         if route is None or not 0 <= partition < route.count:
             partition = UNASSIGNED

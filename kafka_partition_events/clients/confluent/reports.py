@@ -8,6 +8,7 @@ from typing import Any
 from confluent_kafka import KafkaError, Message
 
 from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
@@ -32,7 +33,7 @@ class Reports:
 
     def __init__(self, partitioner: Partitioner) -> None:
         self.poller: MetadataPoller | None = None
-        self._name = partitioner.name or type(partitioner).__name__
+        self._name = name_of(partitioner)
         self._deliveries = partitioner.deliveries
 
     def for_record(self, theirs: OnDelivery | None) -> OnDelivery:

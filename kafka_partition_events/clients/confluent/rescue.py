@@ -12,6 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
+from kafka_partition_events.clients.confluent.settings import only_errors_are_reported
 from kafka_partition_events.clients.held import Account, Held
 from kafka_partition_events.clients.rescue import (
     Headers,
@@ -22,7 +23,6 @@ from kafka_partition_events.clients.rescue import (
     original_headers,
 )
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.events import RecordsRescued
 
 _TIMED_OUT = frozenset(
     (
@@ -85,10 +85,7 @@ class Rescue:
             except KafkaException as error:
                 if self.account.refused(held, error) and held.error is not None:
                     self._settle(held, *held.error.args)  # how the original had failed
-        self._reports.emit(
-            RecordsRescued(broker=broker, copies=copies, withheld=withheld)
-            for broker, (copies, withheld) in self.account.take_news().items()
-        )
+        self._reports.emit(self.account.take_events())
 
     # -- hearing -------------------------------------------------------------------------------------
 
@@ -130,7 +127,7 @@ def refuse_with(config: Mapping[str, Any]) -> None:
             "rescue can't be used with transactional.id: a copy may arrive beside its original, and a "
             "transaction promises exactly one. Leave rescue out; abort and retry a transaction that fails"
         )
-    if str(config.get("delivery.report.only.error", False)).lower() == "true":
+    if only_errors_are_reported(config):
         raise ConfigurationError(
             "rescue can't be used with delivery.report.only.error: it must hear of every delivery to know "
             "which records are stuck. Remove the setting"

@@ -122,7 +122,7 @@ class Turn:
                 self._begin_chunk(max(count, _fitting(used, took, seconds)), count)
                 return self.partition
             chosen = partitioner.partition(topic, None, None, None, None, None)
-            if route is not None and chosen in route.avoided:  # a probe, which is one record
+            if route is not None and route.avoids(chosen):  # a probe, which is one record
                 self._begin_chunk(0, 0)
                 self._placed[chosen] += 1
                 return chosen

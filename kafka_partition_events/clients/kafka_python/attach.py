@@ -56,11 +56,9 @@ def attach(
             f"the producer's partitioner is a {type(partitioner).__name__}; make the producer with "
             "partitioner=DefaultPartitioner() or another partitioner of this library"
         )
-    mode = checked_mode(rescue)
+    mode = checked_mode(rescue, rescue_limits)
     if mode is not None:
         refuse_with(producer)
-    elif rescue_limits is not None:
-        raise ConfigurationError('rescue_limits without rescue: add rescue="failed" or rescue="hedge"')
     cluster = producer._metadata  # noqa: SLF001 - the partitioner gets the same object as its argument
 
     def close_poller() -> None:

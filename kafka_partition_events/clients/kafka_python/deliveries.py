@@ -18,6 +18,7 @@ from kafka.errors import BrokerResponseError, RequestTimedOutError
 
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.events import BrokerSuspected, Event
+from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
@@ -44,7 +45,7 @@ class Reports:
         self._partitioner = partitioner
         self._deliveries = partitioner.deliveries
         self._poller = poller
-        self._name = partitioner.name or type(partitioner).__name__
+        self._name = name_of(partitioner)
         self._clock = clock
         self._next_sample = 0.0
 
@@ -64,7 +65,7 @@ class Reports:
         route = self._partitioner.route(topic)
         if route is None or partition is None or not 0 <= partition < route.count:
             return
-        if now < self._next_sample and partition not in route.avoided:  # a probe is always tracked
+        if now < self._next_sample and not route.avoids(partition):  # a probe is always tracked
             return
         self._next_sample = now + SAMPLE_S
         self._deliveries.sent(topic, partition, route.leader(partition))

@@ -30,7 +30,6 @@ from kafka_partition_events.clients.rescue import (
     original_headers,
 )
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.events import RecordsRescued
 from kafka_partition_events.partitioners.base import Partitioner
 
 _LOOK_S = 0.005
@@ -206,10 +205,7 @@ class Rescue:
                 continue
             self.account.place(held, partition)
             self._follow(held, partition, future)
-        self._reports.emit(
-            RecordsRescued(broker=broker, copies=copies, withheld=withheld)
-            for broker, (copies, withheld) in self.account.take_news().items()
-        )
+        self._reports.emit(self.account.take_events())
 
     def _elsewhere(self, producer: KafkaProducer | None, held: Held) -> int:
         """Return a usable partition, rather one where the record has not been."""
