@@ -92,6 +92,10 @@ class Deliveries:
         """Whom to avoid now."""
         return self._feedback.avoidance
 
+    def suspects(self) -> frozenset[int]:
+        """Return the brokers that are avoided now."""
+        return self.avoidance.suspect
+
     @property
     def stats(self) -> DeliveryStats:
         """What deliveries have told so far."""
@@ -100,7 +104,7 @@ class Deliveries:
             return DeliveryStats(
                 exclusions=self._exclusions,
                 probes=self._probes,
-                suspects=self.avoidance.suspect,
+                suspects=self.suspects(),
                 outstanding=MappingProxyType(loads),
             )
 

@@ -3,6 +3,7 @@
 import os
 import time
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -185,3 +186,38 @@ def test_a_forked_child_connects_anew_but_cannot_use_the_parents_producer(
         expected = works(source) == "3 brokers" and "made before a fork" in works(taught)
         os._exit(0 if expected else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def test_a_dead_controller_is_not_waited_for(own_kafka_cluster: Callable[..., KafkaCluster]) -> None:
+    # librdkafka describes through "the controller", a broker that each answer names anew, at random. For the
+    # whole session metadata goes on naming the dead ones too: with two of three dead, four fetches that all
+    # find the third are one in 81.
+    cluster = own_kafka_cluster(brokers=3, session_timeout_ms=9000)
+    cluster.create_topic("orders", 1, replication_factor=3)
+    source = ConfluentMetadataSource({"bootstrap.servers": cluster.bootstrap_servers})
+    for _ in range(2):
+        assert ask(source, "orders").proof.topic_ids
+    for broker in (1, 2):
+        cluster.kill(broker)
+    killed = time.monotonic()
+    took = []
+    for _ in range(4):
+        began = time.monotonic()
+        seen = ask(source, "orders")
+        took.append(time.monotonic() - began)
+        assert len(seen.topics["orders"].partitions) == 1
+    assert max(took) < LIMIT_S / 4, took
+    assert time.monotonic() - killed < 9, "the session is over: this shows nothing"
+
+
+def test_with_a_suspect_it_lists(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
+    topics, suspects = [kafka_topic(partitions=2), kafka_topic(partitions=3)], {2}
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    source = ConfluentMetadataSource(config, suspects=lambda: suspects)
+    seen = ask(source, *topics, "no-such-topic")
+    assert {name: len(info.partitions) for name, info in seen.topics.items()} == {topics[0]: 2, topics[1]: 3}
+    assert seen.errors == {"no-such-topic": "UNKNOWN_TOPIC_OR_PARTITION"}
+    assert not seen.proof.topic_ids
+    suspects.clear()
+    assert ask(source, *topics).proof.topic_ids
+    source.close()

@@ -52,7 +52,9 @@ class Following:
             self.poller = poller
             self._undo = _unregistering(_registered(poller, partitioner))
         else:
-            self._source = ConfluentMetadataSource(config, producer=producer)
+            self._source = ConfluentMetadataSource(
+                config, producer=producer, suspects=partitioner.deliveries.suspects
+            )
             self.poller = MetadataPoller(self._source, (), **options)
             self._undo = _closing(self.poller, partitioner)
         # Whoever drops the producer must not wait.

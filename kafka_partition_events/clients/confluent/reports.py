@@ -1,5 +1,6 @@
 """Brings what librdkafka reports to the partitioner: deliveries, lost connections, and that we listened."""
 
+import contextlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -7,7 +8,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
-from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.metadata.events import BrokerSuspected, Event
 from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
@@ -71,12 +73,11 @@ class Reports:
         return self._deliveries.stuck() if self._deliveries.avoidance else {}
 
     def emit(self, events: Iterable[Event]) -> None:
-        """Hand events to the poller.
-
-        It is not asked to look at once: on real brokers that look, a moment after a kill, made the healthy
-        ones stand still for up to 4 s in one kill of five; without it in none of ten. Why is not known yet.
-        """
+        """Hand events to the poller; ask it to look at once if a broker has become suspect."""
         if self.poller is None:
             return
         for event in events:
             self.poller.emit(event)
+            if isinstance(event, BrokerSuspected):
+                with contextlib.suppress(PollerClosedError):
+                    self.poller.refresh(f"broker {event.broker} is suspect")

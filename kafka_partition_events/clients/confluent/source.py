@@ -1,7 +1,7 @@
 """Metadata through confluent-kafka."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
@@ -15,14 +15,22 @@ from kafka_partition_events.clients.confluent.answers import (
     listed_topic,
 )
 from kafka_partition_events.clients.confluent.connection import Borrowed, Connection
-from kafka_partition_events.clients.confluent.teacher import Teacher
+from kafka_partition_events.clients.confluent.teacher import FEW, Teacher
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
 _DESCRIBE_SHARE = 0.5
-"""What part of a fetch's time the first of two ways of asking may take."""
+"""What part of a fetch's time the first of two ways of asking may take,"""
 
+_USUAL_FACTOR = 10.0
+_LEAST_DESCRIBE_S = 0.25
+"""and how many times what it usually takes, but at least so long.
+
+librdkafka describes through the broker that it believes to be the controller: any of them, with KRaft. If
+that one is dead, it does not ask another; it looks for a connection in a loop that takes a whole core and,
+where cores are few, the brokers' time too (0.5 to 4 s without any acknowledgement, in 7 kills of 40).
+"""
 
 _NO_TOPIC = "."
 """Asked for when only the brokers are wanted: a name that Kafka forbids, so there is no such topic."""
@@ -44,7 +52,7 @@ class ConfluentMetadataSource:
     epochs). Both are sent at once; where their views differ for a moment, because a broker comes or goes, a
     partition is online only if both say so, and the next poll settles it. If they fail, ``list_topics`` is
     asked within the same fetch: it tells neither ids nor racks, but works with any broker that is up, and
-    with librdkafka's mock cluster, which can't describe.
+    with librdkafka's mock cluster, which can't describe. As long as a broker is suspect, listing comes first.
 
     For use inside a producer, give the producer too: its handle then learns of new partitions before this
     library does, so no partition is ever chosen that the producer does not know.
@@ -54,7 +62,11 @@ class ConfluentMetadataSource:
     """
 
     def __init__(
-        self, handle_or_config: Mapping[str, Any] | Any, *, producer: Producer | None = None
+        self,
+        handle_or_config: Mapping[str, Any] | Any,
+        *,
+        producer: Producer | None = None,
+        suspects: Callable[[], Collection[int]] = tuple,
     ) -> None:
         """Make a source; connecting happens in the background.
 
@@ -66,6 +78,7 @@ class ConfluentMetadataSource:
                 topic ids and racks. Settings are the better choice.
             producer: Whose handle to teach; the settings must be its own. A `PartitioningProducer` is
                 referenced weakly; a plain one can't be, and is kept until `release` or `close`.
+            suspects: Returns the brokers that may be dead already.
 
         Raises:
             ConfigurationError: librdkafka refuses a setting, or the arguments do not fit.
@@ -80,7 +93,9 @@ class ConfluentMetadataSource:
             raise ConfigurationError("with a producer to teach, give its settings, not a client")
         else:
             self._connection = Borrowed(handle_or_config)
+        self._suspects = suspects
         self._can_describe = False
+        self._describe_s: float | None = None
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         """Ask the cluster once.
@@ -129,7 +144,8 @@ class ConfluentMetadataSource:
         It would when the answer names a controller among its brokers: librdkafka sends descriptions there,
         and without one it waits until the time is up. The mock cluster names none.
         """
-        if not self._connection.can_describe:
+        hurried = bool(self._suspects()) and self._asks_by_name(topics)
+        if hurried or not self._connection.can_describe:
             return self._list(topics, deadline)[0]
         if self._can_describe:
             try:
@@ -148,6 +164,16 @@ class ConfluentMetadataSource:
             return answer
 
     def _describe(self, topics: frozenset[str] | None, deadline: float) -> _Answer:
+        """Describe, within a few times what that took the last time; twice as long after it was in vain."""
+        began, usual = time.monotonic(), self._describe_s
+        if usual is not None:
+            deadline = min(deadline, began + max(_LEAST_DESCRIBE_S, _USUAL_FACTOR * usual))
+            self._describe_s = 2 * usual
+        answer = self._described(topics, deadline)
+        self._describe_s = time.monotonic() - began
+        return answer
+
+    def _described(self, topics: frozenset[str] | None, deadline: float) -> _Answer:
         admin = self._connection.admin()
         names = topics
         if names is None:
@@ -172,20 +198,25 @@ class ConfluentMetadataSource:
             described_nodes(cluster.nodes), found, errors, cluster.cluster_id, None, described=True
         )
 
+    def _asks_by_name(self, topics: frozenset[str] | None) -> bool:
+        """Tell whether topics are listed one by one; else all are, which may be many more than these."""
+        return topics is not None and len(topics) <= FEW and self._connection.may_name_topics
+
     def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[_Answer, int]:
-        only = None
-        if self._connection.may_name_topics and topics is not None and len(topics) <= 1:
-            only = next(iter(topics), _NO_TOPIC)
+        names: Iterable[str | None] = (None,)
+        if topics is not None and self._asks_by_name(topics):
+            names = sorted(topics) or (_NO_TOPIC,)
+        listed: dict[str, Any] = {}
         try:
-            admin = self._connection.admin()
-            answer = admin.list_topics(only, timeout=_left(deadline))
+            for name in names:
+                answer = self._connection.admin().list_topics(name, timeout=_left(deadline))
+                listed.update(answer.topics)
         except (KafkaException, RuntimeError) as error:  # RuntimeError: a borrowed client was closed
             raise self._connection.failure("the cluster does not answer", error) from error
-        wanted = answer.topics if topics is None else topics
         found: dict[str, TopicInfo] = {}
         errors: dict[str, str] = {}
-        for name in wanted:
-            metadata = answer.topics.get(name)
+        for name in listed if topics is None else topics:
+            metadata = listed.get(name)
             if metadata is None:
                 errors[name] = "UNKNOWN_TOPIC_OR_PARTITION"
             elif metadata.error is not None:

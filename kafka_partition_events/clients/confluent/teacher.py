@@ -13,7 +13,7 @@ from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
 
 _FALSE = frozenset({"false", "0", "f"})  # as librdkafka reads a boolean
-_FEW = 8
+FEW = 8
 """Up to so many topics are asked for one by one."""
 
 _ATTEMPTS = 4
@@ -92,7 +92,7 @@ class Teacher:
     def _ask(self, topics: Mapping[str, TopicInfo], deadline: float) -> dict[str, int]:
         """Make the handle ask for the topics; return how many partitions it knows of each."""
         one_by_one: list[str | None] = list(topics)
-        queries = one_by_one if self._may_name_topics and len(topics) <= _FEW else [None]
+        queries = one_by_one if self._may_name_topics and len(topics) <= FEW else [None]
         known = dict.fromkeys(topics, 0)
         for query in queries:
             for name, metadata in self._list(query, deadline).items():
