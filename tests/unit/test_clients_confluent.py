@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 from operator import length_hint
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaError
@@ -19,6 +19,7 @@ from kafka_partition_events.clients.confluent.settings import (
     with_hash,
 )
 from kafka_partition_events.clients.confluent.turns import CHUNK_S, LONGEST_CHUNK, Turn, turn_seconds
+from kafka_partition_events.partitioners.base import UNASSIGNED
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
 
@@ -223,6 +224,57 @@ def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.M
         turn.look("orders", partitioner, 60.0, stay=True, count=count)
         assert length_hint(turn.chunk) == left
     assert turn.counted() == (1100, 0, 0)
+    poller.close()
+
+
+class Suspicions:
+    """Stands for `Deliveries`: another thread may begin to suspect while this one reads."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = list(answers)
+
+    @property
+    def avoiding(self) -> bool:
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def test_nobody_follows_keyed_records_while_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn = Turn(partitioner)
+    assert list(turn.keyed) == []  # the first one looks
+    turn.sample_keyed(partitioner.deliveries)
+    assert length_hint(turn.keyed) > 10**9
+    poller.poll_once()
+    assert list(turn.keyed) == []  # and so does the first one with new routes
+    poller.close()
+
+
+def test_a_sample_of_keyed_records_is_followed_while_a_broker_is_suspect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, followed = Turn(partitioner), 0
+    for _ in range(100_000):
+        for partition in turn.keyed:
+            assert partition == UNASSIGNED
+            break
+        else:
+            followed += 1
+            turn.sample_keyed(cast("Any", Suspicions(True)))
+        times.now += 1e-6
+    assert 0.1 / CHUNK_S / 2 <= followed <= 0.1 / CHUNK_S + 10
+    for _ in range(20):
+        times.now += 1.0
+        turn.sample_keyed(cast("Any", Suspicions(True)))
+    assert list(turn.keyed) == []  # a slow producer follows each
+    poller.close()
+
+
+def test_a_suspicion_that_comes_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn = Turn(partitioner)
+    turn.sample_keyed(cast("Any", Suspicions(False, True)))
+    assert list(turn.keyed) == []
     poller.close()
 
 

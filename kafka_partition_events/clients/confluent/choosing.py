@@ -56,6 +56,8 @@ class Chooser:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn = self._partitioner, self.turn(topic)
         if key is not None:
+            if key and self.native_keys:
+                turn.sample_keyed(partitioner.deliveries)
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         if self.by_turns:
             return turn.look(topic, partitioner, self._turn_s, stay=True)

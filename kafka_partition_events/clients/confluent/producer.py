@@ -134,14 +134,10 @@ class PartitioningProducer(Producer):
             callback = on_delivery if callback is None else callback
             _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
             return
-        if key is None:
-            for partition in turn.chunk:  # noqa: B007, PLR1704 - a `next` that needs no call
-                break
-            else:
-                self._produce_tracked(topic, value, key, callback or on_delivery, timestamp, headers)
-                return
-        elif not key or not self._native_keys or self._deliveries.avoiding:
-            # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
+        # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
+        for partition in turn.chunk if key is None else turn.keyed if key else ():  # noqa: B007, PLR1704
+            break  # a `next` that needs no call
+        else:
             self._produce_tracked(topic, value, key, callback or on_delivery, timestamp, headers)
             return
         try:

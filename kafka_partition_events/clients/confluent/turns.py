@@ -11,8 +11,12 @@ sends in 5 ms, however it is cut.
 Reading the clock and keeping account of each record's delivery would cost most of the throughput. Both are
 done once per *chunk*. The next chunk is sized so that it lasts about 0.25 ms: one record for producers that
 send up to 4,000 a second, so that nothing is missed there, and 512 for fast ones, a sample.
+
+Keyed records that librdkafka places itself are none of our business, until a broker is suspect: then one in
+0.25 ms of them is followed too, because their answers tell whether it is back.
 """
 
+import sys
 import threading
 import time
 import weakref
@@ -23,6 +27,7 @@ from operator import length_hint
 from typing import Any
 
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.table import Route
 
 LEAST_LINGER_S = 0.005
@@ -57,8 +62,9 @@ class Turn:
     """
 
     __slots__ = (
-        "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_lock", "_looked_at",
-        "_placed", "_rerouted", "_rest", "_route", "_size", "_stays", "chunk", "partition", "seen",
+        "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_keyed_at",
+        "_keyed_rest", "_keyed_size", "_lock", "_looked_at", "_placed", "_rerouted", "_rest", "_route",
+        "_size", "_stays", "chunk", "keyed", "partition", "seen",
     )  # fmt: skip
 
     def __init__(self, partitioner: Partitioner, *, chunks: bool = True) -> None:
@@ -71,6 +77,8 @@ class Turn:
         self._chunks = chunks
         self.chunk: Iterable[int] = ()
         """The partitions of the next records; empty if the partitioner is asked for each."""
+        self.keyed: Iterable[int] = ()
+        """The same for keyed records that librdkafka places, `UNASSIGNED`; empty if it does not."""
         self.partition = UNASSIGNED
         """Where the chunk goes, or the last record went if the partitioner is asked for each."""
         self.seen: Mapping[str, Route] | None = None
@@ -83,6 +91,9 @@ class Turn:
         self._looked_at = 0.0
         self._ends_at = 0.0
         self._followed_at = 0.0
+        self._keyed_rest: Iterator[int] = iter(())
+        self._keyed_size = 0
+        self._keyed_at = 0.0
         self._rerouted = 0
         self._avoided = 0
         self._capped = 0
@@ -119,7 +130,7 @@ class Turn:
             self.seen = partitioner._routes  # noqa: SLF001 - our own base class
             self._route = route = partitioner.route(topic)
             if not stay:
-                self._begin_chunk(max(count, _fitting(used, took, seconds)), count)
+                self._begin_chunk(max(count, _fitting(used, took, seconds / 4)), count)
                 return self.partition
             chosen = partitioner.partition(topic, None, None, None, None, None)
             if route is not None and route.avoids(chosen):  # a probe, which is one record
@@ -127,7 +138,7 @@ class Turn:
                 self._placed[chosen] += 1
                 return chosen
             self.partition = chosen
-            self._begin_chunk(max(count, _fitting(used, took, seconds)), count)
+            self._begin_chunk(max(count, _fitting(used, took, seconds / 4)), count)
             self.chunk = self._rest if self._chunks else ()
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
             # the old routes may have chosen, was there to be dropped, we see it now.
@@ -138,6 +149,22 @@ class Turn:
     def _begin_chunk(self, size: int, taken: int) -> None:
         self._size = size
         self._rest = repeat(self.partition, size - taken)
+
+    def sample_keyed(self, deliveries: Deliveries) -> None:
+        """Follow one keyed record, then no more: for a chunk while a broker is suspect, else for ever.
+
+        Without a lock: threads that come here at the same time may misjudge the length of one chunk.
+        """
+        now = time.monotonic()
+        used, took = max(1, self._keyed_size - length_hint(self._keyed_rest)), now - self._keyed_at
+        self._keyed_at = now
+        avoiding = deliveries.avoiding
+        self._keyed_size = _fitting(used, took, CHUNK_S) if avoiding else sys.maxsize
+        self.keyed = self._keyed_rest = repeat(UNASSIGNED, self._keyed_size - 1)
+        # A suspicion first sets the flag, then drops what is here. If it did both since we read the flag,
+        # what we have put here will not be dropped; but we see the flag now.
+        if deliveries.avoiding is not avoiding:
+            self.keyed = ()
 
     def placed(self, partition: int) -> None:
         """Count a record that the partitioner was asked about."""
@@ -168,6 +195,7 @@ class Turn:
     def drop(self) -> None:
         """Let the next record look again: the partitioner has new routes."""
         self.chunk = ()
+        self.keyed = ()
 
     def end(self) -> None:
         """Let the next record begin another turn."""
@@ -191,8 +219,8 @@ class Turn:
         )
 
 
-def _fitting(used: int, took: float, turn: float) -> int:
-    """Return how many records make a chunk, if ``used`` of them took ``took`` seconds."""
+def _fitting(used: int, took: float, most: float) -> int:
+    """Return how many records make a chunk of ``most`` seconds at most, if ``used`` took ``took`` seconds."""
     if took <= 0:
         return LONGEST_CHUNK
-    return int(min(LONGEST_CHUNK, max(1.0, used * min(CHUNK_S, turn / 4) / took)))
+    return int(min(LONGEST_CHUNK, max(1.0, used * min(CHUNK_S, most) / took)))
