@@ -76,6 +76,7 @@ class _Broker:
     rest_until: float = 0.0
     down_until: float = -math.inf
     suspected_at: float = -math.inf
+    back_at: float = -math.inf  # when it was last put on probation or cleared
     reason: Suspicion | None = None
     well_from: float = 0.0
     probing: bool = False
@@ -175,11 +176,12 @@ class Feedback:
         silence = self._silence(b, now)
         self._restart(b, now)
         patience = self.threshold(broker)
-        # What was on its way when the broker fell silent tells how long the fault took, not what is usual.
-        usual = b.standing is not Standing.SUSPECT and now - latency >= b.suspected_at
+        # What was sent before the broker came back tells how long the fault took, not what is usual.
+        usual = b.standing is not Standing.SUSPECT and now - latency >= b.back_at
+        # But of a probe: it may be slow for good, and this is how we learn that. The first answer is its own.
         if usual or b.probing or latency <= _FALSE_ALARM * patience:
             b.learn(latency)
-        b.probing = b.probing and b.outstanding > 0
+        b.probing = False
         if b.standing is Standing.DOUBTED:
             self._give_the_benefit_of_the_doubt(now)
         elif b.standing is Standing.PROBATION and max(silence, latency) <= patience:
@@ -266,7 +268,7 @@ class Feedback:
             case Standing.TRUSTED if b.rests and now - b.well_from >= self.policy.forgiven_after:
                 b.rests, b.well_from = b.rests - 1, now
             case Standing.SUSPECT if not silent and now >= max(b.rest_until, b.down_until):
-                b.standing, b.good = Standing.PROBATION, 0
+                b.standing, b.good, b.back_at = Standing.PROBATION, 0, now
             case Standing.PROBATION if silent:
                 self._rest(b, now)
         return ()
@@ -291,7 +293,7 @@ class Feedback:
         b.rests += 1
 
     def _clear(self, b: _Broker, reason: Clearance, now: float) -> tuple[Change, ...]:
-        b.standing, b.well_from = Standing.TRUSTED, now
+        b.standing, b.well_from, b.back_at = Standing.TRUSTED, now, now
         return (
             Cleared(broker=b.id, reason=reason, lasted=now - b.suspected_at, probes=b.probes, usual=b.usual),
         )
