@@ -122,21 +122,32 @@ class Deliveries:
 
         Counted in turns (the records that are tracked in one turn, on average), because 100 records and 101
         are the same and 1 turn and 2 are not. Usual is one and a half times the median and a turn: that
-        a cluster is far away or busy says nothing of one partition. But all is a backlog that waits on a
-        partition that has not answered for longer than its broker takes when all is well.
+        a cluster is far away or busy says nothing of one partition.
         """
         with self._lock:
-            now = self._clock()
             per_turn = max(1.0, self._tracked / max(1, self._turns))
             loads = [self._loads.get((topic, partition), _IDLE) for partition in partitions]
             usual = _USUAL * (per_turn + statistics.median_low([load.outstanding for load in loads]))
-            return [self._backlog(load, now, usual, per_turn) for load in loads]
+            return [
+                0 if load.broker is None else math.ceil(max(0.0, load.outstanding - usual) / per_turn)
+                for load in loads
+            ]
 
-    def _backlog(self, load: _Load, now: float, usual: float, per_turn: float) -> int:
+    def silent(self, topic: str, partitions: Collection[int]) -> frozenset[int]:
+        """Return those partitions that have not answered for longer than their broker takes when all is well.
+
+        The broker itself may well answer for others: so it is while a client looks for a partition's new
+        leader. What is outstanding is answered or fails in the end, so nobody is silent for ever.
+        """
+        with self._lock:
+            now = self._clock()
+            return frozenset(partition for partition in partitions if self._is_silent(topic, partition, now))
+
+    def _is_silent(self, topic: str, partition: int, now: float) -> bool:
+        load = self._loads.get((topic, partition), _IDLE)
         if not load.outstanding or load.broker is None:
-            return 0
-        silent = now - load.waits_from > self._feedback.threshold(load.broker)
-        return math.ceil(max(0.0, load.outstanding - (0.0 if silent else usual)) / per_turn)
+            return False
+        return now - load.waits_from > self._feedback.threshold(load.broker)
 
     def wait_for_batches(self, seconds: float) -> None:
         """Take into account how long the client holds records back (``linger``); the longest one counts."""

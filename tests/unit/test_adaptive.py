@@ -270,21 +270,44 @@ class TestAskedTwice:
         assert asker.ask() != first
 
 
-def test_partitions_that_are_behind_get_less_and_never_nothing() -> None:
-    asker = Asker()
-    asker.deliveries._feedback.policy = Policy(least_silence=0.01, most_silence=0.01)
-    for turn in range(6):  # partition 0 is behind by five turns, partition 3 of the same broker answers
+def fall_behind(asker: Asker, patience: float) -> None:
+    """Let partition 0 be behind by turns, while partition 3, of the same broker, answers for 50 ms."""
+    asker.deliveries._feedback.policy = Policy(least_silence=patience, most_silence=patience)
+    for turn in range(8):
         asker.deliveries.turn_began()
         for _ in range(10):
-            asker.deliveries.sent("t", 0 if turn < 5 else 3, 1)
+            asker.deliveries.sent("t", 0 if turn < 7 else 3, 1)
     for _ in range(10):
         asker.clock.advance(0.005)
         asker.deliveries.answered("t", 3, 0.005, "p")
         asker.deliveries.heard("p")
     assert not asker.deliveries.avoidance
+
+
+def test_partitions_that_are_behind_get_less_and_never_nothing() -> None:
+    asker = Asker()
+    fall_behind(asker, patience=1000.0)
     (behind, *others) = asker.deliveries.backlogs("t", range(6))
     assert behind >= 5
     assert others == [0] * 5
     asked = Counter(asker.turns(1)[0] for _ in range(520))
     assert 0 < asked[0] < asked[1] / 4
     assert max(asked[p] for p in range(1, 6)) - min(asked[p] for p in range(1, 6)) <= 8
+
+
+def test_a_partition_that_has_fallen_silent_gets_nothing_until_it_answers() -> None:
+    """As while the client looks for its new leader; the broker that led it answers for its others."""
+    asker = Asker()
+    fall_behind(asker, patience=0.01)
+    assert set(asker.turns(100)) == {1, 2, 3, 4, 5}
+    for _ in range(70):
+        asker.deliveries.answered("t", 0, 0.05, "p")
+    assert set(asker.turns(100)) == set(range(6))
+
+
+def test_where_all_partitions_are_silent_they_are_used_all_the_same() -> None:
+    asker = Asker()
+    for partition in range(6):
+        asker.deliveries.sent("t", partition, 1)
+    asker.clock.advance(10.0)
+    assert set(asker.turns(100)) == set(range(6))
