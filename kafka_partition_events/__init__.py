@@ -64,6 +64,7 @@ from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.round_robin import RoundRobinPartitioner
 from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
+from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.table import Route, RoutingTable
 
@@ -128,6 +129,7 @@ __all__ = [
     "TopicPartition",
     "TopicRecreated",
     "TopicRemoved",
+    "UniformStickyPartitioner",
     "apply",
     "diff",
 ]

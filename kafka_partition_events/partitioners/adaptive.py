@@ -14,19 +14,13 @@ from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.partitioners.argument_routes import ClusterView
 from kafka_partition_events.partitioners.base import KeyedPolicy, Partitioner
-from kafka_partition_events.partitioners.sticky import StickyPartitioner, Turn
+from kafka_partition_events.partitioners.sticky import BATCH_BYTES, StickyPartitioner, Turn, record_bytes
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
 from kafka_partition_events.routing.wheel import Wheel, adaptive_weights, make_wheel
 
-TURN_BYTES = 16_384
-"""A turn's size where the application says nothing: ``batch.size`` of the Java client and kafka-python."""
-
 TURN_S = 0.025
-RECORD_OVERHEAD = 12
-"""Bytes that a record takes in a batch beside key and value, about."""
-
 _REBUILD_S = 0.025
 _REBUILD_S_PER_PARTITION = 1e-5
 
@@ -80,7 +74,7 @@ class AdaptivePartitioner(StickyPartitioner):
         hash_name: HashName = "murmur2",
         ignore_keys: bool = False,
         rack: str | None = None,
-        turn_bytes: int = TURN_BYTES,
+        turn_bytes: int = BATCH_BYTES,
         rng: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -137,7 +131,7 @@ class AdaptivePartitioner(StickyPartitioner):
                 turn = self._begin(route, topic, turn)
             # Two threads may lose a record here; the turn is longer by that.
             turn.records += 1
-            turn.bytes += RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+            turn.bytes += record_bytes(key, value)
         return turn.partition
 
     def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:

@@ -51,6 +51,9 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
     sticky: ClassVar[bool] = False
     """Whether unkeyed records stay on one partition until `on_new_batch` is called."""
 
+    falls_back: ClassVar[bool] = True
+    """Whether the client may place records by the key hash itself as long as a topic is unknown."""
+
     ignores_keys: bool = False
     """Whether keyed records are placed as if they had no key."""
 
@@ -81,7 +84,10 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         self.keyed = keyed
         self.hash_name = hash_name
         self._hash = key_hash(hash_name)
-        self._pinned = keyed == "pin"
+        self.keys_by_hash = keyed == "pin" and all(
+            getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
+        )
+        """Whether a key's partition is its hash modulo the number of partitions, come what may."""
         self.deliveries = Deliveries(self._use_current_routes)
         """What is known from delivery reports; the clients of this library report there."""
         self._repeats: dict[tuple[int, str], int] = {}
@@ -161,14 +167,18 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         has nothing to do.
         """
 
+    def home(self, route: Route, key: bytes) -> int:
+        """Return the partition that a key belongs to, online or not."""
+        return self._hash(key, route.count)
+
     def keyed_partition(self, route: Route, key: bytes) -> int:
-        """Return a key's partition: its hash, by the ``keyed`` policy.
+        """Return where a keyed record goes: to its home, or by the ``keyed`` policy if that is offline.
 
         Raises:
-            PartitionOfflineError: the partition is offline and the policy is ``"raise"``.
+            PartitionOfflineError: the home is offline and the policy is ``"raise"``.
         """
-        home = self._hash(key, route.count)
-        if self._pinned or route.is_online(home):
+        home = self.home(route, key)
+        if self.keyed == "pin" or route.is_online(home):
             return home
         if self.keyed == "raise":
             raise PartitionOfflineError(

@@ -1,37 +1,98 @@
 """KIP-369: every record, keyed or not, goes to the next partition."""
 
 import random
+import threading
+from bisect import bisect_left
 from collections.abc import Iterator
 from itertools import count
 
+from attrs import frozen
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.table import Route
 
 
+@frozen(eq=False)
+class _Round:
+    """Steps over one route's usable partitions. ``next`` on a C counter is atomic: no step is taken twice."""
+
+    route: Route
+    steps: Iterator[int]
+
+    def next(self) -> int:
+        usable = self.route.usable
+        return usable[next(self.steps) % len(usable)]
+
+
 class RoundRobinPartitioner(Partitioner):
     """Visits a topic's usable partitions in turn, whatever the key (KIP-369).
 
-    Correct under kafka-python's double call (KAFKA-9965) and under threads. Each instance begins at a random
-    partition, so that many short-lived producers do not all begin at partition 0 (KAFKA-4402).
+    Correct under kafka-python's double call (KAFKA-9965) and under threads, and even when partitions come
+    and go: it goes on where it was, so that any two partitions that stay usable are never more than one
+    record apart (``counter % len(available)`` jumps at each change and favours some).
     """
 
-    def __init__(self, *, budget: BufferBudget | None = None, rng: random.Random | None = None) -> None:
+    ignores_keys = True
+
+    def __init__(
+        self,
+        *,
+        budget: BufferBudget | None = None,
+        start: int | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
         """Make a partitioner.
 
         Args:
             budget: A cap on the partitions that records go to; None: no cap. It also caps keyed records,
                 because this partitioner ignores keys.
+            start: Which partition of each topic comes first, modulo their number. Random when None, so that
+                many short-lived producers do not all begin at partition 0 (KAFKA-4402).
             rng: Chooses where to begin; for tests.
+
+        Raises:
+            ConfigurationError: ``start`` is negative.
         """
+        if start is not None and start < 0:
+            raise ConfigurationError(f"start must be a partition number, 0 or more, not {start}")
         super().__init__(budget=budget)
+        self._start = start
         self._rng = rng or random.Random()
-        self._turns: dict[str, Iterator[int]] = {}
+        self._rounds: dict[str, _Round] = {}
+        self._renewing = threading.Lock()
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
-        """Return the next partition. ``next`` on a C counter is one step: threads never share a number."""
-        turns = self._turns.get(topic)
-        if turns is None:
-            turns = self._turns.setdefault(topic, count(self._rng.randrange(route.count)))
-        usable = route.usable
-        return usable[next(turns) % len(usable)]
+        """Return the next partition."""
+        current = self._rounds.get(topic)
+        if current is None or current.route is not route:
+            current = self._renew(topic, route)
+        return current.next()
+
+    def _renew(self, topic: str, route: Route) -> _Round:
+        """Go on over the new route's partitions from the one that would have been next.
+
+        Another thread may still take a step of the old round meanwhile. It takes the partition after that
+        one, which the new round visits again: one record too many, once for each thread and change.
+        """
+        with self._renewing:
+            before = self._rounds.get(topic)
+            if before is not None and before.route is route:
+                return before
+            if before is None:
+                start = self._rng.randrange(route.count) if self._start is None else self._start
+                following = start % route.count
+            else:
+                following = before.next()
+            renewed = _Round(route, count(bisect_left(route.usable, following)))
+            self._rounds[topic] = renewed
+            return renewed
+
+    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
+        if cluster is not None:
+            for topic in self._rounds.keys() - cluster.by_topic.keys():
+                self._rounds.pop(topic, None)
+        return super().adopt(cluster)

@@ -13,6 +13,16 @@ from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
 
+BATCH_BYTES = 16_384
+"""``batch.size`` of the Java client and of kafka-python, by default."""
+
+_RECORD_OVERHEAD = 12
+
+
+def record_bytes(key: bytes | None, value: bytes | None) -> int:
+    """Return about how many bytes a record takes in a batch, uncompressed."""
+    return _RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+
 
 @define(eq=False)
 class Turn:
@@ -80,7 +90,7 @@ class StickyPartitioner(Partitioner):
         if route is None:
             return UNASSIGNED
         if serialized_key is not None:
-            if self._pinned:
+            if self.keys_by_hash:
                 return self._hash(serialized_key, route.count)
             return self.keyed_partition(route, serialized_key)
         if self.deliveries.probing:
@@ -88,7 +98,7 @@ class StickyPartitioner(Partitioner):
         turn = self._turns.get(topic)
         if turn is not None and turn.route is route:
             return turn.partition
-        return self._settle(topic, route, turn)
+        return self._settle(topic, route, turn).partition
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or the one that unkeyed records stick to now."""
@@ -97,7 +107,7 @@ class StickyPartitioner(Partitioner):
         turn = self._turns.get(topic)
         if turn is not None and turn.route is route:
             return turn.partition
-        return self._settle(topic, route, turn)
+        return self._settle(topic, route, turn).partition
 
     def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
         """Move to another partition, unless another thread has moved on from ``prev_partition`` already."""
@@ -120,14 +130,14 @@ class StickyPartitioner(Partitioner):
                 self._turns.pop(topic, None)
         return events
 
-    def _settle(self, topic: str, route: Route, turn: Turn | None) -> int:
+    def _settle(self, topic: str, route: Route, turn: Turn | None) -> Turn:
         """Stay on the partition if the new route still has it, else choose another."""
         if turn is not None and turn.partition in route.usable_set:
-            partition = turn.partition
+            turn = Turn(route, turn.partition, bytes=turn.bytes)
         else:
-            partition = self._rng.choice(route.usable)
-        self._turns[topic] = Turn(route, partition)
-        return partition
+            turn = Turn(route, self._rng.choice(route.usable))
+        self._turns[topic] = turn
+        return turn
 
     def _other_than(self, previous: int, route: Route) -> int:
         """Draw evenly from all usable partitions but the previous one, in constant time."""

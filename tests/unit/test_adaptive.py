@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node, TopicPartition
-from kafka_partition_events.partitioners.adaptive import RECORD_OVERHEAD, TURN_S, AdaptivePartitioner
+from kafka_partition_events.partitioners.adaptive import TURN_S, AdaptivePartitioner
 from kafka_partition_events.partitioners.deliveries import Deliveries
+from kafka_partition_events.partitioners.sticky import record_bytes
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing.clock import ManualClock
@@ -55,7 +56,7 @@ class Asker:
 
 class TestTurns:
     def test_end_after_so_many_bytes_counted_with_what_a_record_takes_in_a_batch(self) -> None:
-        asker = Asker(turn_bytes=3 * (RECORD_OVERHEAD + 1))
+        asker = Asker(turn_bytes=3 * record_bytes(None, b"v"))
         asked = [asker.ask(b"v") for _ in range(18)]
         runs = [asked[i : i + 3] for i in range(0, 18, 3)]
         assert all(len(set(run)) == 1 for run in runs)
@@ -66,7 +67,7 @@ class TestTurns:
         assert sorted(asker.ask() for _ in range(6)) == list(range(6))
 
     def test_count_the_bytes_of_keys_that_are_ignored(self) -> None:
-        asker = Asker(turn_bytes=2 * (RECORD_OVERHEAD + 10), ignore_keys=True)
+        asker = Asker(turn_bytes=2 * record_bytes(b"k" * 5, b"v" * 5), ignore_keys=True)
         asked = [asker.ask(b"v" * 4, key=b"k" * 6) for _ in range(12)]
         assert asked[0::2] == asked[1::2]
         assert sorted(asked[0::2]) == list(range(6))
@@ -122,7 +123,7 @@ class TestTurns:
         assert asker.ask() == here
 
     def test_are_counted(self) -> None:
-        asker = Asker(turn_bytes=2 * (RECORD_OVERHEAD + 1))
+        asker = Asker(turn_bytes=2 * record_bytes(None, b"v"))
         asked = [asker.ask() for _ in range(7)]
         stats = asker.partitioner.turn_stats
         assert (stats.turns, stats.switches, stats.forced) == (4, sum(a != b for a, b in pairwise(asked)), 0)

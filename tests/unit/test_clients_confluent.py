@@ -370,13 +370,16 @@ def test_records_are_told_by_broker() -> None:
 # -- batches -----------------------------------------------------------------------------------------
 
 
-def parts(messages: Any, *, by_turns: bool = True, native_keys: bool = True) -> list[tuple[int, list[Any]]]:
+def parts(
+    messages: Any, *, by_turns: bool = True, native_keys: bool = True, keyless: bool = False
+) -> list[tuple[int, list[Any]]]:
     turns = iter(range(100, 200))
     return split(
         messages,
         choose=lambda key, value: 7,
         take_turn=(lambda count: (next(turns), count)) if by_turns else None,
         native_keys=native_keys,
+        keyless=keyless,
     )
 
 

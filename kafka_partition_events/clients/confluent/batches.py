@@ -20,6 +20,7 @@ def split(
     choose: Callable[[Any, Any], int],
     take_turn: Callable[[int], tuple[int, int]] | None,
     native_keys: bool,
+    keyless: bool,
 ) -> list[tuple[int, list[Message]]]:
     """Return lists of messages with the partition that each list is to be sent to.
 
@@ -31,6 +32,7 @@ def split(
         take_turn: Chooses for a number of unkeyed messages at once, and says for how many of them; None to
             ask `choose` for each.
         native_keys: Whether librdkafka shall place messages with a key.
+        keyless: Whether messages with a key are placed as if they had none.
     """
     try:
         placed = any(["partition" in m for m in messages])  # noqa: C419 - a list takes half of the time
@@ -39,7 +41,8 @@ def split(
         unkeyed = [
             m
             for m in messages
-            if m.get("key") is None and (not placed or m.get("partition", UNASSIGNED) == UNASSIGNED)
+            if (keyless or m.get("key") is None)
+            and (not placed or m.get("partition", UNASSIGNED) == UNASSIGNED)
         ]
     except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
         return [(UNASSIGNED, messages)]
@@ -49,7 +52,7 @@ def split(
             partition = message.get("partition", UNASSIGNED)
             if partition == UNASSIGNED:
                 key = message.get("key")
-                if key is None and take_turn is not None:
+                if (keyless or key is None) and take_turn is not None:
                     continue
                 if not key or not native_keys:
                     partition = choose(key, message.get("value"))

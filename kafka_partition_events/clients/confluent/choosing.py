@@ -9,13 +9,17 @@ from typing import Any
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import Turn, turn_seconds
-from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.errors import MetadataFetchError, PollerClosedError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner, TurnStats
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.partitioners.sticky import StickyPartitioner
+from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
 from kafka_partition_events.routing.table import Route
+
+ROUTE_LIMIT_S = 10.0
+"""How long a keyed record waits for the first metadata of its topic where librdkafka must not place it."""
 
 
 class Chooser:
@@ -24,6 +28,7 @@ class Chooser:
     Attributes:
         turns: By topic; the producer's hot path reads it.
         by_turns: Whether the partitioner's choice for unkeyed records holds for a whole turn.
+        keyless: Whether that choice holds for keyed records too.
         native_keys: Whether librdkafka places keyed records as the partitioner would.
         poller: Follows the topics that are written.
     """
@@ -39,13 +44,9 @@ class Chooser:
             chunks: Whether records may be placed without our being asked for each.
         """
         self.turns: dict[str, Turn] = {}
-        self.by_turns = _inherits(partitioner, "partition", "choose")
-        self.native_keys = (
-            self.by_turns
-            and partitioner.keyed == "pin"
-            and not partitioner.ignores_keys
-            and _inherits(partitioner, "keyed_partition")
-        )
+        self.by_turns = _is_built_in(partitioner)
+        self.keyless = self.by_turns and partitioner.ignores_keys
+        self.native_keys = self.by_turns and partitioner.keys_by_hash and not partitioner.ignores_keys
         self._partitioner = partitioner
         self._chunks = chunks
         self._turn_s = turn_seconds(config)
@@ -55,9 +56,11 @@ class Chooser:
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn = self._partitioner, self.turn(topic)
-        if key is not None:
+        if key is not None and not self.keyless:
             if key and self.native_keys:
                 turn.sample_keyed(partitioner.deliveries)
+            if not partitioner.falls_back:
+                self._await_route(topic)
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         if self.by_turns:
             return turn.look(topic, partitioner, self._turn_s, stay=True)
@@ -94,10 +97,28 @@ class Chooser:
         if not isinstance(topic, str):
             return Turn(self._partitioner)  # confluent-kafka is about to raise TypeError
         with self._adding:
-            turn = self.turns.setdefault(topic, Turn(self._partitioner, chunks=self._chunks))
+            turn = Turn(self._partitioner, chunks=self._chunks, keyless=self.keyless)
+            turn = self.turns.setdefault(topic, turn)
         with contextlib.suppress(PollerClosedError):
             self.poller.track(topic)
         return turn
+
+    def _await_route(self, topic: str) -> None:
+        """Wait until the topic is known: its keys must not be placed by another rule meanwhile.
+
+        Raises:
+            MetadataFetchError: it is not known in time.
+        """
+        if self._partitioner.route(topic) is not None:
+            return
+        with contextlib.suppress(PollerClosedError):
+            self.poller.refresh(f"keys of topic {topic} wait for it", wait=ROUTE_LIMIT_S)
+        if self._partitioner.route(topic) is None:
+            kind = type(self._partitioner).__name__
+            raise MetadataFetchError(
+                f"topic {topic} is not known yet, and {kind} must not leave its keys to librdkafka's hash: "
+                f"{self.poller.health.last_error or 'the poller has had no answer'}"
+            )
 
     def fall_back(self, topic: str, records: int = 1) -> None:
         """Note that the producer did not know a partition of ours: a shared poller may be ahead of it."""
@@ -129,12 +150,12 @@ class Chooser:
         )
 
 
-def _inherits(partitioner: Partitioner, *methods: str) -> bool:
-    """Tell whether these methods are a built-in's own, so that we know what they would answer."""
+def _is_built_in(partitioner: Partitioner) -> bool:
+    """Tell whether a partitioner chooses as a built-in one does, so that we know what it would answer."""
     kind = type(partitioner)
     return any(
-        all(getattr(kind, name) is getattr(builtin, name) for name in methods)
-        for builtin in (StickyPartitioner, AdaptivePartitioner)
+        kind.partition is built_in.partition and kind.choose is built_in.choose
+        for built_in in (StickyPartitioner, AdaptivePartitioner, UniformStickyPartitioner)
     )
 
 

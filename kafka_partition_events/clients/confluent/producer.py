@@ -100,7 +100,7 @@ class PartitioningProducer(Producer):
         super().__init__(full)
         self._deliveries.wait_for_batches(linger_seconds(full))
         self._chooser = Chooser(self.partitioner, full, chunks=self._rescue is None)
-        self._turns, self._native_keys = self._chooser.turns, self._chooser.native_keys
+        self._turns = self._chooser.turns
         self._following = Following(self, self.partitioner, poller, full, poller_options or {})
         self.poller = self._chooser.poller = self._reports.poller = self._following.poller
 
@@ -183,7 +183,8 @@ class PartitioningProducer(Producer):
         except BaseException as error:
             if route is not None:
                 self._deliveries.withdrawn(topic, partition)
-            if partition == UNASSIGNED or not _unknown_partition(error):
+            final = key is not None and not self.partitioner.falls_back
+            if final or partition == UNASSIGNED or not _unknown_partition(error):
                 raise
             self._chooser.fall_back(topic)
             _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
@@ -247,12 +248,15 @@ class PartitioningProducer(Producer):
             messages,
             choose=lambda key, value: chooser.choose(topic, key, value),
             take_turn=(lambda count: chooser.choose_for(topic, count)) if chooser.by_turns else None,
-            native_keys=self._native_keys,
+            native_keys=chooser.native_keys,
+            keyless=chooser.keyless,
         )
         sent = self._produce_each(topic, alone, callback)
         for chosen, part in parts:
             sent += self._produce_part(topic, part, chosen, callback)
-            if chosen != UNASSIGNED and (refused := batches.refused(part)):
+            if chosen == UNASSIGNED or not self.partitioner.falls_back:
+                continue
+            if refused := batches.refused(part):
                 chooser.fall_back(topic, len(refused))
                 sent += _produce_batch(self, topic, refused, UNASSIGNED, callback)
         return sent

@@ -63,22 +63,24 @@ class Turn:
 
     __slots__ = (
         "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_keyed_at",
-        "_keyed_rest", "_keyed_size", "_lock", "_looked_at", "_placed", "_rerouted", "_rest", "_route",
-        "_size", "_stays", "chunk", "keyed", "partition", "seen",
+        "_keyed_rest", "_keyed_size", "_keyless", "_lock", "_looked_at", "_placed", "_rerouted", "_rest",
+        "_route", "_size", "_stays", "chunk", "keyed", "partition", "seen",
     )  # fmt: skip
 
-    def __init__(self, partitioner: Partitioner, *, chunks: bool = True) -> None:
+    def __init__(self, partitioner: Partitioner, *, chunks: bool = True, keyless: bool = False) -> None:
         """Make a turn that hears of the partitioner's new routes.
 
         Args:
             partitioner: Who chooses.
             chunks: Whether producers may take records from the chunk; else they `look` for each.
+            keyless: Whether keyed records are taken from the chunk too.
         """
         self._chunks = chunks
+        self._keyless = keyless
         self.chunk: Iterable[int] = ()
         """The partitions of the next records; empty if the partitioner is asked for each."""
         self.keyed: Iterable[int] = ()
-        """The same for keyed records that librdkafka places, `UNASSIGNED`; empty if it does not."""
+        """The same for records with a key (an empty one is none): `UNASSIGNED` if librdkafka places them."""
         self.partition = UNASSIGNED
         """Where the chunk goes, or the last record went if the partitioner is asked for each."""
         self.seen: Mapping[str, Route] | None = None
@@ -140,6 +142,8 @@ class Turn:
             self.partition = chosen
             self._begin_chunk(max(count, _fitting(used, took, seconds / 4)), count)
             self.chunk = self._rest if self._chunks else ()
+            if self._keyless:
+                self.keyed = self.chunk
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
             # the old routes may have chosen, was there to be dropped, we see it now.
             if partitioner._routes is not self.seen:  # noqa: SLF001
@@ -200,7 +204,7 @@ class Turn:
     def end(self) -> None:
         """Let the next record begin another turn."""
         self._ends_at = 0.0
-        self.chunk = ()
+        self.drop()
         self.seen = None
 
     @property

@@ -1,0 +1,58 @@
+"""KIP-480's second partitioner: all records, keyed or not, fill one partition's batch at a time."""
+
+import random
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.partitioners.sticky import BATCH_BYTES, StickyPartitioner, Turn, record_bytes
+from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.routing.table import Route
+
+
+class UniformStickyPartitioner(StickyPartitioner):
+    """Keys are ignored: all records stick to one partition until a batch is full (KIP-480).
+
+    For applications that use keys for something else than placing records, and want the few, full batches
+    of `StickyPartitioner`. Records of one key then lose their order.
+
+    A batch is full after ``batch_bytes``, or when the producer says so. kafka-python never says so of keyed
+    records, which is why bytes are counted here; on confluent-kafka turns go by time instead, see
+    `PartitioningProducer`. Unlike Kafka's own, it also moves when its partition goes offline.
+    """
+
+    ignores_keys = True
+
+    def __init__(
+        self,
+        *,
+        budget: BufferBudget | None = None,
+        hash_name: HashName = "murmur2",
+        batch_bytes: int = BATCH_BYTES,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Make a partitioner.
+
+        Args:
+            budget: A cap on the partitions that records go to, keyed ones too; None: no cap.
+            hash_name: By which hash confluent-kafka places records as long as a topic is unknown.
+            batch_bytes: How many bytes go to one partition in a row; the producer's batch size.
+            rng: Chooses the next partition; for tests.
+
+        Raises:
+            ConfigurationError: an argument is not one of its choices.
+        """
+        if batch_bytes < 1:
+            raise ConfigurationError(f"batch_bytes must be at least 1, not {batch_bytes}")
+        super().__init__(budget=budget, hash_name=hash_name, rng=rng)
+        self.batch_bytes = batch_bytes
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        """Return the partition that all records stick to now."""
+        turn = self._turns.get(topic)
+        if turn is not None and turn.bytes >= self.batch_bytes:
+            turn = self._turns[topic] = Turn(route, self._other_than(turn.partition, route))
+        elif turn is None or turn.route is not route:
+            turn = self._settle(topic, route, turn)
+        # Two threads may lose a record's bytes here; the turn is longer by that.
+        turn.bytes += record_bytes(key, value)
+        return turn.partition
