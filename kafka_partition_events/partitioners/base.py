@@ -4,7 +4,7 @@ import sys
 import threading
 import weakref
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import get_ident
 from typing import ClassVar, Literal, Protocol, get_args
 
@@ -88,6 +88,9 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
             getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
         )
         """Whether a key's partition is its hash modulo the number of partitions, come what may."""
+        self.note_home: Callable[[int], object] | None = None
+        """Called with the home of each keyed record that is rerouted, on the producing thread. The clients of
+        this library set it, to tell readers in a header."""
         self.deliveries = Deliveries(self._use_current_routes)
         """What is known from delivery reports; the clients of this library report there."""
         self._repeats: dict[tuple[int, str], int] = {}
@@ -185,6 +188,8 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
                 f"partition {home} of topic {route.info.name} has no leader; the key's records wait for it"
                 ' with keyed="pin" and go elsewhere with keyed="reroute"'
             )
+        if self.note_home is not None:
+            self.note_home(home)
         return route.usable[self._hash(key, len(route.usable))]
 
     # -- routes --------------------------------------------------------------------------------------

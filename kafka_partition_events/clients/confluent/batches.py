@@ -67,14 +67,29 @@ def split(
     return parts
 
 
+def with_key(messages: list[Message]) -> tuple[list[Message], list[Message]]:
+    """Return the messages that have a key and no partition, and the others."""
+    return _parted(messages, lambda m: m.get("key") is not None and not _is_placed(m))
+
+
 def without_place(messages: list[Message]) -> tuple[list[Message], list[Message]]:
     """Return the messages that have neither key nor partition, and the others."""
+    return _parted(messages, lambda m: m.get("key") is None and not _is_placed(m))
+
+
+def _is_placed(message: Message) -> bool:
+    return bool(message.get("partition", UNASSIGNED) != UNASSIGNED)
+
+
+def _parted(
+    messages: list[Message], wanted: Callable[[Message], bool]
+) -> tuple[list[Message], list[Message]]:
     try:
-        free = [m.get("key") is None and m.get("partition", UNASSIGNED) == UNASSIGNED for m in messages]
+        chosen = [wanted(message) for message in messages]
     except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
         return [], messages
-    alone = [m for m, is_free in zip(messages, free, strict=True) if is_free]
-    return alone, [m for m, is_free in zip(messages, free, strict=True) if not is_free]
+    these = [m for m, is_chosen in zip(messages, chosen, strict=True) if is_chosen]
+    return these, [m for m, is_chosen in zip(messages, chosen, strict=True) if not is_chosen]
 
 
 def refused(messages: list[Message]) -> list[Message]:

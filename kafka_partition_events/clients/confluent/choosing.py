@@ -89,6 +89,11 @@ class Chooser:
             return None
         return route if self.turn(topic).due() or route.avoids(partition) else None
 
+    def any_offline(self, topic: str) -> bool:
+        """Tell whether a partition of the topic is known to be offline."""
+        route = self._partitioner.route(topic)
+        return route is not None and len(route.online) < route.count
+
     def turn(self, topic: str) -> Turn:
         """Return the topic's turn. At first sight of the topic, the poller begins to follow it."""
         turn = self.turns.get(topic)

@@ -13,10 +13,11 @@ from kafka_partition_events.clients.confluent import batches, settings
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.following import Following, check_free
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
-from kafka_partition_events.clients.confluent.rescue import Rescue, refuse_with
+from kafka_partition_events.clients.confluent.rescue import Rescue, as_list, refuse_with
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import linger_seconds
 from kafka_partition_events.clients.held import Held
+from kafka_partition_events.clients.rerouting import noting_homes, reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -101,6 +102,7 @@ class PartitioningProducer(Producer):
         self._deliveries.wait_for_batches(linger_seconds(full))
         self._chooser = Chooser(self.partitioner, full, chunks=self._rescue is None)
         self._turns = self._chooser.turns
+        self._reroutes = reroutes(self.partitioner)
         self._following = Following(self, self.partitioner, poller, full, poller_options or {})
         self.poller = self._chooser.poller = self._reports.poller = self._following.poller
 
@@ -172,7 +174,12 @@ class PartitioningProducer(Producer):
                     self._rescue.account.settled(held)
                     raise
                 return
-        partition = self._chooser.choose(topic, key, value)
+        if key is not None and self._reroutes:
+            headers = as_list(headers)
+            with noting_homes(headers):
+                partition = self._chooser.choose(topic, key, value)
+        else:
+            partition = self._chooser.choose(topic, key, value)
         route = self._chooser.followed(topic, partition) if self._tracks else None
         report = callback
         if route is not None:
@@ -243,6 +250,9 @@ class PartitioningProducer(Producer):
         alone: list[batches.Message] = []
         if self._rescue is not None:
             alone, messages = batches.without_place(messages)
+        if self._reroutes and self._chooser.any_offline(topic):
+            keyed, messages = batches.with_key(messages)
+            alone += keyed
         chooser = self._chooser
         parts = batches.split(
             messages,
@@ -288,11 +298,12 @@ class PartitioningProducer(Producer):
         return sent
 
     def _produce_each(self, topic: str, messages: list[batches.Message], callback: OnDelivery | None) -> int:
-        """Send records that may be rescued; a batch can't hand over the headers that this takes."""
+        """Send records that may need a header of ours; a batch can't hand over headers."""
         sent = 0
         for message in messages:
             try:
-                self.produce(topic, message.get("value"), callback=message.get("callback") or callback)
+                theirs = message.get("callback") or callback
+                self.produce(topic, message.get("value"), message.get("key"), callback=theirs)
                 sent += 1
             except BufferError:
                 message["_error"] = KafkaError(KafkaError._QUEUE_FULL)  # noqa: SLF001 - librdkafka's public name

@@ -52,7 +52,7 @@ class Rescue:
         held = Held(
             topic=topic,
             data=value,
-            headers=_as_list(headers),
+            headers=as_list(headers),
             # The copy is to have the time of the original, which librdkafka does not tell of a failed record.
             timestamp_ms=timestamp or int(time.time() * 1000),
             id=self._ids.next(),
@@ -134,7 +134,8 @@ def refuse_with(config: Mapping[str, Any]) -> None:
         )
 
 
-def _as_list(headers: Any) -> Headers:
+def as_list(headers: Any) -> Headers:
+    """Return headers, in any form that confluent-kafka takes, as a list of our own."""
     if not headers:
         return []
     return list(headers.items()) if isinstance(headers, Mapping) else list(headers)

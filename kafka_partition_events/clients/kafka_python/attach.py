@@ -9,8 +9,10 @@ from kafka import KafkaProducer
 
 from kafka_partition_events.clients.kafka_python.connections import watch_connections
 from kafka_partition_events.clients.kafka_python.deliveries import Reports, watch
+from kafka_partition_events.clients.kafka_python.rerouting import note_homes
 from kafka_partition_events.clients.kafka_python.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
+from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -89,6 +91,8 @@ def _report(
     unwatch = watch(producer, reports)
     if mode is not None:
         Rescue(producer, partitioner, reports, mode, limits).install(producer)
+    if reroutes(partitioner):
+        note_homes(producer)
     reference = weakref.ref(producer)
 
     def stop() -> None:
