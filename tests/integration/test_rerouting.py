@@ -76,14 +76,12 @@ def producer(cluster: KafkaCluster) -> Iterator[PartitioningProducer]:
 
 def test_confluent_kafka(producer: PartitioningProducer, read: Callable[[str], Found]) -> None:
     errors: list[object] = []
+
+    def note(error: object, _message: object) -> None:
+        errors.append(error)
+
     for key in KEYS:
-        producer.produce(
-            "one-by-one",
-            b"v",
-            key,
-            headers={"mine": b"yes"},
-            on_delivery=lambda e, _message: errors.append(e),
-        )
+        producer.produce("one-by-one", b"v", key, headers={"mine": b"yes"}, on_delivery=note)
     assert producer.flush(LIMIT_S) == 0
     assert errors == [None] * len(KEYS)
     check(read("one-by-one"), {"mine": b"yes"})
