@@ -1,4 +1,4 @@
-"""``keyed="reroute"`` on a real cluster: where keyed records go while their partition is offline, and what tells."""
+"""``keyed="reroute"`` on a real cluster: where records go whose partition is offline, and what tells."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

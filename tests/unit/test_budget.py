@@ -103,7 +103,7 @@ def uses_by(budgets: list[BufferBudget], count: int) -> list[int]:
 
 
 def test_a_small_fleet_with_random_ids_covers_every_partition() -> None:
-    """50 instances x 4 of 12: 16.7 on average, 3.3 standard deviation. One set of ids, so no chance is left."""
+    """50 instances x 4 of 12: 16.7 on average, 3.3 standard deviation; the ids are fixed."""
     uses = uses_by(
         [BufferBudget(max_partitions={"orders": 4}, instance_id=f"{n:032x}") for n in range(50)], 12
     )
