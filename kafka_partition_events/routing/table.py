@@ -83,14 +83,17 @@ class Route:
     def avoiding(self, avoidance: Avoidance) -> "Route":
         """Return the route without the partitions of suspect brokers, as far as others remain.
 
-        Where only suspects lead, those of brokers that can at least be connected to are left; else all.
+        Nothing stands in for them beyond the cap's choice as long as some of that remains: a suspicion may be
+        over in a moment, and every partition more takes a batch of the budget. Where only suspects lead,
+        those of brokers that can at least be connected to are left; else all.
         """
         for brokers in (avoidance.suspect, avoidance.down):
             spared = tuple(p for p in self.online if self.leader(p) not in brokers)
             if len(spared) == len(self.online):
                 return self
             if spared:
-                return evolve(self, trusted=_placed(self.share, self.admitted, spared))
+                admitted = tuple(p for p in self.admitted_online if self.leader(p) not in brokers)
+                return evolve(self, trusted=admitted or _placed(self.share, self.admitted, spared))
         return self
 
 
