@@ -5,7 +5,7 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from attrs import define, frozen
@@ -116,6 +116,11 @@ class Deliveries:
     def turn_began(self) -> None:
         """Note that unkeyed records go to another partition from now on."""
         self._turns += 1
+
+    def outstanding(self, topic: str, partitions: Iterable[int]) -> list[int]:
+        """Return, for each partition, how many tracked records are on their way. Takes no lock."""
+        loads = self._loads
+        return [loads.get((topic, partition), _IDLE).outstanding for partition in partitions]
 
     def backlogs(self, topic: str, partitions: Collection[int]) -> list[int]:
         """Return, for each partition, how many turns of records wait there beyond what is usual.

@@ -1,0 +1,76 @@
+"""A partitioner made of choosers."""
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.partitioners.base import KeyedPolicy, Partitioner
+from kafka_partition_events.partitioners.choosers.choice import Choice, Chooser
+from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.routing.table import Route
+
+KeysBy = Literal["hash", "chooser"]
+
+
+class ComposedPartitioner(Partitioner):
+    """Unkeyed records go where a chooser says; keyed ones to their hash, or where the chooser says too.
+
+    A chooser is asked about each record by itself, so batches are smaller than those of the partitioners that
+    go by turns. What it says must be one of the choice's places; what it raises comes out of ``send``.
+    """
+
+    def __init__(
+        self,
+        chooser: Chooser,
+        *,
+        keys: KeysBy = "hash",
+        budget: BufferBudget | None = None,
+        keyed: KeyedPolicy = "pin",
+        hash_name: HashName = "murmur2",
+    ) -> None:
+        """Make a partitioner.
+
+        Args:
+            chooser: Who chooses; see `kafka_partition_events.partitioners.choosers`.
+            keys: ``"hash"``: keyed records go to their hash partition, as everywhere. ``"chooser"``: they are
+                placed by the chooser, which sees the key. They avoid offline partitions and suspect brokers
+                then, but for single ones that probe these, and records of one key lose their order where it
+                has several places.
+            budget: A cap on the partitions that the chooser chooses among; None: no cap.
+            keyed: What happens to a keyed record whose hash partition is offline; see `Partitioner`.
+            hash_name: The key hash. With ``keys="chooser"`` confluent-kafka places keyed records by it as
+                long as a topic is unknown.
+
+        Raises:
+            ConfigurationError: an argument is not one of its choices, or ``keyed`` is given for keys that do
+                not go by their hash.
+        """
+        if not callable(chooser):
+            raise ConfigurationError(f"chooser must be a function, such as evenly() returns, not {chooser!r}")
+        if keys not in get_args(KeysBy):
+            raise ConfigurationError(f"keys must be one of {', '.join(get_args(KeysBy))}, not {keys!r}")
+        if keys == "chooser" and keyed != "pin":
+            raise ConfigurationError(
+                f'keyed="{keyed}" is for keys that go to their hash, and with keys="chooser" none do'
+            )
+        super().__init__(budget=budget, keyed=keyed, hash_name=hash_name)
+        self.ignores_keys = keys == "chooser"
+        self.keys_by_hash = self.keys_by_hash and keys == "hash"
+        self._chooser = chooser
+        self._racks: Mapping[int, str | None] = {}
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        """Return a key's hash partition, or what the chooser says."""
+        if key is not None and not self.ignores_keys:
+            return self.keyed_partition(route, key)
+        return self._chooser(Choice(route, topic, key, value, route.usable, self.deliveries, self._racks))
+
+    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
+        nodes = {} if cluster is None else cluster.nodes
+        racks = {node.id: node.rack for node in nodes.values()}
+        if racks != self._racks:
+            self._racks = racks  # else it stays the same object, for choosers that keep what follows from it
+        return super().adopt(cluster)
