@@ -5,7 +5,7 @@ import struct
 from heapq import nlargest
 from zlib import crc32
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.partitioners.choosers.choice import Choice, Chooser
@@ -22,6 +22,8 @@ class _Members:
 
     places: tuple[int, ...]
     by_shard: dict[int, tuple[int, ...]] = field(factory=dict)
+    sets: dict[tuple[int, ...], tuple[int, ...]] = field(factory=dict)
+    """One object for shards with the same members: the next chooser recognizes it."""
 
 
 def shuffle_sharded(k: int, then: Chooser) -> Chooser:
@@ -56,7 +58,8 @@ def shuffle_sharded(k: int, then: Chooser) -> Chooser:
         shard = crc32(choice.key) % SHARDS
         own = members.by_shard.get(shard)
         if own is None:
-            own = members.by_shard[shard] = places_of(shard, k, choice.places)
+            own = places_of(shard, k, choice.places)
+            own = members.by_shard[shard] = members.sets.setdefault(own, own)
         return then(choice.among(own))
 
     return choose
@@ -65,7 +68,7 @@ def shuffle_sharded(k: int, then: Chooser) -> Chooser:
 def _renewed(members: _Members | None, places: tuple[int, ...]) -> _Members:
     if members is None or members.places != places:
         return _Members(places)
-    return _Members(places, members.by_shard)  # some leader has changed, and no place
+    return evolve(members, places=places)  # some leader has changed, and no place
 
 
 def places_of(shard: int, k: int, places: tuple[int, ...]) -> tuple[int, ...]:
