@@ -3,7 +3,7 @@
 import argparse
 from importlib import import_module
 
-NAMES = ("partition", "metadata", "dispatch", "produce")
+NAMES = ("partition", "choosers", "metadata", "dispatch", "produce")
 
 
 def main() -> None:
