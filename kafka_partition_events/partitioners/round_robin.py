@@ -82,13 +82,13 @@ class RoundRobinPartitioner(Partitioner):
             before = self._rounds.get(topic)
             if before is not None and before.route is route:
                 return before
-            if before is None:
-                start = self._rng.randrange(route.count) if self._start is None else self._start
-                following = start % route.count
-            else:
-                following = before.next()
-            renewed = _Round(route, count(bisect_left(route.usable, following)))
-            self._rounds[topic] = renewed
+            if before is not None:
+                at = bisect_left(route.usable, before.next())
+            elif self._start is not None:
+                at = bisect_left(route.usable, self._start % route.count)
+            else:  # among the usable ones, or the one after a gap would come first too often
+                at = self._rng.randrange(len(route.usable))
+            renewed = self._rounds[topic] = _Round(route, count(at))
             return renewed
 
     def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner

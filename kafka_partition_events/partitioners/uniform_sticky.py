@@ -15,8 +15,8 @@ class UniformStickyPartitioner(StickyPartitioner):
     For applications that use keys for something else than placing records, and want the few, full batches
     of `StickyPartitioner`. Records of one key then lose their order.
 
-    A batch is full after ``batch_bytes``, or when the producer says so. kafka-python never says so of keyed
-    records, which is why bytes are counted here; on confluent-kafka turns go by time instead, see
+    kafka-python says when an unkeyed record finds the batch full, and never says so of keyed ones: these
+    move on after ``batch_bytes``, which are counted here. On confluent-kafka turns go by time instead, see
     `PartitioningProducer`. Unlike Kafka's own, it also moves when its partition goes offline.
     """
 
@@ -49,7 +49,9 @@ class UniformStickyPartitioner(StickyPartitioner):
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return the partition that all records stick to now."""
         turn = self._turns.get(topic)
-        if turn is not None and turn.bytes >= self.batch_bytes:
+        # An unkeyed record that moved on here would open a batch, so kafka-python would have it move once
+        # more: of two partitions back to where it was, and the other one would get nothing (KAFKA-9965).
+        if key is not None and turn is not None and turn.bytes >= self.batch_bytes:
             turn = self._turns[topic] = Turn(route, self._other_than(turn.partition, route))
         elif turn is None or turn.route is not route:
             turn = self._settle(topic, route, turn)

@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -28,7 +29,7 @@ class Chooser:
     Attributes:
         turns: By topic; the producer's hot path reads it.
         by_turns: Whether the partitioner's choice for unkeyed records holds for a whole turn.
-        keyless: Whether that choice holds for keyed records too.
+        keyless: Whether keyed records are placed and counted as if they had no key.
         native_keys: Whether librdkafka places keyed records as the partitioner would.
         poller: Follows the topics that are written.
     """
@@ -45,8 +46,8 @@ class Chooser:
         """
         self.turns: dict[str, Turn] = {}
         self.by_turns = _is_built_in(partitioner)
-        self.keyless = self.by_turns and partitioner.ignores_keys
-        self.native_keys = self.by_turns and partitioner.keys_by_hash and not partitioner.ignores_keys
+        self.keyless = partitioner.ignores_keys
+        self.native_keys = self.by_turns and partitioner.keys_by_hash and not self.keyless
         self._partitioner = partitioner
         self._chunks = chunks
         self._turn_s = turn_seconds(config)
@@ -66,7 +67,7 @@ class Chooser:
             return turn.look(topic, partitioner, self._turn_s, stay=True)
         if not turn.asked(partitioner):
             turn.look(topic, partitioner, self._turn_s, stay=False)
-        partition = partitioner.partition(topic, None, None, value, _encoded(value), None)
+        partition = partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         turn.placed(partition)
         return partition
 
@@ -114,10 +115,13 @@ class Chooser:
         Raises:
             MetadataFetchError: it is not known in time.
         """
-        if self._partitioner.route(topic) is not None:
-            return
+        deadline = time.monotonic() + ROUTE_LIMIT_S
         with contextlib.suppress(PollerClosedError):
-            self.poller.refresh(f"keys of topic {topic} wait for it", wait=ROUTE_LIMIT_S)
+            while self._partitioner.route(topic) is None:
+                left = max(0.0, deadline - time.monotonic())
+                polled = self.poller.refresh(f"keys of topic {topic} wait for it", wait=left)
+                if not polled or not self.poller.health.running:
+                    break
         if self._partitioner.route(topic) is None:
             kind = type(self._partitioner).__name__
             raise MetadataFetchError(

@@ -136,6 +136,7 @@ class Turn:
                 return self.partition
             chosen = partitioner.partition(topic, None, None, None, None, None)
             if route is not None and route.avoids(chosen):  # a probe, which is one record
+                self.drop()  # a batch takes it while there still is a chunk
                 self._begin_chunk(0, 0)
                 self._placed[chosen] += 1
                 return chosen

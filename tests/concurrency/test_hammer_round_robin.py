@@ -1,0 +1,54 @@
+"""Round robin with many threads while its partitions come and go."""
+
+import sys
+import threading
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from kafka_partition_events import RoundRobinPartitioner
+from kafka_partition_events.testing.scripted import cluster_of
+
+THREADS = 6
+RECORDS = 6_000
+CHANGES = 40
+
+
+@pytest.fixture(autouse=True)
+def _switch_often() -> Iterator[None]:
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def test_partitions_that_stay_usable_get_the_same_but_for_a_record_per_thread_and_change() -> None:
+    partitioner = RoundRobinPartitioner()
+    tables = [cluster_of({"t": [1] * 8}), cluster_of({"t": [1, None, None, 1, 1, 1, 1, None]})]
+    partitioner.adopt(tables[0])
+    placed: list[Counter[int]] = []
+    records = threading.Semaphore(0)
+
+    def produce() -> None:
+        mine: Counter[int] = Counter()
+        for _ in range(RECORDS):
+            mine[partitioner.partition("t", None, None, b"v", b"v", None)] += 1
+            records.release()
+        placed.append(mine)
+
+    threads = [threading.Thread(target=produce) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for change in range(CHANGES):
+        for _ in range(THREADS * RECORDS // CHANGES // 2):
+            records.acquire()
+        partitioner.adopt(tables[change % 2])
+    for thread in threads:
+        thread.join(60)
+    together = sum(placed, Counter[int]())
+    assert together.total() == THREADS * RECORDS
+    shares = [together[partition] for partition in (0, 3, 4, 5, 6)]
+    # A thread that still has the old route goes back to it once, and the next one returns: two changes each.
+    assert max(shares) - min(shares) <= 1 + 2 * THREADS * CHANGES
+    assert min(shares) > RECORDS * THREADS / 8 - 2 * THREADS * CHANGES

@@ -1,0 +1,227 @@
+"""How `PartitioningProducer` asks partitioners that ignore keys, and those that must place keys."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from operator import length_hint
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import (
+    UNASSIGNED,
+    AdaptivePartitioner,
+    DefaultPartitioner,
+    MetadataFetchError,
+    MetadataPoller,
+    Partitioner,
+    RoundRobinPartitioner,
+    Route,
+    UniformStickyPartitioner,
+)
+from kafka_partition_events.clients.confluent import choosing
+from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE, split
+from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.testing import ScriptedSource, observe
+
+ORDERS = observe({"orders": [1, 2, 3]})
+KEYS: list[Any] = [None, "a", b"b", "", b""]
+
+Make = Callable[..., Chooser]
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time, to be set by hand."""
+    now = [1000.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    return now
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Make choosers whose partitioner follows a poller that plays a script."""
+    pollers: list[MetadataPoller] = []
+
+    def make(
+        partitioner: Partitioner, *script: Observation | Exception, known: bool = True, chunks: bool = True
+    ) -> Chooser:
+        poller = MetadataPoller(ScriptedSource(*(script or (ORDERS,))), (), min_interval=0.01)
+        pollers.append(poller)
+        poller.register(partitioner)
+        chooser = Chooser(partitioner, {"linger.ms": 60_000}, chunks=chunks)
+        chooser.poller = poller
+        if known:
+            poller.track("orders")
+            poller.poll_once()
+        return chooser
+
+    yield make
+    for poller in pollers:
+        poller.close()
+
+
+def placed(chooser: Chooser) -> Counter[int]:
+    return Counter({tp.partition: count for tp, count in chooser.stats.records.items() if count})
+
+
+KEYLESS = [UniformStickyPartitioner, lambda: AdaptivePartitioner(ignore_keys=True)]
+
+
+@pytest.mark.parametrize("partitioner", KEYLESS)
+class TestAPartitionerThatIgnoresKeys:
+    def test_has_keyed_and_unkeyed_records_share_a_turn(
+        self, partitioner: Any, make: Make, now: list[float]
+    ) -> None:
+        chooser = make(partitioner())
+        (only,) = {chooser.choose("orders", key, b"v") for key in KEYS * 20}
+        now[0] += 61
+        (moved,) = {chooser.choose("orders", key, b"v") for key in KEYS * 20}
+        assert moved != only
+        assert placed(chooser) == {only: 100, moved: 100}
+
+    def test_has_them_share_the_chunk_of_the_hot_path(
+        self, partitioner: Any, make: Make, now: list[float]
+    ) -> None:
+        chooser = make(partitioner())
+        for _ in range(2):  # no time passes in between: the longest chunk
+            chosen = chooser.choose("orders", b"k", b"v")
+        turn = chooser.turns["orders"]
+        taken = [
+            partition
+            for chunk in (turn.keyed, turn.chunk) * 50
+            for partition, _ in zip(chunk, "x", strict=False)
+        ]
+        assert set(taken) == {chosen}
+        assert length_hint(turn.keyed) == length_hint(turn.chunk)
+        assert placed(chooser).total() == 2 + 2 * len(taken)  # zip takes one more than it gives
+
+    def test_takes_nothing_from_a_chunk_of_old_routes(self, partitioner: Any, make: Make) -> None:
+        chooser = make(partitioner(), ORDERS, observe({"orders": [None, None, 3]}, brokers=[3]))
+        for _ in range(2):
+            chooser.choose("orders", b"k", b"v")
+        chooser.poller.poll_once()
+        turn = chooser.turns["orders"]
+        assert (list(turn.keyed), list(turn.chunk)) == ([], [])
+        assert chooser.choose("orders", b"k", b"v") == 2
+
+    def test_is_asked_for_each_where_records_may_be_rescued(self, partitioner: Any, make: Make) -> None:
+        chooser = make(partitioner(), chunks=False)
+        chooser.choose("orders", b"k", b"v")
+        assert (chooser.turns["orders"].keyed, chooser.turns["orders"].chunk) == ((), ())
+
+    def test_leaves_no_keys_to_librdkafka(self, partitioner: Any, make: Make) -> None:
+        chooser = make(partitioner())
+        assert (chooser.keyless, chooser.native_keys, chooser.by_turns) == (True, False, True)
+
+
+def test_round_robin_counts_keyed_records_as_it_counts_others(make: Make) -> None:
+    chooser = make(RoundRobinPartitioner(start=0))
+    assert [chooser.choose("orders", key, b"v") for key in KEYS] == [0, 1, 2, 0, 1]
+    assert placed(chooser) == {0: 2, 1: 2, 2: 1}
+
+
+def test_keys_that_count_are_none_of_a_turns_records(make: Make) -> None:
+    chooser = make(DefaultPartitioner())
+    assert (chooser.keyless, chooser.native_keys) == (False, True)
+    chooser.choose("orders", b"k", b"v")
+    assert placed(chooser) == {}
+
+
+def test_a_subclass_with_a_home_of_its_own_is_asked_about_every_key(make: Make) -> None:
+    class AtTheEnd(DefaultPartitioner):
+        def home(self, route: Route, key: bytes) -> int:
+            return route.count - 1
+
+    chooser = make(AtTheEnd())
+    assert (chooser.by_turns, chooser.native_keys) == (True, False)
+    assert chooser.choose("orders", "k", "v") == 2
+
+
+def test_a_probe_that_a_batch_takes_leaves_no_chunk_that_nobody_counts(
+    make: Make, monkeypatch: pytest.MonkeyPatch, now: list[float]
+) -> None:
+    partitioner = UniformStickyPartitioner()
+    chooser = make(partitioner)
+    partitioner.deliveries.unreachable(2, "test")
+    for _ in range(2):
+        chooser.choose("orders", b"k", b"v")
+    partitioner.deliveries.probing = True
+    monkeypatch.setattr(partitioner.deliveries, "take_probe", lambda *_: 1)
+    assert chooser.choose_for("orders", 100) == (1, 1)
+    assert (list(chooser.turns["orders"].chunk), list(chooser.turns["orders"].keyed)) == ([], [])
+    assert placed(chooser).total() == 3
+
+
+# -- batches -----------------------------------------------------------------------------------------
+
+
+def parts(messages: list[dict[str, Any]], *, by_turns: bool) -> list[tuple[int, list[dict[str, Any]]]]:
+    turns = iter(range(100, 200))
+    return split(
+        messages,
+        choose=lambda key, value: 7,
+        take_turn=(lambda count: (next(turns), count)) if by_turns else None,
+        native_keys=False,
+        keyless=True,
+    )
+
+
+def test_in_a_batch_keyed_messages_share_the_turn_too() -> None:
+    unkeyed, keyed, empty = {"value": b"u"}, {"key": b"k"}, {"key": b""}
+    explicit = {"key": b"e", "partition": 3}
+    assert parts([unkeyed, keyed, explicit, empty], by_turns=True) == [
+        (3, [explicit]),
+        (100, [unkeyed, keyed, empty]),
+    ]
+    assert parts([unkeyed, keyed, explicit, empty], by_turns=False) == [
+        (7, [unkeyed, keyed, empty]),
+        (3, [explicit]),
+    ]
+
+
+def test_a_long_batch_of_keyed_messages_takes_several_turns() -> None:
+    messages: list[dict[str, Any]] = [{"key": b"k"} for _ in range(LONGEST_SLICE + 1)]
+    assert [(p, len(part)) for p, part in parts(messages, by_turns=True)] == [(100, LONGEST_SLICE), (101, 1)]
+
+
+# -- keys that librdkafka must not place -------------------------------------------------------------
+
+
+class OwnKeys(Partitioner):
+    falls_back = False
+
+    def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
+        return route.usable[0] if key is None else route.count - 1
+
+
+class TestKeysThatLibrdkafkaMustNotPlace:
+    def test_wait_until_the_topic_is_known(self, make: Make) -> None:
+        """Also if the first answer fails, or does not know the topic because it is being created."""
+        starting = (MetadataFetchError("no broker yet"), observe({}), ORDERS)
+        chooser = make(OwnKeys(), *starting, known=False)
+        with chooser.poller:
+            assert chooser.choose("orders", b"k", b"v") == 2
+
+    def test_are_refused_when_it_is_not_known_in_time(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(choosing, "ROUTE_LIMIT_S", 0.05)
+        chooser = make(OwnKeys(), MetadataFetchError("the network is down"), known=False)
+        with chooser.poller, pytest.raises(MetadataFetchError, match=r"OwnKeys must not.*network is down"):
+            chooser.choose("orders", b"k", b"v")
+
+    def test_are_refused_after_one_look_where_nobody_polls(self, make: Make) -> None:
+        chooser = make(OwnKeys(), observe({}), known=False)
+        with pytest.raises(MetadataFetchError, match="orders is not known yet"):
+            chooser.choose("orders", b"k", b"v")
+
+    def test_are_refused_when_the_poller_is_closed(self, make: Make) -> None:
+        chooser = make(OwnKeys(), known=False)
+        chooser.poller.close()
+        with pytest.raises(MetadataFetchError, match="orders is not known yet"):
+            chooser.choose("orders", b"k", b"v")
+
+    def test_are_no_reason_for_unkeyed_records_to_wait(self, make: Make) -> None:
+        chooser = make(OwnKeys(), known=False)
+        assert chooser.choose("orders", None, b"v") == UNASSIGNED

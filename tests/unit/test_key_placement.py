@@ -1,0 +1,83 @@
+"""Where keys belong (`home`), who may compute it (`keys_by_hash`) and who may not guess (`falls_back`)."""
+
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import (
+    AdaptivePartitioner,
+    DefaultPartitioner,
+    Partitioner,
+    PartitionOfflineError,
+    RoundRobinPartitioner,
+    Route,
+    StickyPartitioner,
+    UniformStickyPartitioner,
+)
+from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
+from kafka_partition_events.testing.scripted import cluster_of
+
+KEYS = [b"", b"a", b"order-1", b"\x00\xff", b"x" * 50]
+
+
+class Mirrored(DefaultPartitioner):
+    """An application's own rule for keys, in a built-in's place."""
+
+    def home(self, route: Route, key: bytes) -> int:
+        return route.count - 1 - super().home(route, key)
+
+
+class Elsewhere(AdaptivePartitioner):
+    def keyed_partition(self, route: Route, key: bytes) -> int:
+        return 0
+
+
+def ask(partitioner: Partitioner, key: bytes, *leaders: int | None) -> int:
+    partitioner.adopt(cluster_of({"t": leaders}))
+    return partitioner.partition("t", key, key, b"v", b"v", None)
+
+
+@pytest.mark.parametrize("make", [StickyPartitioner, DefaultPartitioner, AdaptivePartitioner])
+def test_a_keys_home_is_its_hash_online_or_not(make: Any) -> None:
+    by_murmur2, by_crc32 = make(), make(hash_name="crc32")
+    for partitioner, place in ((by_murmur2, murmur2_partition), (by_crc32, crc32_partition)):
+        partitioner.adopt(cluster_of({"t": [None, 1, None, 1, 1]}))
+        route = partitioner.route("t")
+        assert [partitioner.home(route, key) for key in KEYS] == [place(key, 5) for key in KEYS]
+
+
+class TestAnOwnHome:
+    def test_is_obeyed(self) -> None:
+        for key in KEYS:
+            assert ask(Mirrored(), key, *[1] * 12) == 11 - murmur2_partition(key, 12)
+
+    def test_is_what_the_policies_are_about(self) -> None:
+        home = ask(Mirrored(), b"a", *[1] * 4)
+        leaders = [None if partition == home else 1 for partition in range(4)]
+        assert ask(Mirrored(keyed="pin"), b"a", *leaders) == home
+        assert ask(Mirrored(keyed="reroute"), b"a", *leaders) != home
+        with pytest.raises(PartitionOfflineError, match=f"partition {home} of topic t"):
+            ask(Mirrored(keyed="raise"), b"a", *leaders)
+
+
+@pytest.mark.parametrize(
+    ("partitioner", "by_hash"),
+    [
+        (DefaultPartitioner(), True),
+        (AdaptivePartitioner(hash_name="fnv1a"), True),
+        (RoundRobinPartitioner(), True),
+        (DefaultPartitioner(keyed="reroute"), False),
+        (StickyPartitioner(keyed="raise"), False),
+        (Mirrored(), False),
+        (Elsewhere(), False),
+    ],
+)
+def test_keys_go_by_their_hash_alone_unless_a_policy_or_a_subclass_says_otherwise(
+    partitioner: Partitioner, by_hash: bool
+) -> None:
+    assert partitioner.keys_by_hash is by_hash
+
+
+def test_every_built_in_leaves_keys_to_the_client_as_long_as_a_topic_is_unknown() -> None:
+    for make in (DefaultPartitioner, AdaptivePartitioner, RoundRobinPartitioner, UniformStickyPartitioner):
+        assert make.falls_back

@@ -1,0 +1,119 @@
+"""Round robin: where it begins, and that it goes on where it was when partitions come and go.
+
+What it does as long as nothing changes is in ``test_partitioners.py`` and in ``tests/conformance``.
+"""
+
+import random
+from collections import Counter
+
+import pytest
+
+from kafka_partition_events import BufferBudget, ConfigurationError, RoundRobinPartitioner
+from kafka_partition_events.testing.scripted import cluster_of
+
+
+def ask(partitioner: RoundRobinPartitioner, topic: str = "t", key: bytes | None = None) -> int:
+    return partitioner.partition(topic, key, key, b"v", b"v", None)
+
+
+def adopt(partitioner: RoundRobinPartitioner, *leaders: int | None) -> None:
+    partitioner.adopt(cluster_of({"t": leaders}))
+
+
+def with_table(partitioner: RoundRobinPartitioner, *leaders: int | None) -> RoundRobinPartitioner:
+    adopt(partitioner, *leaders)
+    return partitioner
+
+
+class TestStart:
+    @pytest.mark.parametrize(("start", "first"), [(0, 0), (3, 3), (4, 0), (11, 3)])
+    def test_is_the_first_partition_modulo_their_number(self, start: int, first: int) -> None:
+        partitioner = with_table(RoundRobinPartitioner(start=start), 1, 1, 1, 1)
+        assert [ask(partitioner) for _ in range(5)] == [(first + step) % 4 for step in range(5)]
+
+    def test_holds_for_each_topic(self) -> None:
+        partitioner = RoundRobinPartitioner(start=2)
+        partitioner.adopt(cluster_of({"t": [1] * 4, "u": [1] * 4}))
+        assert [ask(partitioner, topic) for topic in "tut"] == [2, 2, 3]
+
+    @pytest.mark.parametrize(("start", "first"), [(1, 2), (3, 0)])
+    def test_is_the_next_usable_one_if_it_is_offline(self, start: int, first: int) -> None:
+        assert ask(with_table(RoundRobinPartitioner(start=start), 1, None, 1, None)) == first
+
+    def test_must_be_a_partition_number(self) -> None:
+        with pytest.raises(ConfigurationError, match="start must be a partition number, 0 or more, not -1"):
+            RoundRobinPartitioner(start=-1)
+
+    @pytest.mark.parametrize("leaders", [[1] * 3, [1, None, None, None, None, None, 1, 1]])
+    def test_is_drawn_evenly_from_the_usable_ones_by_default(self, leaders: list[int | None]) -> None:
+        """3,000 instances over 3 partitions: 1,000 each, standard deviation 26; the bounds are 5 of them.
+
+        Many short-lived producers, each with one record, must not burden the partition behind a gap.
+        """
+        rng = random.Random(7)
+        drawn = Counter(ask(with_table(RoundRobinPartitioner(rng=rng), *leaders)) for _ in range(3000))
+        assert len(drawn) == 3
+        assert all(870 < number < 1130 for number in drawn.values())
+
+
+class TestChanges:
+    def test_it_goes_on_where_it_was(self) -> None:
+        partitioner = with_table(RoundRobinPartitioner(start=0), *[1] * 6)
+        assert [ask(partitioner) for _ in range(3)] == [0, 1, 2]
+        adopt(partitioner, 1, None, 1, None, 1, 1)
+        assert [ask(partitioner) for _ in range(4)] == [4, 5, 0, 2]
+        adopt(partitioner, *[1] * 6)
+        assert [ask(partitioner) for _ in range(3)] == [4, 5, 0]
+
+    def test_growth_comes_at_the_end_of_the_round(self) -> None:
+        partitioner = with_table(RoundRobinPartitioner(start=1), 1, 1, 1)
+        assert ask(partitioner) == 1
+        adopt(partitioner, *[1] * 5)
+        assert [ask(partitioner) for _ in range(5)] == [2, 3, 4, 0, 1]
+
+    def test_of_a_topic_made_anew_with_less_partitions_it_begins_again(self) -> None:
+        partitioner = with_table(RoundRobinPartitioner(start=0), *[1] * 6)
+        for _ in range(5):
+            ask(partitioner)
+        adopt(partitioner, 1, 1)
+        assert [ask(partitioner) for _ in range(3)] == [0, 1, 0]
+
+    def test_a_topic_that_vanished_is_forgotten(self) -> None:
+        partitioner = with_table(RoundRobinPartitioner(start=0), *[1] * 6)
+        ask(partitioner)
+        partitioner.adopt(cluster_of({"another": [1]}))
+        adopt(partitioner, *[1] * 6)
+        assert ask(partitioner) == 0
+
+    def test_a_partition_that_comes_and_goes_takes_nothing_from_the_others(self) -> None:
+        """``counter % len(available)`` would give 0 all even records here and 2 all odd ones."""
+        partitioner, placed = RoundRobinPartitioner(start=0), Counter[int]()
+        for step in range(300):
+            adopt(partitioner, 1, 1 if step % 2 else None, 1)
+            placed[ask(partitioner)] += 1
+        assert placed[0] == placed[2]
+        assert placed.total() == 300
+
+    def test_a_suspect_broker_takes_nothing_from_the_others(self) -> None:
+        partitioner = with_table(RoundRobinPartitioner(start=0), 1, 2, 3)
+        assert ask(partitioner) == 0
+        partitioner.deliveries.unreachable(2, "test")
+        assert [ask(partitioner) for _ in range(4)] == [2, 0, 2, 0]
+
+    def test_a_stand_in_takes_the_place_of_an_admitted_partition(self) -> None:
+        budget = BufferBudget(max_partitions={"t": 3}, instance_id="a")
+        partitioner = with_table(RoundRobinPartitioner(budget=budget), *[1] * 8)
+        route = partitioner.route("t")
+        assert route is not None
+        lost = route.admitted[0]
+        adopt(partitioner, *[None if partition == lost else 1 for partition in range(8)])
+        placed = Counter(ask(partitioner) for _ in range(30))
+        assert sorted(placed.values()) == [10, 10, 10]
+        assert placed.keys() > set(route.admitted) - {lost}
+        assert lost not in placed
+
+
+def test_keys_are_ignored() -> None:
+    partitioner = with_table(RoundRobinPartitioner(start=0), 1, 1, 1)
+    assert partitioner.ignores_keys
+    assert [ask(partitioner, key=b"same") for _ in range(4)] == [0, 1, 2, 0]

@@ -1,0 +1,160 @@
+"""All records, keyed or not, stick to one partition until a batch is full (KIP-480's second partitioner)."""
+
+import random
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import BufferBudget, ConfigurationError, UniformStickyPartitioner
+from kafka_partition_events.partitioners.sticky import record_bytes
+from kafka_partition_events.testing.scripted import cluster_of
+
+RECORD = record_bytes(b"k", b"v")
+
+
+def with_table(*leaders: int | None, **options: Any) -> UniformStickyPartitioner:
+    partitioner = UniformStickyPartitioner(**{"rng": random.Random(3)} | options)
+    adopt(partitioner, *leaders)
+    return partitioner
+
+
+def adopt(partitioner: UniformStickyPartitioner, *leaders: int | None) -> None:
+    partitioner.adopt(cluster_of({"t": leaders}, brokers=[1, 2, 3]))
+
+
+def ask(
+    partitioner: UniformStickyPartitioner, key: bytes | None = b"k", value: bytes = b"v", topic: str = "t"
+) -> int:
+    return partitioner.partition(topic, key, key, value, value, None)
+
+
+def send(partitioner: UniformStickyPartitioner, batches: dict[int, int], key: bytes | None, size: int) -> int:
+    """Send as kafka-python does: an unkeyed record that does not fit an open batch is asked about again.
+
+    ``batches`` are the bytes in each partition's open batch, of 16,384 at most.
+    """
+    value = b"v" * size
+    partition = ask(partitioner, key, value)
+    if key is None and not 0 < batches.get(partition, 0) <= 16_384 - size:
+        partitioner.on_new_batch("t", None, partition)
+        partition = ask(partitioner, key, value)
+    fits = batches.get(partition, 0) + size <= 16_384
+    batches[partition] = size + (batches.get(partition, 0) if fits else 0)
+    return partition
+
+
+class TestBatches:
+    def test_hold_keyed_records_of_any_key_until_they_are_full(self) -> None:
+        partitioner = with_table(1, 2, 3, batch_bytes=10 * RECORD)
+        asked = [ask(partitioner, key=b"%d" % (number % 7)) for number in range(100)]
+        runs = [asked[i : i + 10] for i in range(0, 100, 10)]
+        assert all(len(set(run)) == 1 for run in runs)
+        assert all(one[0] != other[0] for one, other in pairwise(runs))
+
+    def test_are_of_16_kb_by_default_as_the_clients(self) -> None:
+        partitioner = with_table(1, 2)
+        asked = [ask(partitioner, value=b"v" * 1000) for _ in range(34)]
+        (change,) = [i for i in range(1, 34) if asked[i] != asked[i - 1]]
+        assert change == -(-16_384 // record_bytes(b"k", b"v" * 1000))
+
+    def test_reach_all_partitions_evenly(self) -> None:
+        """6,000 batches over 6 partitions: 1,000 each, standard deviation below 29; bounds: 5 of them."""
+        partitioner = with_table(*[1] * 6, batch_bytes=1)
+        placed = Counter(ask(partitioner) for _ in range(6000))
+        assert len(placed) == 6
+        assert all(855 < number < 1145 for number in placed.values())
+
+    def test_are_shared_by_keyed_and_unkeyed_records(self) -> None:
+        partitioner = with_table(1, 2, 3, batch_bytes=100 * RECORD)
+        assert len({ask(partitioner, key) for key in (b"a", None, b"", b"b", None)}) == 1
+
+    def test_end_when_the_producer_says_so_of_an_unkeyed_record(self) -> None:
+        partitioner = with_table(1, 2, 3)
+        stuck = ask(partitioner, None)
+        partitioner.on_new_batch("t", None, stuck)
+        moved = ask(partitioner, None)
+        assert moved != stuck
+        assert ask(partitioner) == moved
+        partitioner.on_new_batch("t", None, stuck)  # a second thread saw the same full batch
+        assert ask(partitioner) == moved
+
+    def test_of_one_topic_are_none_of_another(self) -> None:
+        partitioner = UniformStickyPartitioner(batch_bytes=2 * RECORD)
+        partitioner.adopt(cluster_of({"t": [1] * 3, "u": [1] * 3}))
+        here = ask(partitioner)
+        for _ in range(5):
+            ask(partitioner, topic="u")
+        assert ask(partitioner) == here
+
+    def test_must_have_a_size(self) -> None:
+        with pytest.raises(ConfigurationError, match="batch_bytes must be at least 1, not 0"):
+            UniformStickyPartitioner(batch_bytes=0)
+
+
+class TestOnKafkaPython:
+    @pytest.mark.parametrize("size", [100, 5_000, 9_000, 16_384])
+    @pytest.mark.parametrize("partitions", [2, 3, 4])
+    def test_unkeyed_records_reach_all_partitions_whatever_their_size(
+        self, size: int, partitions: int
+    ) -> None:
+        """With two partitions, who moves on by itself and is moved on again is back where it was."""
+        partitioner, batches = with_table(*[1] * partitions), dict[int, int]()
+        placed = Counter(send(partitioner, batches, None, size) for _ in range(100 * 16_384 // size))
+        assert placed.keys() == set(range(partitions))
+        assert min(placed.values()) > placed.total() / partitions / 2
+
+    def test_keyed_records_move_on_although_the_producer_never_says_so(self) -> None:
+        partitioner, batches = with_table(1, 2), dict[int, int]()
+        placed = Counter(send(partitioner, batches, b"k", 100) for _ in range(15_000))
+        assert min(placed.values()) > 7_000
+
+    def test_a_mixture_reaches_all_partitions(self) -> None:
+        partitioner, batches = with_table(1, 2), dict[int, int]()
+        placed = Counter(send(partitioner, batches, (None, b"k")[i % 2], 9_000) for i in range(1_000))
+        assert min(placed.values()) > 300
+
+    def test_a_probe_is_one_record(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        partitioner = with_table(1, 2, 3)
+        partitioner.deliveries.unreachable(2, "test")
+        stuck = ask(partitioner)
+        probes = [1]
+        partitioner.deliveries.probing = True
+        monkeypatch.setattr(partitioner.deliveries, "take_probe", lambda *_: probes.pop() if probes else None)
+        probe = ask(partitioner, None)
+        partitioner.on_new_batch("t", None, probe)
+        assert (probe, ask(partitioner, None), ask(partitioner)) == (1, 1, stuck)
+
+
+class TestChanges:
+    def test_a_partition_that_goes_offline_is_left_at_once_by_keyed_records_too(self) -> None:
+        partitioner = with_table(1, 1, 1)
+        for _ in range(10):
+            stuck = ask(partitioner)
+            adopt(partitioner, *[None if partition == stuck else 1 for partition in range(3)])
+            assert ask(partitioner) != stuck
+            adopt(partitioner, 1, 1, 1)
+
+    def test_a_batch_goes_on_when_something_else_changes(self) -> None:
+        partitioner = with_table(1, 2, 3, batch_bytes=10 * RECORD)
+        asked = [ask(partitioner) for _ in range(4)]
+        adopt(partitioner, 1, 2, 3, 1, 2, 3)
+        asked += [ask(partitioner) for _ in range(6)]
+        assert len(set(asked)) == 1
+        assert ask(partitioner) != asked[0], "it holds ten records, not ten since the change"
+
+    def test_the_cap_holds_for_keyed_records_too(self) -> None:
+        budget = BufferBudget(max_partitions={"t": 2}, instance_id="a")
+        partitioner = with_table(*[1] * 12, budget=budget, batch_bytes=1)
+        route = partitioner.route("t")
+        assert route is not None
+        assert {ask(partitioner, b"%d" % number) for number in range(100)} == set(route.admitted)
+
+    def test_a_clients_turn_is_no_record_and_ends_by_move_on(self) -> None:
+        """`PartitioningProducer` asks for turns that go by time."""
+        partitioner = with_table(1, 2, 3, batch_bytes=1)
+        turn = [partitioner.partition("t", None, None, None, None, None) for _ in range(100)]
+        assert len(set(turn)) == 1
+        partitioner.move_on("t", turn[0])
+        assert partitioner.partition("t", None, None, None, None, None) != turn[0]
