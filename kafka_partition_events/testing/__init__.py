@@ -1,4 +1,4 @@
-"""Public test kit: a real Kafka, a mock cluster, a scripted source, a manual clock.
+"""Public test kit: a real Kafka, a mock cluster, a scripted source, a manual clock, a partitioners' contract.
 
 Importing this package imports none of them; each name is loaded on first use, so the pytest plugin costs
 nothing to those who use one part only.
@@ -11,6 +11,7 @@ from kafka_partition_events.testing.errors import KitError
 
 if TYPE_CHECKING:
     from kafka_partition_events.testing.clock import ManualClock
+    from kafka_partition_events.testing.contract import PartitionerContract
     from kafka_partition_events.testing.kafka_cluster import KafkaCluster
     from kafka_partition_events.testing.mock_cluster import MockCluster
     from kafka_partition_events.testing.recording import RecordingListener
@@ -22,6 +23,7 @@ __all__ = [
     "KitError",
     "ManualClock",
     "MockCluster",
+    "PartitionerContract",
     "RecordingListener",
     "ScriptedSource",
     "cluster_of",
@@ -33,6 +35,7 @@ _HOME = {
     "KafkaCluster": "kafka_cluster",
     "ManualClock": "clock",
     "MockCluster": "mock_cluster",
+    "PartitionerContract": "contract",
     "RecordingListener": "recording",
     "ScriptedSource": "scripted",
     "cluster_of": "scripted",
