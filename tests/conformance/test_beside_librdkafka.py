@@ -1,0 +1,111 @@
+"""librdkafka's own partitioners, in a real producer on its mock cluster, beside ours: key by key.
+
+The names: librdkafka's ``murmur2_random``, ``consistent_random`` (its default) and ``fnv1a_random`` are our
+``hash_name`` "murmur2", "crc32" and "fnv1a". In all three "random" is about records without a key, and
+librdkafka's rule for what is no key differs from Java's; see the last tests.
+"""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_partition_events import AdaptivePartitioner, DefaultPartitioner, StickyPartitioner
+from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.testing import MockCluster, cluster_of
+
+KEYS = 100_000
+PARTITIONS = 17
+LIMIT_S = 60.0
+
+NAMES: list[tuple[str, HashName]] = [
+    ("murmur2_random", "murmur2"),
+    ("consistent_random", "crc32"),
+    ("fnv1a_random", "fnv1a"),
+]
+
+
+def where(cluster: MockCluster, setting: str, keys: Sequence[bytes | None]) -> list[int]:
+    """Return the partition that librdkafka chose for each key, as its delivery reports tell."""
+    cluster.create_topic(setting, PARTITIONS)
+    chosen = [-1] * len(keys)
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "partitioner": setting,
+            "sticky.partitioning.linger.ms": 0,  # else unkeyed records share turns, whatever the partitioner
+            "queue.buffering.max.messages": len(keys) + 1,
+        }
+    )
+
+    def noting(number: int) -> Any:
+        def note(error: object, message: Any) -> None:
+            assert error is None
+            chosen[number] = message.partition()
+
+        return note
+
+    for number, key in enumerate(keys):
+        producer.produce(setting, b"", key, on_delivery=noting(number))
+    assert producer.flush(LIMIT_S) == 0
+    return chosen
+
+
+@pytest.mark.parametrize(("setting", "hash_name"), NAMES)
+def test_100_000_keys_go_where_librdkafka_sends_them(
+    setting: str, hash_name: HashName, mock_cluster: MockCluster
+) -> None:
+    rng = random.Random(20261121)
+    keys = [rng.randbytes(rng.randint(0, 64)) for _ in range(KEYS)]
+    keys = [key for key in keys if key]  # about 1,500 are empty: see below
+    theirs = where(mock_cluster, setting, keys)
+    for make in (DefaultPartitioner, StickyPartitioner, AdaptivePartitioner):
+        ours = make(hash_name=hash_name)
+        ours.adopt(cluster_of({"t": [1] * PARTITIONS}))
+        for key, partition in zip(keys, theirs, strict=True):
+            assert ours.partition("t", key, key, None, b"", None) == partition, key
+    assert set(theirs) == set(range(PARTITIONS))
+
+
+@pytest.mark.parametrize(("setting", "hash_name"), NAMES)
+def test_an_empty_key_is_a_key_to_us(setting: str, hash_name: HashName, mock_cluster: MockCluster) -> None:
+    """As to Java: it has one partition, that of its hash.
+
+    To librdkafka's ``consistent_random`` alone it is none, so that it goes anywhere: 200 records reach all
+    17 partitions but with a probability of 17 * (16/17)**200 = 9e-5; at least half of them surely.
+    `PartitioningProducer` therefore places empty keys itself.
+    """
+    theirs = set(where(mock_cluster, setting, [b""] * 200))
+    ours = DefaultPartitioner(hash_name=hash_name)
+    ours.adopt(cluster_of({"t": [1] * PARTITIONS}))
+    (home,) = {ours.partition("t", b"", b"", None, b"", None) for _ in range(200)}
+    if setting == "consistent_random":
+        assert len(theirs) > PARTITIONS / 2
+    else:
+        assert theirs == {home}
+
+
+@pytest.mark.parametrize(("setting", "hash_name"), NAMES)
+def test_no_key_is_none_to_both(setting: str, hash_name: HashName, mock_cluster: MockCluster) -> None:
+    theirs = set(where(mock_cluster, setting, [None] * 200))
+    assert len(theirs) > PARTITIONS / 2
+
+
+@pytest.mark.parametrize(
+    ("setting", "hash_name"), [("murmur2", "murmur2"), ("consistent", "crc32"), ("fnv1a", "fnv1a")]
+)
+def test_without_random_librdkafka_hashes_no_key_as_an_empty_one_and_we_do_not(
+    setting: str, hash_name: HashName, mock_cluster: MockCluster
+) -> None:
+    """All its unkeyed records go to one partition. Ours take turns: who wants one partition names it."""
+    (theirs,) = set(where(mock_cluster, setting, [None, b""] * 100))
+    ours = DefaultPartitioner(hash_name=hash_name)
+    ours.adopt(cluster_of({"t": [1] * PARTITIONS}))
+    assert ours.partition("t", b"", b"", None, b"", None) == theirs
+    reached = set()
+    for _ in range(200):
+        reached.add(chosen := ours.partition("t", None, None, None, b"", None))
+        ours.on_new_batch("t", None, chosen)
+    assert len(reached) > PARTITIONS / 2
