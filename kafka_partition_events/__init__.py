@@ -62,6 +62,7 @@ from kafka_partition_events.metadata.poller import Health, MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource, Observation, Proof
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.composed import ComposedPartitioner
 from kafka_partition_events.partitioners.round_robin import RoundRobinPartitioner
 from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
 from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
@@ -84,6 +85,7 @@ __all__ = [
     "CapReached",
     "Clearance",
     "Cluster",
+    "ComposedPartitioner",
     "ConfigurationError",
     "DefaultPartitioner",
     "Event",

@@ -8,7 +8,7 @@ import pytest
 from kafka_partition_events.testing.plugin import require_java
 
 JOIN_S = 5.0
-GUARDED = ("unit", "spec", "property", "concurrency")
+GUARDED = ("unit", "spec", "property", "concurrency", "conformance")
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)

@@ -15,7 +15,7 @@ from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionCh
 from kafka_partition_events.partitioners.argument_routes import ArgumentRoutes, ClusterView
 from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.hashing import HashName, key_hash
+from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, key_hash
 from kafka_partition_events.routing.table import Route, RoutingTable, compile_table
 
 UNASSIGNED = -1
@@ -83,6 +83,8 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         self.budget = budget
         self.keyed = keyed
         self.hash_name = hash_name
+        self.empty_is_no_key = hash_name in EMPTY_IS_NO_KEY
+        """Whether a record with an empty key counts as unkeyed; see `routing.hashing`."""
         self._hash = key_hash(hash_name)
         self.keys_by_hash = keyed == "pin" and all(
             getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
@@ -118,7 +120,8 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         Args:
             topic: The record's topic.
             key: The key before serialization; not used.
-            serialized_key: The key's bytes; None makes the record unkeyed, ``b""`` is a key.
+            serialized_key: The key's bytes; None makes the record unkeyed, ``b""`` is a key (except with
+                crc32, to which it is none, as to librdkafka).
             value: The value before serialization; not used.
             serialized_value: The value's bytes.
             cluster: The client's metadata, for a topic that is not in the table.
@@ -134,6 +137,8 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         route = self._routes.get(topic) or self.route(topic, cluster)
         if route is None:
             return UNASSIGNED
+        if not serialized_key and self.empty_is_no_key:
+            serialized_key = None
         again = self._repeats.pop((get_ident(), topic), None) if self._repeats else None
         if again is not None and (again in route.usable_set or route.avoids(again)):
             return again

@@ -89,7 +89,7 @@ class StickyPartitioner(Partitioner):
         route = self._routes.get(topic) or self.route(topic, cluster)
         if route is None:
             return UNASSIGNED
-        if serialized_key is not None:
+        if serialized_key or (serialized_key is not None and not self.empty_is_no_key):
             if self.keys_by_hash:
                 return self._hash(serialized_key, route.count)
             return self.keyed_partition(route, serialized_key)

@@ -21,6 +21,10 @@ KeyHash = Callable[[bytes, int], int]
 
 HashName = Literal["murmur2", "crc32", "fnv1a"]
 
+EMPTY_IS_NO_KEY: frozenset[HashName] = frozenset({"crc32"})
+"""librdkafka's default (``consistent_random``) treats an empty key as none; with the other hashes, and in all
+other clients, it has a partition like any other."""
+
 _WORD = struct.Struct("<I")
 _MASK = 0xFFFFFFFF
 _MURMUR_SEED = 0x9747B28C

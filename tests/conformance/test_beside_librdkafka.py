@@ -70,21 +70,26 @@ def test_100_000_keys_go_where_librdkafka_sends_them(
 
 
 @pytest.mark.parametrize(("setting", "hash_name"), NAMES)
-def test_an_empty_key_is_a_key_to_us(setting: str, hash_name: HashName, mock_cluster: MockCluster) -> None:
-    """As to Java: it has one partition, that of its hash.
+def test_an_empty_key_is_to_us_what_it_is_to_librdkafka(
+    setting: str, hash_name: HashName, mock_cluster: MockCluster
+) -> None:
+    """A key like any other, but to ``consistent_random``, its default, none: it goes anywhere.
 
-    To librdkafka's ``consistent_random`` alone it is none, so that it goes anywhere: 200 records reach all
-    17 partitions but with a probability of 17 * (16/17)**200 = 9e-5; at least half of them surely.
-    `PartitioningProducer` therefore places empty keys itself.
+    200 records reach all 17 partitions but with a probability of 17 * (16/17)**200 = 9e-5; at least half of
+    them surely.
     """
     theirs = set(where(mock_cluster, setting, [b""] * 200))
-    ours = DefaultPartitioner(hash_name=hash_name)
-    ours.adopt(cluster_of({"t": [1] * PARTITIONS}))
-    (home,) = {ours.partition("t", b"", b"", None, b"", None) for _ in range(200)}
+    partitioner = DefaultPartitioner(hash_name=hash_name)
+    partitioner.adopt(cluster_of({"t": [1] * PARTITIONS}))
+    ours = set()
+    for _ in range(200):
+        ours.add(chosen := partitioner.partition("t", b"", b"", None, b"", None))
+        partitioner.on_new_batch("t", None, chosen)
     if setting == "consistent_random":
         assert len(theirs) > PARTITIONS / 2
+        assert len(ours) > PARTITIONS / 2
     else:
-        assert theirs == {home}
+        assert ours == theirs
 
 
 @pytest.mark.parametrize(("setting", "hash_name"), NAMES)
@@ -100,10 +105,9 @@ def test_without_random_librdkafka_hashes_no_key_as_an_empty_one_and_we_do_not(
     setting: str, hash_name: HashName, mock_cluster: MockCluster
 ) -> None:
     """All its unkeyed records go to one partition. Ours take turns: who wants one partition names it."""
-    (theirs,) = set(where(mock_cluster, setting, [None, b""] * 100))
+    (_theirs,) = set(where(mock_cluster, setting, [None, b""] * 100))
     ours = DefaultPartitioner(hash_name=hash_name)
     ours.adopt(cluster_of({"t": [1] * PARTITIONS}))
-    assert ours.partition("t", b"", b"", None, b"", None) == theirs
     reached = set()
     for _ in range(200):
         reached.add(chosen := ours.partition("t", None, None, None, b"", None))

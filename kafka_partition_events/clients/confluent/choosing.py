@@ -57,7 +57,7 @@ class Chooser:
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn = self._partitioner, self.turn(topic)
-        if key is not None and not self.keyless:
+        if not self.keyless and (key or (key is not None and not partitioner.empty_is_no_key)):
             if key and self.native_keys:
                 turn.sample_keyed(partitioner.deliveries)
             if not partitioner.falls_back:
