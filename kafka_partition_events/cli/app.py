@@ -14,11 +14,12 @@ import typer
 from rich.console import Console
 
 import kafka_partition_events
+from kafka_partition_events.cli.doctor import Question, diagnose_partitioner
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
 from kafka_partition_events.cli.output import Output, abandon_stdout, choose_output
-from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.services import SampleRequest, Services
 from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
 from kafka_partition_events.errors import KafkaPartitionEventsError
@@ -32,6 +33,8 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: it reads the same in a terminal, a pipe and a bug report
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+
+doctor = typer.Typer(rich_markup_mode=None)
 
 # The base of what typer's parser raises about a command line; typer exports this one child of it only.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -80,8 +83,8 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(
-    epilog="Exit codes: 0 all is well; 1 `kpe diff` found differences, or the demo failed; 2 error, told in "
-    "one line on stderr. `kpe COMMAND --help` has examples."
+    epilog="Exit codes: 0 all is well; 1 `kpe diff` or `kpe doctor` found something, or the demo failed; 2 "
+    "error, told in one line on stderr; 3 `kpe doctor` can't tell. `kpe COMMAND --help` has examples."
 )
 def top(
     version: Annotated[
@@ -94,6 +97,7 @@ def top(
     kpe watch -b localhost:9092                     what changes, as it happens
     kpe snapshot -b localhost:9092 -o before.json   the cluster as it is now, to a file
     kpe diff before.json after.json                 what happened between two snapshots
+    kpe doctor partitioner -b localhost:9092 --topic orders    do its writers agree on a key hash?
     kpe demo                                        a tour on a cluster of its own
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
@@ -181,6 +185,58 @@ def diff_command(
     """  # noqa: D301
     if show_difference(old, new, choose_output(output)):
         raise typer.Exit(EXIT_DIFFERENT)
+
+
+@doctor.callback()
+def doctor_group() -> None:
+    """Look for what is wrong with a topic and its writers, and tell the cure."""
+
+
+@doctor.command("partitioner", short_help="Which key hash a topic's writers use, and whether they disagree.")
+def doctor_partitioner_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic to look at.")],
+    client_options: ClientOptions = None,
+    records: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Read about so many of the latest records.")
+    ] = 10_000,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Read no longer than this.")] = "30s",
+    show_keys: Annotated[
+        bool, typer.Option("--show-keys", help="Show example keys; they may be personal data.")
+    ] = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Tell which key hash placed a topic's records, and whether its writers disagree.
+
+    Clients differ: Java and kafka-python place keys by murmur2, librdkafka (confluent-kafka) by CRC32, Sarama
+    by FNV-1a. Where two of them write one topic, one key's records are on two partitions, out of order.
+
+    Reads the latest records, the same number from each partition, without joining a group or committing
+    anything. Only keys are looked at, and no key is shown without --show-keys. A key that is not where the
+    hash says was placed by something else; a hash is named if chance explains its hits less than once in
+    1,000 topics. Records from before the topic has grown are recognized.
+
+    \b
+    kpe doctor partitioner -b localhost:9092 --topic orders
+    kpe doctor partitioner -b localhost:9092 --topic orders --records 100000 --timeout 2m
+    kpe doctor partitioner -b localhost:9092 --topic orders | jq .verdict
+
+    Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
+    unknown option; 3 can't tell: too few keys, one partition, or no hash that is known.
+    """  # noqa: D301
+    configure_logs(verbose=verbose)
+    question = Question(
+        config=parse_client_options(bootstrap, client_options or ()),
+        request=SampleRequest(topic=topic, records=records, timeout=parse_duration(timeout)),
+        output=choose_output(output),
+        show_keys=show_keys,
+    )
+    raise typer.Exit(diagnose_partitioner(question, context.obj))
+
+
+app.add_typer(doctor, name="doctor", short_help="Find what is wrong, and the cure.")
 
 
 @app.command("demo", short_help="Make trouble on a cluster of its own and account for it.")

@@ -4,6 +4,7 @@ from kafka_partition_events.errors import KafkaPartitionEventsError
 
 EXIT_DIFFERENT = 1
 EXIT_ERROR = 2
+EXIT_UNKNOWN = 3
 
 
 class CliError(KafkaPartitionEventsError):

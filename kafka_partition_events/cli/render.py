@@ -95,20 +95,19 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
             return _cleared(event)
         case ev.RecordsRescued():
             withheld = f", {event.withheld:,} withheld" if event.withheld else ""
-            return f"{_count(event.copies, 'copy', 'copies')} sent{withheld}"
+            return f"{counted(event.copies, 'copy', 'copies')} sent{withheld}"
         case ev.MetadataUnavailable(error=error):
             return " ".join(error.split())
         case ev.MetadataRecovered():
-            return (
-                f"answers again after {_count(event.attempts, 'failed attempt')}, {event.blind_s:.1f} s blind"
-            )
+            attempts = counted(event.attempts, "failed attempt")
+            return f"answers again after {attempts}, {event.blind_s:.1f} s blind"
         case ev.MetadataStale():
             return f"last good answer {event.age_s:.0f} s ago, limit {event.limit_s:.0f} s"
         case ev.MetadataRejected():
             return f"{event.reason}: keeps {event.kept}, was offered {event.offered} (strike {event.strike})"
         case ev.Resync():
             return (
-                f"{_count(event.dropped, 'event')} not shown (output too slow); now {totals(event.cluster)}"
+                f"{counted(event.dropped, 'event')} not shown (output too slow); now {totals(event.cluster)}"
             )
         case _:
             return ""
@@ -120,9 +119,9 @@ def totals(cluster: Cluster) -> str:
     offline = sum(not p.online for info in topics for p in info.partitions)
     return ", ".join(
         (
-            _count(len(cluster.nodes), "broker"),
-            _count(len(topics), "topic"),
-            _count(sum(len(info.partitions) for info in topics), "partition"),
+            counted(len(cluster.nodes), "broker"),
+            counted(len(topics), "topic"),
+            counted(sum(len(info.partitions) for info in topics), "partition"),
             f"{offline} offline",
         )
     )
@@ -131,7 +130,7 @@ def totals(cluster: Cluster) -> str:
 def shape(info: TopicInfo) -> str:
     """Return a topic's size in words."""
     factors = sorted({len(p.replicas) for p in info.partitions})
-    words = _count(len(info.partitions), "partition")
+    words = counted(len(info.partitions), "partition")
     if factors and factors != [0]:
         words += f", replication factor {'/'.join(map(str, factors))}"
     return words
@@ -143,7 +142,7 @@ def ids(numbers: tuple[int, ...]) -> str:
 
 
 def _suspected(event: ev.BrokerSuspected) -> str:
-    outstanding = f"{_count(event.outstanding, 'record')} outstanding"
+    outstanding = f"{counted(event.outstanding, 'record')} outstanding"
     if event.reason is ev.Suspicion.UNREACHABLE:
         return f"unreachable, {outstanding}"
     usual = "" if event.usual_ms is None else f", usual answer {_lasting(event.usual_ms)}"
@@ -155,11 +154,11 @@ def _cleared(event: ev.BrokerCleared) -> str:
     if event.reason is ev.Clearance.LEFT:
         return f"no longer listed, was suspected for {lasting}"
     why = ": no other broker is left" if event.reason is ev.Clearance.NEEDED else ""
-    return f"trusted again after {lasting} and {_count(event.probes, 'probe')}{why}"
+    return f"trusted again after {lasting} and {counted(event.probes, 'probe')}{why}"
 
 
 def _growth(old: TopicInfo, new: TopicInfo) -> str:
-    return f"{len(old.partitions)} -> {_count(len(new.partitions), 'partition')}"
+    return f"{len(old.partitions)} -> {counted(len(new.partitions), 'partition')}"
 
 
 def _leader(info: PartitionInfo) -> str:
@@ -177,5 +176,6 @@ def _lasting(ms: float) -> str:
     return f"{ms:.0f} ms" if ms >= 10 else f"{round(ms, 1):g} ms"
 
 
-def _count(number: int, noun: str, plural: str | None = None) -> str:
+def counted(number: int, noun: str, plural: str | None = None) -> str:
+    """Return a number with its noun: ``1 partition``, ``12 partitions``."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

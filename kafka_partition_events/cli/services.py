@@ -1,7 +1,8 @@
 """What commands use of the world outside; tests hand in their own."""
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from attrs import field, frozen
 
@@ -52,10 +53,64 @@ def _check_options(config: Mapping[str, str]) -> None:
 
 
 @frozen(kw_only=True)
+class SampleRequest:
+    """Which records to read: about so many of the latest, for so many seconds at the most."""
+
+    topic: str
+    records: int
+    timeout: float
+
+
+class SampledRecord(NamedTuple):
+    """A record, as far as it matters where it was placed."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+
+
+@frozen(kw_only=True)
+class Sample:
+    """What was read.
+
+    Attributes:
+        partitions: How many the topic has.
+        records: The records, in no order.
+        offline: Partitions without a leader, which can't be read.
+        timed_out: Whether there was no time for more.
+    """
+
+    partitions: int
+    records: Sequence[SampledRecord]
+    offline: int = 0
+    timed_out: bool = False
+
+
+Tell = Callable[[str], None]
+Sampler = Callable[[Mapping[str, str], SampleRequest, Tell], Sample]
+
+
+def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
+    """Read the latest records of a topic with confluent-kafka, and tell how far it is.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option; no answer, no such topic, or no right to
+            read it.
+    """
+    try:
+        from kafka_partition_events.cli.sampling import sample_topic  # noqa: PLC0415
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    _check_options(config)
+    return sample_topic(config, request, tell)
+
+
+@frozen(kw_only=True)
 class Services:
     """The cluster and the time."""
 
     open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
+    sample: Sampler = sample_with_confluent
     clock: Clock = field(factory=SystemClock)
 
 

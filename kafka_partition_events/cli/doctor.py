@@ -1,0 +1,225 @@
+"""``kpe doctor partitioner``: which key hash a topic's writers use, and whether they disagree."""
+
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
+from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.render import counted
+from kafka_partition_events.cli.services import Sample, SampledRecord, SampleRequest, Services, redacted
+from kafka_partition_events.routing.fingerprint import Finding, Fingerprint, Verdict, fingerprint
+
+EXIT_CODES = {
+    Verdict.ONE_HASH: 0,
+    Verdict.DISAGREE: EXIT_DIFFERENT,
+    Verdict.UNKNOWN: EXIT_UNKNOWN,
+    Verdict.TOO_FEW: EXIT_UNKNOWN,
+}
+
+_CURES = {
+    "murmur2": 'murmur2: the default of this library (hash_name="murmur2"), of the Java client and of '
+    "kafka-python; confluent-kafka and other librdkafka clients need partitioner=murmur2_random",
+    "crc32": 'crc32: hash_name="crc32" in this library; the default of confluent-kafka and other librdkafka '
+    "clients (partitioner=consistent_random); the Java client needs a partitioner class of your own",
+    "fnv1a": 'fnv1a: hash_name="fnv1a" in this library; the default of Sarama; confluent-kafka and other '
+    "librdkafka clients need partitioner=fnv1a_random",
+}
+_LONGEST_KEY = 80
+
+
+@frozen(kw_only=True)
+class Question:
+    """What is to be found out, and how it is shown."""
+
+    config: Mapping[str, str]
+    request: SampleRequest
+    output: Output
+    show_keys: bool = False
+
+
+def diagnose_partitioner(question: Question, services: Services) -> int:
+    """Sample a topic, say how its keys were placed, and return the exit code.
+
+    Raises:
+        CliError: the topic could not be read. Of the options, the message tells names but no values.
+    """
+    try:
+        sample = services.sample(question.config, question.request, _tell)
+    except CliError as error:
+        raise CliError(redacted(str(error), question.config)) from None
+    keyed = [(record.key, record.partition) for record in sample.records if record.key]
+    found = fingerprint(keyed, sample.partitions)
+    diagnosis = _Diagnosis(question, sample, found)
+    if question.output is Output.JSONL:
+        write_json_line(diagnosis.document())
+    else:
+        sys.stdout.write("\n".join(diagnosis.lines()) + "\n")
+    return EXIT_CODES[found.verdict]
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"kpe: {line}\n")
+    sys.stderr.flush()
+
+
+class _Diagnosis:
+    """A fingerprint in words, and as JSON."""
+
+    def __init__(self, question: Question, sample: Sample, found: Fingerprint) -> None:
+        self._topic = question.request.topic
+        self._show_keys = question.show_keys
+        self._sample = sample
+        self._found = found
+        self._keyed = sum(record.key is not None for record in sample.records)
+        self._empty = sum(record.key == b"" for record in sample.records)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as one JSON object."""
+        found, sample = self._found, self._sample
+        return {
+            "kind": "partitioner_diagnosis",
+            "topic": self._topic,
+            "verdict": found.verdict.value,
+            "partitions": found.partitions,
+            "offline_partitions": sample.offline,
+            "timed_out": sample.timed_out,
+            "records": len(sample.records),
+            "keyed": self._keyed,
+            "empty_keys": self._empty,
+            "keys": found.keys,
+            "keys_needed": found.needed,
+            "split_keys": found.split_keys,
+            "overlooked": round(found.overlooked, 6),
+            "hashes": [
+                {
+                    "hash": fit.hash_name,
+                    "explained": round(fit.explained, 6),
+                    "beyond_chance": round(fit.beyond_chance, 6),
+                }
+                for fit in found.fits
+            ],
+            "findings": [self._finding(finding) for finding in found.findings],
+        }
+
+    def _finding(self, finding: Finding) -> dict[str, Any]:
+        record = self._example(finding)
+        return {
+            "hash": finding.rule and finding.rule.hash_name,
+            "partitions": finding.rule and finding.rule.partitions,
+            "share": round(finding.share, 6),
+            "explained": finding.explained,
+            "example": record
+            and {
+                "partition": record.partition,
+                "offset": record.offset,
+                **({"key": _key_text(record.key)} if self._show_keys else {}),
+            },
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield everything as text."""
+        found, sample = self._found, self._sample
+        yield (
+            f"topic {self._topic}: {counted(found.partitions, 'partition')}; "
+            f"{counted(len(sample.records), 'record')} read, {self._keyed:,} with a key, "
+            f"{counted(found.keys, 'different key')}"
+        )
+        if sample.offline:
+            yield f"{counted(sample.offline, 'partition')} without a leader could not be read"
+        if sample.timed_out:
+            yield "there was no time to read more; --timeout gives it more"
+        if self._empty:
+            yield f"{counted(self._empty, 'record')} with an empty key left out: clients differ about them"
+        if found.keys:
+            yield ""
+            yield f"{'hash':<10}{'explains':>10}{'beyond chance':>16}"
+            for fit in found.fits:
+                yield f"{fit.hash_name:<10}{fit.explained:>10.2%}{fit.beyond_chance:>16.2%}"
+        yield ""
+        yield from self._verdict()
+        yield from map(self._finding_line, found.findings)
+        if found.split_keys:
+            yield f"  {counted(found.split_keys, 'key')} on more than one partition"
+        yield ""
+        yield from self._advice()
+
+    def _verdict(self) -> Iterator[str]:
+        found = self._found
+        match found.verdict:
+            case Verdict.ONE_HASH:
+                yield f"one hash: {found.hash_names[0]}"
+                yield f"  (another one, with {found.overlooked:.2%} of the keys or more, would have shown)"
+            case Verdict.DISAGREE:
+                yield "the writers disagree"
+            case Verdict.UNKNOWN:
+                yield "unknown: no hash explains more than chance"
+            case _:
+                yield f"can't tell: {self._why_not()}"
+
+    def _why_not(self) -> str:
+        found = self._found
+        if not self._sample.records:
+            return "there are no records to read"
+        if not found.keys:
+            return "no record has a key"
+        if found.needed is None:
+            return "with one partition all hashes agree"
+        return f"{counted(found.keys, 'key')} are too few, {found.needed:,} are enough"
+
+    def _finding_line(self, finding: Finding) -> str:
+        rule, record = finding.rule, self._example(finding)
+        if rule is None:
+            name = "no known rule"
+        elif rule.partitions == self._found.partitions:
+            name = rule.hash_name
+        else:
+            name = f"{rule.hash_name} of {rule.partitions} partitions"
+        line = f"  {finding.share:>7.2%}  {name:<28}"
+        if record is None:
+            return line.rstrip()
+        key = f", key {_key_text(record.key)}" if self._show_keys else ""
+        return f"{line}e.g. partition {record.partition}, offset {record.offset:,}{key}"
+
+    def _example(self, finding: Finding) -> SampledRecord | None:
+        """Return the latest record of the example's key on the example's partition."""
+        if finding.example is None:
+            return None
+        key, partition = finding.example
+        records = (r for r in self._sample.records if r.partition == partition and r.key == key)
+        return max(records, key=lambda record: record.offset)
+
+    def _advice(self) -> Iterator[str]:
+        found = self._found
+        names = found.hash_names
+        if any(f.rule is not None and f.rule.partitions < found.partitions for f in found.findings):
+            yield (
+                "Fewer partitions: written before the topic grew, or by writers that have not noticed it or "
+                "keep their keys where they were."
+            )
+        if found.verdict is Verdict.DISAGREE:
+            yield "Records of one key may be on several partitions then, without order among them."
+            if len(names) > 1:
+                yield f"Let all writers use one hash; with {names[0]} the fewest keys move."
+            if any(finding.rule is None for finding in found.findings):
+                yield "No known rule: writers that name partitions or ignore keys, another hash or mapping."
+        elif found.verdict is Verdict.UNKNOWN:
+            yield (
+                "The writers name partitions themselves, ignore keys (round robin, sticky, random), or use "
+                "another hash or mapping."
+            )
+        yield from (_CURES[name] for name in names if name in _CURES)
+
+
+def _key_text(key: bytes | None) -> str:
+    """Write a key as text where it is some, else in hexadecimal."""
+    raw = key or b""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.isprintable() or not text:
+        text = f"0x{raw.hex()}"
+    return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}..."

@@ -1,0 +1,312 @@
+"""Which key hash placed a topic's records, told by keys and the partitions that they are on. Pure.
+
+A hash is deterministic: a key that is not where the hash says was placed by something else, for certain. The
+other way round, a key is there by chance once in n on n partitions, whatever placed it. So a hash is named
+only if it explains more keys than chance would, once in 1,000 topics (`ERROR_RATE`) or less. The bound is
+Chernoff's, divided by the number of questions that are asked (Bonferroni). Then what is left unexplained is
+asked the same: by another hash, then by any hash when the topic had fewer partitions.
+
+What is counted are *placements*, the different pairs of a key and a partition: records of one key are no
+independent evidence. Empty keys are left out, because clients differ about them.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from functools import cache
+from typing import get_args
+
+from attrs import frozen
+
+from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
+
+ERROR_RATE = 0.001
+"""How often a verdict may be wrong."""
+
+_MOST_RULES = 4
+_SEARCHED = 500
+"""On how many placements an earlier partition count is searched for; it is then tried on all."""
+
+_STEPS = 200
+
+Placement = tuple[bytes, int]
+
+
+class Verdict(StrEnum):
+    """What can be said of a topic's writers."""
+
+    ONE_HASH = "one_hash"
+    """All follow one hash, some perhaps when the topic had fewer partitions."""
+    DISAGREE = "disagree"
+    """Some follow a hash, others another one or none that is known."""
+    UNKNOWN = "unknown"
+    """No known hash explains more than chance would."""
+    TOO_FEW = "too_few"
+    """There are too few keys, or there is one partition only, where all hashes agree."""
+
+
+@frozen
+class Rule:
+    """A hash, and how many partitions it was taken modulo."""
+
+    hash_name: str
+    partitions: int
+
+
+@frozen(kw_only=True)
+class Finding:
+    """A rule that is followed.
+
+    Attributes:
+        rule: The rule; None for whatever else has placed the rest.
+        share: Of all placements, without those that the rule explains by chance (maximum likelihood).
+        explained: Placements that it explains, those by chance included; for no rule, what is left over.
+        example: A placement that no other rule found explains, if there is one.
+    """
+
+    rule: Rule | None
+    share: float
+    explained: int
+    example: Placement | None
+
+
+@frozen(kw_only=True)
+class Fit:
+    """How well one hash alone explains all placements, with the topic's present partitions.
+
+    Attributes:
+        hash_name: The hash.
+        explained: The share that it explains.
+        beyond_chance: The same, corrected for chance: 0 is what any hash explains, 1 is everything.
+    """
+
+    hash_name: str
+    explained: float
+    beyond_chance: float
+
+
+@frozen(kw_only=True)
+class Fingerprint:
+    """How a topic's keyed records were placed.
+
+    Attributes:
+        verdict: What can be said of the writers.
+        partitions: How many the topic has.
+        keys: Different keys.
+        placements: Different pairs of a key and a partition.
+        split_keys: Keys on more than one partition. That is direct evidence: of writers who disagree, of a
+            topic that has grown, or of keys that are ignored.
+        fits: Each hash alone.
+        findings: The rules that are followed, the most followed one first.
+        needed: So many keys are enough to tell two hashes with half of the keys each; None: no number is.
+        overlooked: The largest share of the keys that another rule may have and leave no trace in a sample
+            of this size, but once in 1 / `ERROR_RATE` samples.
+    """
+
+    verdict: Verdict
+    partitions: int
+    keys: int
+    placements: int
+    split_keys: int
+    fits: tuple[Fit, ...]
+    findings: tuple[Finding, ...]
+    needed: int | None
+    overlooked: float
+
+    @property
+    def hash_names(self) -> tuple[str, ...]:
+        """The hashes that are followed, the most followed one first."""
+        return tuple(dict.fromkeys(f.rule.hash_name for f in self.findings if f.rule is not None))
+
+
+def known_hashes() -> dict[str, KeyHash]:
+    """Return the hashes of this library, by name."""
+    return {name: key_hash(name) for name in get_args(HashName)}
+
+
+def fingerprint(
+    pairs: Iterable[Placement], partitions: int, hashes: Mapping[str, KeyHash] | None = None
+) -> Fingerprint:
+    """Tell how keyed records were placed.
+
+    Args:
+        pairs: The key and the partition of each record, in any order.
+        partitions: How many partitions the topic has now, at least 1.
+        hashes: What to try, by name: any function of a key and a number of partitions, so that a mapping
+            which is no hash modulo n can be tried too. By default `known_hashes`.
+    """
+    hashes = known_hashes() if hashes is None else hashes
+    placements = sorted({(key, partition) for key, partition in pairs if key})
+    rules = _search(placements, partitions, hashes) if partitions > 1 else []
+    findings = _findings(placements, partitions, rules, hashes)
+    needed = needed_keys(partitions, len(hashes))
+    overlooked = _overlooked(len(placements), partitions)
+    held = Counter(key for key, _ in placements)
+    return Fingerprint(
+        verdict=_verdict(findings, len(placements), needed, overlooked),
+        partitions=partitions,
+        keys=len(held),
+        placements=len(placements),
+        split_keys=sum(count > 1 for count in held.values()),
+        fits=tuple(_fit(name, placements, partitions, hashes) for name in hashes),
+        findings=findings,
+        needed=needed,
+        overlooked=overlooked,
+    )
+
+
+@cache
+def needed_keys(partitions: int, hashes: int = 3) -> int | None:
+    """Return how many keys are enough to tell two hashes with half of the keys each; None: no number is.
+
+    Each of the two then explains so much more than chance, (1 + 1/n) / 2 instead of 1/n, that it is taken
+    for chance once in 1 / `ERROR_RATE` topics or less. One hash alone is recognized much sooner.
+    """
+    if partitions == 1:
+        return None
+    chance = 1 / partitions
+    half = (1 + chance) / 2
+    enough = -_strictness(partitions, hashes)
+    count = 1
+    while True:
+        least = next((k for k in range(1, count + 1) if -_log_chance(k, count, chance) >= enough), None)
+        if least is not None and -_log_chance(count - least + 1, count, 1 - half) >= -math.log(ERROR_RATE):
+            return count
+        count += 1
+
+
+def _strictness(partitions: int, hashes: int) -> float:
+    """Return the logarithm of the chance that a rule must be below: every question may err."""
+    questions = (_MOST_RULES + 1) * hashes * (partitions - 1)
+    return math.log(ERROR_RATE / questions)
+
+
+def _log_chance(hits: int, trials: int, chance: float) -> float:
+    """Return an upper bound of the logarithm of the chance of so many hits (Chernoff; exact for all)."""
+    rate = hits / trials
+    if rate <= chance:
+        return 0.0
+    miss = 0.0 if rate == 1 else (1 - rate) * math.log((1 - rate) / (1 - chance))
+    return -trials * (rate * math.log(rate / chance) + miss)
+
+
+def _search(placements: Sequence[Placement], partitions: int, hashes: Mapping[str, KeyHash]) -> list[Rule]:
+    """Find rules one by one: each explains more of what the ones before have left than chance would."""
+    limit = _strictness(partitions, len(hashes))
+    now = [Rule(name, partitions) for name in hashes]
+    earlier = [Rule(name, count) for count in range(partitions - 1, 1, -1) for name in hashes]
+    found: list[Rule] = []
+    left = placements
+    while left and len(found) < _MOST_RULES:
+        some = left[:: math.ceil(len(left) / _SEARCHED)]
+        rule = _best(now, left, hashes, limit) or _best(earlier, some, hashes, limit)
+        if rule is None:
+            break
+        found.append(rule)
+        left = [placement for placement in left if not _explains(rule, placement, hashes)]
+    return found
+
+
+def _best(
+    rules: Iterable[Rule], placements: Sequence[Placement], hashes: Mapping[str, KeyHash], limit: float
+) -> Rule | None:
+    """Return the rule that chance explains least, if that is less than the limit."""
+    best, least = None, limit
+    for rule in rules:
+        # A partition that the rule can't reach is no evidence: so a writer who names partitions, always
+        # the first ones perhaps, does not look like a hash of fewer partitions.
+        within = [placement for placement in placements if placement[1] < rule.partitions]
+        if not within:
+            continue
+        hits = sum(_explains(rule, placement, hashes) for placement in within)
+        chance = _log_chance(hits, len(within), 1 / rule.partitions)
+        if chance <= least:
+            best, least = rule, chance
+    return best
+
+
+def _explains(rule: Rule, placement: Placement, hashes: Mapping[str, KeyHash]) -> bool:
+    key, partition = placement
+    return hashes[rule.hash_name](key, rule.partitions) == partition
+
+
+def _findings(
+    placements: Sequence[Placement],
+    partitions: int,
+    rules: Sequence[Rule],
+    hashes: Mapping[str, KeyHash],
+) -> tuple[Finding, ...]:
+    """Return who placed what, without rules that the others turn out to explain altogether."""
+    if not rules:
+        return ()
+    patterns = [tuple(_explains(rule, placement, hashes) for rule in rules) for placement in placements]
+    *shares, rest = _shares(Counter(patterns), 1 / partitions)
+    findings = []
+    for place, (rule, share) in enumerate(zip(rules, shares, strict=True)):
+        if share * len(placements) < 0.5:  # all that was placed before a growth fits the new count in part
+            continue
+        alone = tuple(other == place for other in range(len(rules)))
+        findings.append(
+            Finding(
+                rule=rule,
+                share=share,
+                explained=sum(pattern[place] for pattern in patterns),
+                example=_first(placements, patterns, alone),
+            )
+        )
+    nobody = (False,) * len(rules)
+    if nobody in patterns:
+        example = _first(placements, patterns, nobody)
+        findings.append(Finding(rule=None, share=rest, explained=patterns.count(nobody), example=example))
+    return tuple(sorted(findings, key=lambda finding: (finding.rule is None, -finding.share)))
+
+
+def _first(
+    placements: Sequence[Placement], patterns: Sequence[tuple[bool, ...]], wanted: tuple[bool, ...]
+) -> Placement | None:
+    return next((p for p, pattern in zip(placements, patterns, strict=True) if pattern == wanted), None)
+
+
+def _shares(patterns: "Counter[tuple[bool, ...]]", chance: float) -> list[float]:
+    """Return the share of each rule, and last that of no rule, that make the patterns likeliest.
+
+    Expectation maximization: what several could have placed is divided among them by their shares, and that
+    gives the next shares. No rule places a key where a given one says with the probability ``chance``. With
+    one rule alone this is (explained - 1/n) / (1 - 1/n).
+    """
+    parts = len(next(iter(patterns))) + 1
+    shares = [1 / parts] * parts
+    for _ in range(_STEPS):
+        sums = [0.0] * parts
+        for pattern, count in patterns.items():
+            likely = [share * fits for share, fits in zip(shares, (*pattern, chance), strict=True)]
+            whole = sum(likely)
+            for part, value in enumerate(likely):
+                sums[part] += count * value / whole
+        shares = [value / patterns.total() for value in sums]
+    return shares
+
+
+def _fit(name: str, placements: Sequence[Placement], partitions: int, hashes: Mapping[str, KeyHash]) -> Fit:
+    rule = Rule(name, partitions)
+    explained = sum(_explains(rule, each, hashes) for each in placements) / max(1, len(placements))
+    chance = 1 / partitions
+    beyond = max(0.0, (explained - chance) / (1 - chance)) if partitions > 1 else 0.0
+    return Fit(hash_name=name, explained=explained, beyond_chance=beyond)
+
+
+def _overlooked(placements: int, partitions: int) -> float:
+    if not placements or partitions == 1:
+        return 1.0
+    return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - 1 / partitions))
+
+
+def _verdict(findings: Sequence[Finding], placements: int, needed: int | None, overlooked: float) -> Verdict:
+    names = {finding.rule and finding.rule.hash_name for finding in findings}
+    if len(names) > 1:
+        return Verdict.DISAGREE
+    if names:
+        # Half of the keys is no trace of one hash that could be missed: that would be a guess.
+        return Verdict.ONE_HASH if overlooked <= 0.5 else Verdict.TOO_FEW
+    return Verdict.TOO_FEW if needed is None or placements < needed else Verdict.UNKNOWN

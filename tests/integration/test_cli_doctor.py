@@ -1,0 +1,223 @@
+"""``kpe doctor partitioner`` on topics that real clients have written with their own defaults."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka import KafkaProducer
+
+from kafka_partition_events.testing import KafkaCluster, MockCluster
+from kafka_partition_events.testing.plugin import MakeTopic
+
+DOCTOR = [sys.executable, "-m", "kafka_partition_events.cli", "doctor", "partitioner"]
+LIMIT_S = 30.0
+KEYS = [b"customer-%d" % number for number in range(2_000)]
+EARLIER, LATER = KEYS[:1_000], KEYS[1_000:]
+
+
+def doctor(servers: str, topic: str, *options: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*DOCTOR, "-b", servers, "--topic", topic, *options],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=90,
+    )
+
+
+def diagnosed(servers: str, topic: str, *options: str) -> tuple[int, dict[str, Any]]:
+    done = doctor(servers, topic, *options)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def write_by_confluent(servers: str, topic: str, keys: Iterable[bytes | None], **config: Any) -> None:
+    producer = Producer({"bootstrap.servers": servers, **config})
+    for key in keys:
+        producer.produce(topic, b"v", key)
+    assert producer.flush(LIMIT_S) == 0
+
+
+def write_by_kafka_python(servers: str, topic: str, keys: Iterable[bytes]) -> None:
+    producer = KafkaProducer(bootstrap_servers=servers.split(","))
+    for key in keys:
+        producer.send(topic, b"v", key)
+    producer.flush(LIMIT_S)
+    producer.close()
+
+
+def names(document: dict[str, Any]) -> list[tuple[str, int]]:
+    return [(finding["hash"], finding["partitions"]) for finding in document["findings"]]
+
+
+@pytest.fixture
+def servers(kafka_cluster: KafkaCluster) -> str:
+    return kafka_cluster.bootstrap_servers
+
+
+@pytest.mark.kafka
+def test_confluent_kafka_by_default(servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(12)
+    write_by_confluent(servers, topic, KEYS)
+    code, document = diagnosed(servers, topic)
+    assert (code, names(document), document["records"]) == (0, [("crc32", 12)], 2_000)
+
+
+@pytest.mark.kafka
+def test_kafka_python_by_default(servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(12)
+    write_by_kafka_python(servers, topic, KEYS)
+    code, document = diagnosed(servers, topic)
+    assert (code, names(document), document["keys"]) == (0, [("murmur2", 12)], 2_000)
+
+
+@pytest.mark.kafka
+def test_both_on_one_topic_disagree(servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(6)
+    write_by_confluent(servers, topic, KEYS)
+    write_by_kafka_python(servers, topic, EARLIER)
+    code, document = diagnosed(servers, topic)
+    assert (code, sorted(names(document))) == (1, [("crc32", 6), ("murmur2", 6)])
+    assert document["split_keys"] > 500  # of 1,000 that both wrote, 5 in 6 are on two partitions
+
+
+@pytest.mark.kafka
+def test_a_topic_that_has_grown(kafka_cluster: KafkaCluster, servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(6)
+    write_by_confluent(servers, topic, EARLIER, partitioner="murmur2_random")
+    kafka_cluster.grow_topic(topic, 12)
+    write_by_confluent(servers, topic, LATER, partitioner="murmur2_random")
+    code, document = diagnosed(servers, topic)
+    assert (code, sorted(names(document))) == (0, [("murmur2", 6), ("murmur2", 12)])
+
+
+@pytest.mark.kafka
+def test_it_reads_the_latest_records_evenly(servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(4)
+    write_by_kafka_python(servers, topic, EARLIER * 3)
+    write_by_confluent(servers, topic, LATER * 3)
+    code, document = diagnosed(servers, topic, "--records", "1000")
+    assert (code, names(document)) == (0, [("crc32", 4)])
+    assert 1_000 <= document["records"] <= 1_003
+
+
+@pytest.mark.kafka
+def test_it_goes_back_further_where_offsets_hold_no_records(servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(2)
+    write_by_confluent(servers, topic, KEYS)
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    producer.init_transactions(LIMIT_S)
+    for key in KEYS[:40]:  # each leaves its marker, an offset that nobody can read
+        producer.begin_transaction()
+        producer.produce(topic, b"v", key)
+        producer.commit_transaction(LIMIT_S)
+    code, document = diagnosed(servers, topic, "--records", "200")
+    assert (code, names(document)) == (0, [("crc32", 2)])
+    assert document["records"] >= 200
+
+
+@pytest.mark.kafka
+def test_it_leaves_no_group_behind(servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(3)
+    write_by_confluent(servers, topic, EARLIER)
+    assert doctor(servers, topic).returncode == 0
+    groups = AdminClient({"bootstrap.servers": servers}).list_consumer_groups().result(LIMIT_S)
+    assert "kpe-doctor" not in {group.group_id for group in groups.valid}
+
+
+@pytest.mark.kafka
+def test_a_topic_without_keys_or_records_can_not_be_told(servers: str, kafka_topic: MakeTopic) -> None:
+    topic = kafka_topic(3)
+    assert "there are no records" in doctor(servers, topic, "--output", "table").stdout
+    write_by_confluent(servers, topic, [None] * 100)
+    done = doctor(servers, topic, "--output", "table")
+    assert done.returncode == 3
+    assert "no record has a key" in done.stdout
+
+
+@pytest.mark.kafka
+def test_an_unknown_topic_is_told_and_not_created(kafka_cluster: KafkaCluster, servers: str) -> None:
+    done = doctor(servers, "nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "kpe: there is no topic nowhere, or you may not see it\n"
+    admin = AdminClient({"bootstrap.servers": servers})
+    assert "nowhere" not in admin.list_topics(timeout=LIMIT_S).topics
+
+
+def test_a_short_time_is_kept(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 3)
+    servers = mock_cluster.bootstrap_servers
+    write_by_confluent(servers, "orders", KEYS)
+    began = time.monotonic()
+    code, document = diagnosed(servers, "orders", "--timeout", "1ms")
+    assert time.monotonic() - began < 15
+    assert (code, document["timed_out"]) == (3, True)
+
+
+def test_the_mock_cluster_serves_too(mock_cluster: MockCluster) -> None:
+    mock_cluster.create_topic("orders", 3)
+    write_by_confluent(mock_cluster.bootstrap_servers, "orders", KEYS)
+    code, document = diagnosed(mock_cluster.bootstrap_servers, "orders")
+    assert (code, names(document)) == (0, [("crc32", 3)])
+
+
+# -- authorization -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def guarded_cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    """Everybody may do everything that is not denied."""
+    return own_kafka_cluster(
+        brokers=1,
+        broker_config={
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "allow.everyone.if.no.acl.found": "true",
+        },
+    )
+
+
+def deny(cluster: KafkaCluster, kind: ResourceType, name: str, operation: AclOperation) -> None:
+    binding = AclBinding(
+        kind, name, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", operation, AclPermissionType.DENY
+    )
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    for future in client.create_acls([binding]).values():
+        future.result(LIMIT_S)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("operation", [AclOperation.READ, AclOperation.DESCRIBE])
+def test_a_topic_that_must_not_be_read_is_told(
+    guarded_cluster: KafkaCluster, operation: AclOperation
+) -> None:
+    topic = f"secret-{operation.name.lower()}"
+    guarded_cluster.create_topic(topic, 3)
+    write_by_confluent(guarded_cluster.bootstrap_servers, topic, EARLIER)
+    deny(guarded_cluster, ResourceType.TOPIC, topic, operation)
+    done = doctor(guarded_cluster.bootstrap_servers, topic)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == (
+        f"kpe: topic {topic}: this user may not read it; the ACL operation READ on the topic is needed\n"
+    )
+
+
+@pytest.mark.kafka
+def test_no_right_on_the_group_is_needed(guarded_cluster: KafkaCluster) -> None:
+    guarded_cluster.create_topic("open", 3)
+    write_by_confluent(guarded_cluster.bootstrap_servers, "open", EARLIER)
+    deny(guarded_cluster, ResourceType.GROUP, "kpe-doctor", AclOperation.ALL)
+    code, document = diagnosed(guarded_cluster.bootstrap_servers, "open")
+    assert (code, names(document)) == (0, [("crc32", 3)])

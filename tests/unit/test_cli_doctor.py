@@ -1,0 +1,229 @@
+import json
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+import structlog
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.services import Sample, SampledRecord, SampleRequest, Services, Tell
+from kafka_partition_events.routing.fingerprint import known_hashes
+
+Captured = pytest.CaptureFixture[str]
+HASHES = known_hashes()
+COMMAND = ["doctor", "partitioner", "-b", "x:1", "--topic", "orders"]
+
+
+@pytest.fixture(autouse=True)
+def _own_logging() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+class Topic:
+    """A topic that is read: remembers what it was asked, and answers with a sample or an error."""
+
+    def __init__(self, answer: Sample | CliError) -> None:
+        self._answer = answer
+        self.asked: list[tuple[Mapping[str, str], SampleRequest]] = []
+
+    def sample(self, config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
+        self.asked.append((config, request))
+        tell("5,000 of 10,000 records read")
+        if isinstance(self._answer, CliError):
+            raise self._answer
+        return self._answer
+
+    def services(self) -> Services:
+        return Services(sample=self.sample)
+
+
+def sample(*hash_names: str, keys: int = 1_000, partitions: int = 12, **more: Any) -> Sample:
+    """Return a sample in which every key was placed by each of the hashes in turn."""
+    rng = random.Random(7)
+    records = []
+    for number in range(keys):
+        key = b"customer-%d" % number
+        name = hash_names[number % len(hash_names)]
+        partition = HASHES[name](key, partitions) if name in HASHES else rng.randrange(partitions)
+        records += [SampledRecord(partition, 10_000 + 2 * number + again, key) for again in (0, 1)]
+    return Sample(partitions=partitions, records=records, **more)
+
+
+def diagnosed(answer: Sample, capsys: Captured, *options: str) -> tuple[int, dict[str, Any]]:
+    code = run([*COMMAND, *options], Topic(answer).services())
+    (line,) = capsys.readouterr().out.splitlines()
+    return code, json.loads(line)
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "verdict"),
+    [
+        (sample("murmur2"), 0, "one_hash"),
+        (sample("murmur2", "crc32"), 1, "disagree"),
+        (sample("elsewhere"), 3, "unknown"),
+        (sample("murmur2", keys=3), 3, "too_few"),
+        (sample("murmur2", partitions=1), 3, "too_few"),
+        (Sample(partitions=3, records=[]), 3, "too_few"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(answer: Sample, code: int, verdict: str, capsys: Captured) -> None:
+    told, document = diagnosed(answer, capsys)
+    assert (told, document["verdict"]) == (code, verdict)
+
+
+def test_the_document_says_everything(capsys: Captured) -> None:
+    answer = sample("murmur2", "crc32")
+    extra = [SampledRecord(0, 1, None), SampledRecord(0, 2, b"")]
+    _, document = diagnosed(
+        Sample(partitions=12, records=[*answer.records, *extra], offline=1, timed_out=True), capsys
+    )
+    findings = document.pop("findings")
+    hashes = document.pop("hashes")
+    assert document == {
+        "kind": "partitioner_diagnosis",
+        "topic": "orders",
+        "verdict": "disagree",
+        "partitions": 12,
+        "offline_partitions": 1,
+        "timed_out": True,
+        "records": 2_002,
+        "keyed": 2_001,
+        "empty_keys": 1,
+        "keys": 1_000,
+        "keys_needed": document["keys_needed"],
+        "split_keys": 0,
+        "overlooked": document["overlooked"],
+    }
+    assert [each["hash"] for each in hashes] == ["murmur2", "crc32", "fnv1a"]
+    assert {(each["hash"], each["partitions"]) for each in findings} == {("murmur2", 12), ("crc32", 12)}
+    assert sum(each["share"] for each in findings) == pytest.approx(1.0, abs=0.001)
+
+
+def test_an_example_is_a_record_that_can_be_looked_up(capsys: Captured) -> None:
+    answer = sample("murmur2", "crc32")
+    _, document = diagnosed(answer, capsys)
+    for finding in document["findings"]:
+        example = finding["example"]
+        (record,) = [r for r in answer.records if r.offset == example["offset"]]
+        assert record.partition == example["partition"] == HASHES[finding["hash"]](record.key or b"", 12)
+        assert record.offset % 2 == 1  # the key's latest record
+
+
+@pytest.mark.parametrize("output", ["table", "jsonl"])
+def test_no_key_is_shown_unless_asked_for(output: str, capsys: Captured) -> None:
+    topic = Topic(sample("murmur2", "crc32"))
+    run([*COMMAND, "--output", output], topic.services())
+    assert "customer" not in "".join(capsys.readouterr())
+    run([*COMMAND, "--output", output, "--show-keys"], topic.services())
+    assert "customer-" in capsys.readouterr().out
+
+
+def test_a_key_that_is_no_text_is_shown_in_hexadecimal(capsys: Captured) -> None:
+    keys = [number.to_bytes(4, "big") + b"\xff" for number in range(1_000)]
+    records = [SampledRecord(HASHES["crc32"](key, 12), 1, key) for key in keys]
+    _, document = diagnosed(Sample(partitions=12, records=records), capsys, "--show-keys")
+    assert document["findings"][0]["example"]["key"].startswith("0x0000")
+
+
+def test_the_table_of_one_hash(capsys: Captured) -> None:
+    assert run([*COMMAND, "--output", "table"], Topic(sample("crc32")).services()) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(
+        "topic orders: 12 partitions; 2,000 records read, 2,000 with a key, 1,000 different keys\n"
+    )
+    assert "\ncrc32        100.00%         100.00%\n" in told
+    assert "\none hash: crc32\n" in told
+    assert 'hash_name="crc32"' in told
+    assert "murmur2_random" not in told
+
+
+def test_the_table_of_writers_that_disagree_tells_the_cure(capsys: Captured) -> None:
+    answer = sample("murmur2", "murmur2", "crc32")
+    assert run([*COMMAND, "--output", "table"], Topic(answer).services()) == 1
+    told = capsys.readouterr().out
+    for words in (
+        "\nthe writers disagree\n",
+        "with murmur2 the fewest keys move",
+        "partitioner=murmur2_random",
+        'hash_name="crc32"',
+    ):
+        assert words in told
+
+
+def test_the_table_tells_of_growth_and_split_keys(capsys: Captured) -> None:
+    keys = [b"customer-%d" % number for number in range(1_000)]
+    records = [SampledRecord(HASHES["murmur2"](key, n), n, key) for key in keys for n in (6, 12)]
+    answer = Sample(partitions=12, records=records)
+    assert run([*COMMAND, "--output", "table"], Topic(answer).services()) == 0
+    told = capsys.readouterr().out
+    for words in ("murmur2 of 6 partitions", "keys on more than one partition", "before the topic grew"):
+        assert words in told
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (Sample(partitions=3, records=[]), "can't tell: there are no records to read"),
+        (Sample(partitions=3, records=[SampledRecord(0, 0, None)]), "can't tell: no record has a key"),
+        (sample("murmur2", partitions=1), "can't tell: with one partition all hashes agree"),
+        (sample("murmur2", keys=3), "can't tell: 3 keys are too few, "),
+        (sample("elsewhere"), "unknown: no hash explains more than chance"),
+        (sample("murmur2", timed_out=True), "there was no time to read more"),
+        (sample("murmur2", offline=2), "2 partitions without a leader could not be read"),
+    ],
+)
+def test_the_table_says_why(answer: Sample, reason: str, capsys: Captured) -> None:
+    run([*COMMAND, "--output", "table"], Topic(answer).services())
+    assert reason in capsys.readouterr().out
+
+
+def test_options_reach_the_reader(capsys: Captured) -> None:
+    topic = Topic(sample("murmur2"))
+    options = ["--records", "500", "--timeout", "2m", "-X", "client.id=me"]
+    assert run([*COMMAND, *options], topic.services()) == 0
+    assert topic.asked == [
+        (
+            {"bootstrap.servers": "x:1", "client.id": "me"},
+            SampleRequest(topic="orders", records=500, timeout=120.0),
+        )
+    ]
+    assert capsys.readouterr().err == "kpe: 5,000 of 10,000 records read\n"
+
+
+def test_an_error_is_one_line_without_secrets(capsys: Captured) -> None:
+    topic = Topic(CliError("topic orders: hunter2 may not"))
+    assert run([*COMMAND, "-X", "sasl.password=hunter2"], topic.services()) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines()[-1] == "kpe: topic orders: *** may not"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["doctor"], "Missing command"),
+        (["doctor", "nobody"], "No such command"),
+        (["doctor", "partitioner", "-b", "x:1"], "Missing option"),
+        ([*COMMAND, "--records", "0"], "--records"),
+        ([*COMMAND, "--timeout", "5"], "is not a duration"),
+    ],
+)
+def test_a_wrong_command_line_is_told_in_one_line(
+    arguments: list[str], complaint: str, capsys: Captured
+) -> None:
+    assert run(arguments, Topic(sample("murmur2")).services()) == 2
+    told = capsys.readouterr()
+    assert complaint in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+def test_the_help_documents_exit_codes_and_has_examples(capsys: Captured) -> None:
+    assert run(["doctor", "partitioner", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit codes: 0 one hash; 1 the writers disagree; 2 " in text
+    assert "\n  kpe doctor partitioner -b localhost:9092" in text
+    assert run(["doctor", "--help"]) == 0
+    assert "partitioner" in capsys.readouterr().out

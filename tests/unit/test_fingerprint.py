@@ -1,0 +1,261 @@
+"""Which hash placed a topic's keys: named for certain, or not at all.
+
+All randomness has fixed seeds. Where a test counts wrong verdicts, the error rate that is promised is 1 in
+1,000 (`ERROR_RATE`), and the bound is what a rate of 1 in 1,000 exceeds less than once in 1,000 such tests.
+"""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from kafka_partition_events.routing.fingerprint import (
+    ERROR_RATE,
+    Fingerprint,
+    Placement,
+    Rule,
+    Verdict,
+    fingerprint,
+    known_hashes,
+    needed_keys,
+)
+
+HASHES = known_hashes()
+Writer = Callable[[bytes], int]
+
+
+def keys(count: int, prefix: str = "customer") -> list[bytes]:
+    return [b"%s-%d" % (prefix.encode(), number) for number in range(count)]
+
+
+def hashing(name: str, partitions: int) -> Writer:
+    return lambda key: HASHES[name](key, partitions)
+
+
+def anywhere(partitions: int, seed: int) -> Writer:
+    rng = random.Random(seed)
+    return lambda _key: rng.randrange(partitions)
+
+
+def written(count: int, *writers: tuple[float, Writer], seed: int = 1) -> list[Placement]:
+    """Return `count` keys, each placed by one of the writers, drawn by their shares."""
+    rng = random.Random(seed)
+    shares = [share for share, _ in writers]
+    chosen = rng.choices([writer for _, writer in writers], shares, k=count)
+    return [(key, writer(key)) for key, writer in zip(keys(count), chosen, strict=True)]
+
+
+def rules(found: Fingerprint) -> dict[Rule | None, float]:
+    return {finding.rule: finding.share for finding in found.findings}
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 12, 128, 1000])
+@pytest.mark.parametrize("name", HASHES)
+def test_one_hash_is_named(name: str, partitions: int) -> None:
+    found = fingerprint(written(2_000, (1, hashing(name, partitions))), partitions)
+    assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, (name,))
+    assert rules(found) == {Rule(name, partitions): pytest.approx(1.0)}
+    fits = {fit.hash_name: fit for fit in found.fits}
+    assert fits[name].explained == fits[name].beyond_chance == 1.0
+    assert all(fit.beyond_chance < 0.07 for other, fit in fits.items() if other != name)  # 3 sigma at n = 2
+    assert (found.keys, found.split_keys) == (2_000, 0)
+
+
+def test_records_of_one_key_count_once() -> None:
+    pairs = written(300, (1, hashing("murmur2", 12)))
+    assert fingerprint(pairs * 5, 12) == fingerprint(pairs, 12)
+
+
+def test_the_order_of_the_records_does_not_matter() -> None:
+    pairs = written(500, (0.7, hashing("murmur2", 12)), (0.3, anywhere(12, seed=2)))
+    assert fingerprint(reversed(pairs), 12) == fingerprint(pairs, 12)
+
+
+def test_two_hashes_with_half_of_the_keys_each() -> None:
+    pairs = written(5_000, (0.5, hashing("murmur2", 12)), (0.5, hashing("crc32", 12)))
+    found = fingerprint(pairs, 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert rules(found) == {
+        Rule("murmur2", 12): pytest.approx(0.5, abs=0.03),  # 4 sigma of the draw
+        Rule("crc32", 12): pytest.approx(0.5, abs=0.03),
+    }
+    assert sum(rules(found).values()) == pytest.approx(1.0)
+
+
+def test_three_hashes() -> None:
+    writers = [(share, hashing(name, 12)) for name, share in zip(HASHES, (0.6, 0.3, 0.1), strict=True)]
+    found = fingerprint(written(5_000, *writers), 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert found.hash_names == ("murmur2", "crc32", "fnv1a")
+    assert [finding.share for finding in found.findings] == pytest.approx([0.6, 0.3, 0.1], abs=0.03)
+
+
+@pytest.mark.parametrize("partitions", [2, 12, 128])
+def test_a_writer_with_one_key_in_a_hundred_is_seen(partitions: int) -> None:
+    pairs = written(10_000, (0.99, hashing("crc32", partitions)), (0.01, hashing("murmur2", partitions)))
+    found = fingerprint(pairs, partitions)
+    assert (found.verdict, found.hash_names) == (Verdict.DISAGREE, ("crc32", "murmur2"))
+    assert found.findings[1].share == pytest.approx(0.01, abs=0.006)
+
+
+def test_an_example_is_a_key_that_only_its_own_rule_explains() -> None:
+    pairs = written(1_000, (0.5, hashing("murmur2", 12)), (0.5, hashing("crc32", 12)))
+    for finding in fingerprint(pairs, 12).findings:
+        assert finding.rule is not None
+        assert finding.example is not None
+        key, partition = finding.example
+        explains = {name for name in ("murmur2", "crc32") if HASHES[name](key, 12) == partition}
+        assert explains == {finding.rule.hash_name}
+
+
+# -- growth ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize(("before", "after"), [(6, 12), (12, 13), (2, 100)])
+def test_growth_is_no_disagreement(before: int, after: int, share: float) -> None:
+    pairs = written(5_000, (share, hashing("crc32", before)), (1 - share, hashing("crc32", after)))
+    found = fingerprint(pairs, after)
+    assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, ("crc32",))
+    shares = rules(found)
+    assert shares[Rule("crc32", before)] == pytest.approx(share, abs=0.04)
+    assert shares[Rule("crc32", after)] == pytest.approx(1 - share, abs=0.04)
+
+
+def test_nothing_was_written_since_the_topic_has_grown() -> None:
+    found = fingerprint(written(1_000, (1, hashing("murmur2", 6))), 12)
+    assert found.verdict is Verdict.ONE_HASH
+    assert rules(found) == {Rule("murmur2", 6): pytest.approx(1.0)}
+
+
+def test_a_topic_that_has_grown_twice() -> None:
+    writers = [(1 / 3, hashing("murmur2", count)) for count in (4, 6, 12)]
+    found = fingerprint(written(5_000, *writers), 12)
+    assert found.verdict is Verdict.ONE_HASH
+    assert {rule.partitions for rule in rules(found) if rule} == {4, 6, 12}
+
+
+def test_a_key_from_before_and_after_a_growth_is_split() -> None:
+    pairs = [(key, HASHES["murmur2"](key, count)) for key in keys(1_000) for count in (6, 12)]
+    found = fingerprint(pairs, 12)
+    assert (found.verdict, found.keys) == (Verdict.ONE_HASH, 1_000)
+    assert found.split_keys == found.placements - 1_000
+    assert 0.4 < found.split_keys / 1_000 < 0.6
+
+
+def test_a_hash_that_changed_when_the_topic_grew_is_a_disagreement() -> None:
+    pairs = written(5_000, (0.3, hashing("crc32", 6)), (0.7, hashing("murmur2", 12)))
+    found = fingerprint(pairs, 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert set(rules(found)) == {Rule("crc32", 6), Rule("murmur2", 12)}
+
+
+# -- no hash -----------------------------------------------------------------------------------------------
+
+
+def test_some_keys_without_a_rule_are_a_disagreement() -> None:
+    pairs = written(5_000, (0.8, hashing("murmur2", 12)), (0.2, anywhere(12, seed=5)))
+    found = fingerprint(pairs, 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert rules(found) == {
+        Rule("murmur2", 12): pytest.approx(0.8, abs=0.03),
+        None: pytest.approx(0.2, abs=0.03),
+    }
+
+
+def test_a_single_key_in_the_wrong_place_is_evidence() -> None:
+    pairs = written(1_000, (1, hashing("murmur2", 12)))
+    key, partition = pairs[0]
+    found = fingerprint([(key, (partition + 1) % 12), *pairs[1:]], 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert found.findings[-1].rule is None
+    assert found.findings[-1].example == (key, (partition + 1) % 12)
+
+
+def test_writers_that_name_one_partition_follow_no_hash() -> None:
+    found = fingerprint(written(5_000, (0.7, hashing("murmur2", 12)), (0.3, lambda _key: 0)), 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert set(rules(found)) == {Rule("murmur2", 12), None}
+    assert fingerprint(written(5_000, (1, lambda _key: 0)), 12).verdict is Verdict.UNKNOWN
+
+
+def test_keys_that_are_ignored_are_split() -> None:
+    rng = random.Random(4)
+    pairs = [(key, rng.randrange(12)) for key in keys(500) for _ in range(10)]
+    found = fingerprint(pairs, 12)
+    assert (found.verdict, found.hash_names, found.split_keys) == (Verdict.UNKNOWN, (), 500)
+
+
+@pytest.mark.parametrize("partitions", [2, 12, 50])
+def test_placement_at_random_is_no_hash(partitions: int) -> None:
+    """At a rate of 1 in 1,000, more than 5 of 1,000 come in 6 of 10,000 tests."""
+    writer, sample = anywhere(partitions, seed=partitions), keys(60_000)
+    taken = 0
+    for start in range(0, 60_000, 60):
+        found = fingerprint([(key, writer(key)) for key in sample[start : start + 60]], partitions)
+        taken += bool(found.findings)
+    assert taken <= 5
+
+
+def test_another_mapping_can_be_tried() -> None:
+    def last_byte(key: bytes, partitions: int) -> int:
+        return key[-1] % partitions
+
+    pairs = [(key, last_byte(key, 7)) for key in keys(500)]
+    assert fingerprint(pairs, 7).verdict is Verdict.UNKNOWN
+    found = fingerprint(pairs, 7, {**HASHES, "last_byte": last_byte})
+    assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, ("last_byte",))
+
+
+# -- too few keys ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 12, 128])
+def test_as_many_keys_as_needed_tell_two_halves(partitions: int) -> None:
+    """Less than one verdict in 1,000 is wrong; of 300, more than 3 are in 3 of 10,000 tests."""
+    needed = needed_keys(partitions)
+    assert needed is not None
+    wrong = 0
+    for seed in range(300):
+        halves = [(0.5, hashing("murmur2", partitions)), (0.5, hashing("crc32", partitions))]
+        wrong += fingerprint(written(needed, *halves, seed=seed), partitions).verdict is not Verdict.DISAGREE
+    assert wrong <= 3
+
+
+@pytest.mark.parametrize(("partitions", "most"), [(2, 400), (12, 80), (128, 60)])
+def test_not_many_are_needed(partitions: int, most: int) -> None:
+    needed = needed_keys(partitions)
+    assert needed is not None
+    assert 10 < needed < most
+
+
+def test_a_few_keys_are_a_guess_and_some_more_are_one_hash() -> None:
+    writer = hashing("murmur2", 12)
+    few = fingerprint(written(8, (1, writer)), 12)
+    assert (few.verdict, few.needed) == (Verdict.TOO_FEW, needed_keys(12))
+    some = fingerprint(written(20, (1, writer)), 12)
+    assert some.verdict is Verdict.ONE_HASH
+    # 20 keys without a trace: a second hash with this share would leave none once in 1,000 samples.
+    assert (1 - some.overlooked * 11 / 12) ** 20 == pytest.approx(ERROR_RATE)
+
+
+def test_a_few_keys_at_random_are_too_few() -> None:
+    found = fingerprint(written(20, (1, anywhere(12, seed=3))), 12)
+    assert (found.verdict, found.findings) == (Verdict.TOO_FEW, ())
+
+
+def test_one_partition_tells_nothing() -> None:
+    found = fingerprint(written(1_000, (1, hashing("murmur2", 1))), 1)
+    assert (found.verdict, found.needed, found.overlooked) == (Verdict.TOO_FEW, None, 1.0)
+    assert [fit.explained for fit in found.fits] == [1.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("pairs", [[], [(b"", 3)] * 100])
+def test_no_keys_are_too_few(pairs: list[Placement]) -> None:
+    found = fingerprint(pairs, 12)
+    assert (found.verdict, found.keys, found.placements) == (Verdict.TOO_FEW, 0, 0)
+
+
+def test_empty_keys_are_left_out_because_clients_differ_about_them() -> None:
+    pairs = written(500, (1, hashing("murmur2", 12)))
+    assert fingerprint([*pairs, *((b"", partition) for partition in range(12))], 12) == fingerprint(pairs, 12)
