@@ -8,10 +8,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types bench bench-faults wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults bench-kip480 wheel lock clean setup
 
 help:                  ## show this list
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
+	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
 
 $(VENV)/.ready: requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V). Set PYTHON=..." >&2; exit 2; }
@@ -41,6 +41,9 @@ bench: setup           ## run the benchmarks; results go to benchmarks/results/
 
 bench-faults: setup    ## faults on real brokers, beside other producers (over an hour); see docs/benchmarks.md
 	@$(BIN)/python -m benchmarks.faults
+
+bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (about an hour); see docs/kip-480.md
+	@$(BIN)/python -m benchmarks.kip480
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py

@@ -9,7 +9,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from attrs import asdict, field, frozen
 RESULTS = Path(__file__).parent / "results"
 MAX_STEAL = 0.10
 """Runs during which more than this share of the processors was stolen are discarded."""
+MORE_TRIES = 2
+"""How often a discarded run is repeated in its place."""
 
 
 @frozen
@@ -73,6 +75,16 @@ def stolen() -> float:
         return int(fields[8]) / os.sysconf("SC_CLK_TCK")
     except (OSError, IndexError):
         return 0.0
+
+
+def cpu_seconds_of(processes: Iterable[int]) -> float:
+    """Return the CPU seconds that other processes have used so far, user and system."""
+    ticks = 0
+    for pid in processes:
+        # The name, in brackets, may hold blanks; what follows it are fields 3 and up.
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def cpu_ns(call: Callable[[], object], repeats: int) -> float:

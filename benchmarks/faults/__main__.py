@@ -10,9 +10,9 @@ from typing import Any
 
 from attrs import evolve
 
+from benchmarks.errors import BenchError
 from benchmarks.faults import plots, report, results
 from benchmarks.faults.campaign import measure
-from benchmarks.faults.errors import BenchError
 from benchmarks.faults.java_load import compile_load
 from benchmarks.faults.one_run import Bench
 from benchmarks.faults.plan import BROKERS, PRODUCERS, SCENARIOS, Scenario

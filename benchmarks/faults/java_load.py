@@ -4,7 +4,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from benchmarks.faults.errors import BenchError
+from benchmarks.errors import BenchError
 from benchmarks.faults.plan import (
     DELIVERY_LIMIT_MS,
     JAVA_SETTINGS,

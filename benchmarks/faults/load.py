@@ -7,8 +7,11 @@ warms up until then, sends, waits for what is outstanding, and writes the `Tape`
 import logging
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
 import structlog
+from attrs import frozen
 
 from benchmarks.faults.plan import WARM_UP_S
 from benchmarks.faults.senders import Sender, make_sender
@@ -21,42 +24,62 @@ _NS = 1_000_000_000
 _HIGH_RATE = 20_000
 
 
-def send_paced(
-    sender: Sender, spec: LoadSpec, values: Values, tape: Tape, begin_ns: int, numbers: range
-) -> None:
+@frozen
+class Load:
+    """What is sent: by whom, how many records a second, which values and keys, and where it is noted."""
+
+    sender: Sender
+    rate: int
+    values: Values
+    key: Callable[[int], bytes | None]
+    tape: Tape
+
+
+def send_paced(load: Load, begin_ns: int, numbers: range) -> None:
     """Send by an open schedule: record n is due n/rate seconds after the first, however late others are.
 
     Delivery reports are served after each record; at high rates, where that would be most of the work, once
     a millisecond.
     """
-    step = 1 if spec.rate < _HIGH_RATE else spec.rate // 1_000
-    send, sent, clock = sender.send, tape.sent, time.monotonic_ns
+    step = 1 if load.rate < _HIGH_RATE else load.rate // 1_000
+    send, sent, clock = load.sender.send, load.tape.sent, time.monotonic_ns
+    make, key_for = load.values.make, load.key
     for first in range(numbers.start, numbers.stop, step):
-        early = begin_ns + (first - numbers.start) * _NS // spec.rate - clock()
+        early = begin_ns + (first - numbers.start) * _NS // load.rate - clock()
         if early > 0:
             time.sleep(early / _NS)
         for number in range(first, min(first + step, numbers.stop)):
-            value, key = values.make(number), key_of(number, keyed=spec.keyed)
+            value, key = make(number), key_for(number)
             if number >= 0:
                 sent[number] = clock()
             send(value, key, number)
-        sender.serve()
+        load.sender.serve()
 
 
-def main(words: list[str]) -> None:
-    # The parent reads our standard output, and structlog writes there if nobody tells it otherwise.
+def speak_on_stderr() -> None:
+    """Keep the log off standard output, which the parent reads; structlog writes there if nobody tells it."""
     structlog.configure(
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
     )
+
+
+def begin_when_told() -> int:
+    """Say that we are ready, and return when to begin (ns, monotonic)."""
+    print("ready", flush=True)
+    return int(sys.stdin.readline())
+
+
+def main(words: list[str]) -> None:
+    speak_on_stderr()
     spec = LoadSpec.parse(words)
     tape, values = Tape.blank(spec.records), Values(spec.run, spec.index)
     sender = make_sender(spec, values, tape)
-    print("ready", flush=True)
-    begin_ns = int(sys.stdin.readline())
+    load = Load(sender, spec.rate, values, partial(key_of, keyed=spec.keyed), tape)
+    begin_ns = begin_when_told()
     warm_up = round(spec.rate * WARM_UP_S)
-    send_paced(sender, spec, values, tape, begin_ns - round(WARM_UP_S * _NS), range(-warm_up, 0))
-    send_paced(sender, spec, values, tape, begin_ns, range(spec.records))
+    send_paced(load, begin_ns - round(WARM_UP_S * _NS), range(-warm_up, 0))
+    send_paced(load, begin_ns, range(spec.records))
     sender.finish(FINISH_LIMIT_S)
     tape.counters = sender.counters()
     tape.write(spec.out)

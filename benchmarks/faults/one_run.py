@@ -1,22 +1,18 @@
 """One run: a fresh topic, one or more loading processes, a fault, the repair, and the topic read back."""
 
 import os
-import selectors
-import subprocess
 import sys
 import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import IO
 
 from attrs import frozen
 
 from benchmarks.faults import metrics
-from benchmarks.faults.errors import BenchError
 from benchmarks.faults.inject import FAULTS, Order, repair, sleep_until
 from benchmarks.faults.java_load import java_command
 from benchmarks.faults.load import FINISH_LIMIT_S
@@ -24,13 +20,12 @@ from benchmarks.faults.plan import BROKERS, FAULT_AT_S, PRODUCERS, WARM_UP_S, Sc
 from benchmarks.faults.spec import LoadSpec
 from benchmarks.faults.stored import read_back
 from benchmarks.faults.tape import Tape
+from benchmarks.load_process import loading
 from benchmarks.measure import stolen
 from kafka_partition_events.testing import KafkaCluster
 
 _NS = 1_000_000_000
-_READY_LIMIT_S = 60.0
 _HEAD_START_S = 0.2
-_LAST_WORDS = 1_500
 
 
 @frozen
@@ -89,7 +84,7 @@ def run_once(bench: Bench, scenario: Scenario, producer: str, number: int) -> me
 
 def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec], broker: int) -> Done:
     with ExitStack() as opened:
-        loads = [opened.enter_context(_loading(_command(spec, bench), spec.out)) for spec in specs]
+        loads = [opened.enter_context(loading(_command(spec, bench), spec.out)) for spec in specs]
         for load in loads:
             load.await_ready()
         begin = time.monotonic_ns() + round((WARM_UP_S + _HEAD_START_S) * _NS)
@@ -117,57 +112,6 @@ def _command(spec: LoadSpec, bench: Bench) -> list[str]:
         return [sys.executable, "-m", "benchmarks.faults.load", *spec.words()]
     assert bench.java_classpath is not None  # noqa: S101 - compiled if any producer needs it
     return java_command(spec, bench.java_classpath)
-
-
-class _Load:
-    """One loading process."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", errors: IO[bytes]) -> None:
-        self._process = process
-        self._errors = errors
-
-    def await_ready(self) -> None:
-        assert self._process.stdout is not None  # noqa: S101 - asked for
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            said = selector.select(_READY_LIMIT_S)
-        if not said or self._process.stdout.readline() != b"ready\n":
-            raise self._complaint("did not get ready")
-
-    def begin(self, moment_ns: int) -> None:
-        assert self._process.stdin is not None  # noqa: S101 - asked for
-        self._process.stdin.write(b"%d\n" % moment_ns)
-        self._process.stdin.flush()
-
-    def await_end(self, limit: float) -> None:
-        try:
-            code = self._process.wait(limit)
-        except subprocess.TimeoutExpired:
-            raise self._complaint(f"did not end within {limit:.0f} s of the load") from None
-        if code != 0:
-            raise self._complaint(f"ended with code {code}")
-
-    def _complaint(self, what: str) -> BenchError:
-        """Return an error of one line; the traceback is a note, for the terminal and not for the results."""
-        self._errors.seek(0)
-        lines = self._errors.read()[-_LAST_WORDS:].decode(errors="replace").strip().splitlines()
-        error = BenchError(f"the loading process {what}" + (f": {lines[-1]}" if lines else ""))
-        error.add_note("\n".join(lines))
-        return error
-
-
-@contextmanager
-def _loading(command: list[str], out: Path) -> Iterator[_Load]:
-    with (
-        out.with_suffix(".stderr").open("w+b") as errors,
-        subprocess.Popen(  # noqa: S603 - our own command
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-        ) as process,
-    ):
-        try:
-            yield _Load(process, errors)
-        finally:
-            process.kill()  # it has ended, or it is stuck
 
 
 def _summary(

@@ -1,7 +1,6 @@
 """Render results as Markdown. Pure: text from results, and a page from a page."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from benchmarks.faults import plan
 from benchmarks.faults.metrics import Run
@@ -9,6 +8,17 @@ from benchmarks.faults.plan import PRODUCERS, SCENARIOS, Scenario
 from benchmarks.faults.results import Measured, Result
 from benchmarks.faults.rules import RULE
 from benchmarks.faults.targets import Target, Verdict, figure_of, judge, targets_of
+from benchmarks.markdown import (
+    count,
+    machine_line,
+    milliseconds,
+    percent,
+    reached_text,
+    spread_text,
+    table,
+    times,
+    with_section,
+)
 from benchmarks.measure import Spread
 
 BEGIN = "<!-- begin: python -m benchmarks.faults; do not edit by hand -->"
@@ -58,15 +68,11 @@ _HEADER = (
 
 def render_page(page: str, results: Mapping[str, Result], images: str) -> str:
     """Return the page with everything between the markers made anew; `images` is the path to them."""
-    if BEGIN not in page or END not in page:
-        raise ValueError(f"the page has no section between {BEGIN} and {END}")
-    head, rest = page.split(BEGIN, 1)
-    tail = rest.split(END, 1)[1]
     sections = [_INTRODUCTION]
     sections += [
         render_scenario(SCENARIOS[name], results[name], images) for name in SCENARIOS if name in results
     ]
-    return f"{head}{BEGIN}\n{chr(10).join(sections)}{END}{tail}"
+    return with_section(page, BEGIN, END, "\n".join(sections))
 
 
 def render_scenario(scenario: Scenario, result: Result, images: str | None = None) -> str:
@@ -82,10 +88,10 @@ def render_scenario(scenario: Scenario, result: Result, images: str | None = Non
             for name, measured in result.producers.items()
             if measured.kept
         ]
-        parts.append(_table(_HEADER, rows))
+        parts.append(table(_HEADER, rows))
     # Not those of a scenario that was cut down to a few producers: what is missing is said to be.
     parts.append(
-        _table(
+        table(
             ("target", "limit", "measured", "reached"),
             [_verdict_row(judge(target, result)) for target in targets_of(SCENARIOS[scenario.name])],
         )
@@ -109,11 +115,6 @@ def _load_in_words(scenario: Scenario) -> str:
     return words[0].upper() + words[1:] + "."
 
 
-def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
-
-
 def _row(title: str, measured: Measured, group: str) -> list[str]:
     def cell(figure: str, write: Callable[[float], str]) -> str:
         values = [value for run in measured.kept if (value := figure_of(run, group, figure)) is not None]
@@ -135,41 +136,16 @@ def _row(title: str, measured: Measured, group: str) -> list[str]:
     ]
 
 
-def spread_text(spread: Spread, write: Callable[[float], str]) -> str:
-    low, median, high = write(spread.low), write(spread.median), write(spread.high)
-    return median if low == high else f"{median} ({low} - {high})"
-
-
-def milliseconds(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.1f}"
-
-
-def percent(value: float) -> str:
-    """Write a share; a small one with enough digits not to look like none."""
-    if value == 0:
-        return "0%"
-    if value < 0.0001:
-        return "< 0.01%"
-    return f"{value:.0%}" if value >= 0.1 else f"{value:.2%}"
-
-
-def count(value: float) -> str:
-    return f"{value:,.0f}"
-
-
-def times(value: float) -> str:
-    """Write a ratio: as 1/n when it is a small part."""
-    if math.isinf(value):
-        return "infinite"
-    return f"1/{1 / value:,.0f}" if 0 < value <= 0.1 else f"{value:.2f}"
-
-
 def _verdict_row(verdict: Verdict) -> list[str]:
     target = verdict.target
     write = times if target.beside else (percent if target.figure == "late" else count)
     measured = "not measured" if verdict.spread is None else spread_text(verdict.spread, write)
-    reached = {True: "yes", False: "**no**", None: "-"}[verdict.reached]
-    return [_target_in_words(target), f"at most {write(target.at_most)}", measured, reached]
+    return [
+        _target_in_words(target),
+        f"at most {write(target.at_most)}",
+        measured,
+        reached_text(verdict.reached),
+    ]
 
 
 def _target_in_words(target: Target) -> str:
@@ -187,12 +163,7 @@ def _notes(result: Result) -> list[str]:
             lines.append(f"- {title} could not be run: {measured.broken}")
         lines += [f"- {title}: {trouble}" for run in measured.kept for trouble in _broken_promises(run)]
         lines += [f"- {title}, discarded: {why}" for why in measured.discarded]
-    environment = result.environment
-    versions = ", ".join(f"{package} {number}" for package, number in environment.versions.items())
-    machine = (
-        f"{environment.taken_at}; rounds: {result.rounds}; Python {environment.python}, "
-        f"{environment.machine}, {environment.processor_count} shared cores; {versions}."
-    )
+    machine = machine_line(result.environment, result.rounds)
     return ["\n".join(lines), machine] if lines else [machine]
 
 

@@ -2,12 +2,10 @@
 
 from benchmarks.faults.metrics import Run
 from benchmarks.faults.plan import FaultKind
-from benchmarks.measure import MAX_STEAL
+from benchmarks.measure import MAX_STEAL, MORE_TRIES
 
 MAX_BEFORE_P99_MS = 60.0
 MIN_ACHIEVED = 0.95
-MORE_TRIES = 2
-"""How often a discarded run is repeated in its place."""
 
 RULE = (
     f"A run is discarded when its p99 before the fault was over {MAX_BEFORE_P99_MS:.0f} ms, when over "

@@ -32,13 +32,14 @@ class Sender(Protocol):
 def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
     """Return a connected producer. `spec.producer` is FAMILY or FAMILY-VARIANT."""
     if spec.producer == "librdkafka":
-        return ConfluentSender(Producer(_confluent_config(spec)), spec, values, tape)
+        return ConfluentSender(Producer(_confluent_config(spec)), spec.topic, values, tape)
     family, _, variant = spec.producer.partition("-")
     rescue: dict[str, Any] = {"rescue": variant} if variant in _RESCUES else {}
     if family == "ours":
         from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
 
-        return ConfluentSender(PartitioningProducer(_confluent_config(spec), **rescue), spec, values, tape)
+        producer = PartitioningProducer(_confluent_config(spec), **rescue)
+        return ConfluentSender(producer, spec.topic, values, tape)
     return KafkaPythonSender(spec, tape, rescue)
 
 
@@ -59,12 +60,12 @@ def _confluent_config(spec: LoadSpec) -> dict[str, Any]:
 class ConfluentSender:
     """A ``confluent_kafka.Producer`` or one of its kind."""
 
-    def __init__(self, producer: Producer, spec: LoadSpec, values: Values, tape: Tape) -> None:
+    def __init__(self, producer: Producer, topic: str, values: Values, tape: Tape) -> None:
         self._producer = producer
-        self._topic = spec.topic
+        self._topic = topic
         self._values = values
         self._tape = tape
-        producer.list_topics(spec.topic, timeout=_CONNECT_LIMIT_S)
+        producer.list_topics(topic, timeout=_CONNECT_LIMIT_S)
 
     def send(self, value: bytes, key: bytes | None, number: int) -> None:
         while True:

@@ -4,7 +4,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from benchmarks.faults.errors import BenchError
+from benchmarks.errors import BenchError
 from benchmarks.faults.plan import PARTITIONS
 from benchmarks.faults.spec import parse_value
 

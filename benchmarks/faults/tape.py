@@ -33,6 +33,7 @@ class Tape:
         errors: The errors seen, by name.
         reported_again: How often a record was reported on a second time. It must not happen.
         counters: What the producer itself counted, in words.
+        measures: What else the process measured, by name.
     """
 
     sent: "array[int]"
@@ -42,6 +43,7 @@ class Tape:
     errors: list[str] = field(factory=list)
     reported_again: int = 0
     counters: str = ""
+    measures: dict[str, float] = field(factory=dict)
     _codes: dict[str, int] = field(init=False, default=Factory(dict))
 
     @classmethod
@@ -79,6 +81,7 @@ class Tape:
             "errors": self.errors,
             "reported_again": self.reported_again,
             "counters": self.counters,
+            "measures": self.measures,
         }
         with path.open("wb") as file:
             file.write(json.dumps(header).encode() + b"\n")
@@ -95,4 +98,5 @@ class Tape:
         tape.errors = header["errors"]
         tape.reported_again = header["reported_again"]
         tape.counters = header["counters"]
+        tape.measures = header.get("measures", {})  # LoadProducer.java has none
         return tape

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from attrs import evolve
 
+from benchmarks import markdown
 from benchmarks.faults import plots, report, results
 from benchmarks.faults.metrics import (
     NOT_REPORTED,
@@ -303,10 +304,10 @@ class TestThePage:
         ("value", "text"), [(0, "0%"), (0.001, "0.10%"), (0.00004, "< 0.01%"), (0.1, "10%"), (0.256, "26%")]
     )
     def test_writes_shares(self, value: float, text: str) -> None:
-        assert report.percent(value) == text
+        assert markdown.percent(value) == text
 
     def test_writes_small_ratios_as_fractions(self) -> None:
-        assert [report.times(x) for x in (1 / 15, 0.03, 0, 1.1, math.inf)] == [
+        assert [markdown.times(x) for x in (1 / 15, 0.03, 0, 1.1, math.inf)] == [
             "1/15",
             "1/33",
             "0.00",
