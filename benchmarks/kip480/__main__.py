@@ -158,8 +158,9 @@ def _measured(cells: Sequence[Cell], kinds: Sequence[str], rounds: int) -> Itera
 def _in_words(run: Run) -> str:
     return (
         f"p50 {run.p50_ms:,.1f}, p99 {'>' if run.p99_is_a_bound else ''}{run.p99_ms:,.1f} ms, "
-        f"{run.per_batch:.1f} records a batch, CPU {run.cpu_s:.0f} and brokers {run.broker_cpu_s:.0f} s a "
-        f"million, behind {run.behind_ms:,.0f} ms, steal {run.steal:.0%}"
+        f"{run.per_batch:.1f} records a batch, CPU s a million {run.cpu_s or '-'}, of brokers "
+        f"{run.broker_cpu_s or '-'}, {run.unreported:,} not reported, "
+        f"behind {run.behind_ms:,.0f} ms, steal {run.steal:.0%}"
     )
 
 

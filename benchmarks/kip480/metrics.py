@@ -22,7 +22,8 @@ class Run:
         unreported: How many of them were not reported on when waiting ended; they count with the time until
             then.
         failed: How many were reported as failed. There is no reason for any.
-        cpu_s: CPU seconds of the producers' processes for a million records that were reported on.
+        cpu_s: CPU seconds of the producers' processes for a million records; None if not all were reported
+            on, so that nobody knows what the rest would have taken.
         broker_cpu_s: The same of the brokers' processes.
         per_batch: Records in a batch.
         behind_ms: By how much the sending loop was late at most.
@@ -36,8 +37,8 @@ class Run:
     p50_ms: float
     p99_ms: float
     max_ms: float
-    cpu_s: float
-    broker_cpu_s: float
+    cpu_s: float | None
+    broker_cpu_s: float | None
     per_batch: float
     behind_ms: float
     steal: float
@@ -54,6 +55,7 @@ def run_of(number: int, tapes: Sequence[Tape], begin_ns: int, *, broker_cpu_s: f
     outcomes = [outcome for tape in tapes for outcome in tape.outcome]
     reported = len(outcomes) - outcomes.count(UNREPORTED)
     batches = sum(tape.measures["batches"] for tape in tapes)
+    whole = reported == len(outcomes)
     millions = max(1, reported) / _MILLION
     return Run(
         round=number,
@@ -63,8 +65,8 @@ def run_of(number: int, tapes: Sequence[Tape], begin_ns: int, *, broker_cpu_s: f
         p50_ms=round(quantile(latencies, 0.5), 2),
         p99_ms=round(quantile(latencies, 0.99), 2),
         max_ms=round(quantile(latencies, 1.0), 2),
-        cpu_s=round(sum(tape.measures["cpu_s"] for tape in tapes) / millions, 1),
-        broker_cpu_s=round(broker_cpu_s / millions, 1),
+        cpu_s=round(sum(tape.measures["cpu_s"] for tape in tapes) / millions, 1) if whole else None,
+        broker_cpu_s=round(broker_cpu_s / millions, 1) if whole else None,
         per_batch=round(sum(tape.measures["batched"] for tape in tapes) / max(1, batches), 2),
         behind_ms=max(behind_ms(tape.sent, begin_ns, RATE) for tape in tapes),
         steal=round(steal, 4),

@@ -45,15 +45,16 @@ partition of the topic comes first: brokers open and sync files for it, which on
 - **p50**, **p99**: from `produce()` to the delivery report, ms. Reports are waited for up to
   {plan.DRAIN_S:.0f} s after the load; a record without one counts with its time until then, and a p99 that is
   of such a record is marked `>`.
-- **CPU**: seconds of the producers' processes, and of the brokers', for a million records. All share two
-  processors: what brokers need to serve many small requests, the producers lack.
+- **CPU**: seconds of the producers' processes, and of the brokers', for a million records; `-` where records
+  were left without a report. All share two processors: what brokers need to serve many small requests, the
+  producers lack.
 - **records per batch**: sum over count of `batchcnt` in librdkafka's statistics (one window a second).
 
 Cells are the median of the kept runs; ratios are made within a round, and their median decides whether a
 target is reached. {RULE}
 """
 
-_FIGURES: tuple[tuple[str, Callable[[Run], float], Callable[[float], str]], ...] = (
+_FIGURES: tuple[tuple[str, Callable[[Run], float | None], Callable[[float], str]], ...] = (
     ("p99 ms", lambda run: run.p99_ms, milliseconds),
     ("p50 ms", lambda run: run.p50_ms, milliseconds),
     ("CPU s per million records, producers", lambda run: run.cpu_s, milliseconds),
@@ -100,13 +101,14 @@ def _cell_in_words(cell: Cell) -> str:
 
 
 def _number(
-    result: Result[Run], kind: str, figure: Callable[[Run], float], write: Callable[[float], str]
+    result: Result[Run], kind: str, figure: Callable[[Run], float | None], write: Callable[[float], str]
 ) -> str:
-    measured = result.producers.get(kind)
-    if measured is None or not measured.kept:
+    measured = result.producers.get(kind, Measured[Run]())
+    values = [value for run in measured.kept if (value := figure(run)) is not None]
+    if not values:
         return "-"
     bound = figure is _FIGURES[0][1] and _median_is_a_bound(measured)
-    return ("> " if bound else "") + write(Spread.of([figure(run) for run in measured.kept]).median)
+    return ("> " if bound else "") + write(Spread.of(values).median)
 
 
 def _median_is_a_bound(measured: Measured[Run]) -> bool:

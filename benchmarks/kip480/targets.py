@@ -67,7 +67,8 @@ def ratios(result: Result[Run] | None, figure: Figure, peers: Sequence[str]) -> 
 def _by_round(result: Result[Run], kind: str, figure: Figure) -> dict[int, float]:
     if kind not in result.producers:
         return {}
-    return {run.round: float(getattr(run, figure)) for run in result.producers[kind].kept}
+    values = {run.round: getattr(run, figure) for run in result.producers[kind].kept}
+    return {number: float(value) for number, value in values.items() if value is not None}
 
 
 # -- what the KIP claims -------------------------------------------------------------------------------

@@ -102,6 +102,7 @@ class TestFigures:
         assert not run_of(0, [few], 0, broker_cpu_s=0, steal=0).p99_is_a_bound
         seen = run_of(0, [many], 0, broker_cpu_s=0, steal=0)
         assert (seen.p99_is_a_bound, seen.unreported) == (True, 3)
+        assert (seen.cpu_s, seen.broker_cpu_s) == (None, None)  # what the three would have taken is not known
 
     def test_batches_are_summed_over_librdkafkas_windows(self) -> None:
         windows = [
@@ -184,6 +185,12 @@ class TestThePage:
     def test_marks_a_bound(self) -> None:
         seen = {CELL.name: result(librdkafka=runs(12_000, 12_100, 11_900, unreported=5_000), ours=runs(5))}
         assert "| 16, 0 ms | > 12,000 | - | - | 5.0 |" in report.render_load(CELL.load, seen)
+
+    def test_leaves_out_what_a_run_that_was_cut_off_would_have_used(self) -> None:
+        seen = {CELL.name: result(librdkafka=runs(9, cpu_s=None, broker_cpu_s=None), ours=runs(5))}
+        text = report.render_load(CELL.load, seen)
+        assert "| 16, 0 ms | - | - | - | 100 |" in text
+        assert "| 16, 0 ms | - | - | - | 300 |" in text
 
     def test_tells_discards_and_failures_to_run(self) -> None:
         broken: Measured[Run] = Measured(broken="no such thing")
