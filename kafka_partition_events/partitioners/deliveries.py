@@ -113,6 +113,13 @@ class Deliveries:
         """How many seconds the producers hold records back; the longest of them."""
         return self._feedback.policy.linger
 
+    @property
+    def usual_answer(self) -> float | None:
+        """How many seconds brokers usually take to answer, beyond linger; None: not known yet."""
+        with self._lock:
+            usual = self._feedback.usual
+            return None if usual is None else max(0.0, usual - self._feedback.policy.linger)
+
     def turn_began(self) -> None:
         """Note that unkeyed records go to another partition from now on."""
         self._turns += 1

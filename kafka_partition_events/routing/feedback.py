@@ -17,6 +17,7 @@ collection or a stolen processor makes nobody look silent.
 """
 
 import math
+import statistics
 from collections import deque
 from collections.abc import Collection
 from enum import Enum, auto
@@ -137,6 +138,14 @@ class Feedback:
             return math.inf
         lesson = b.lesson * 0.5 ** ((self._heard_at - b.lesson_at) / _LESSON_HALVES_S) if b.lesson else 0.0
         return max(self.policy.silence_factor * b.usual, self.policy.tail_factor * b.tail, lesson)
+
+    @property
+    def usual(self) -> float | None:
+        """How many seconds trusted brokers usually take to answer (their median); None: not known yet."""
+        known = [
+            b.usual for b in self._brokers.values() if b.usual is not None and b.standing is Standing.TRUSTED
+        ]
+        return statistics.median_low(known) if known else None
 
     def linger(self, seconds: float) -> None:
         """Take into account that a client holds records back for so long; the longest one counts."""

@@ -67,7 +67,8 @@ def test_no_record_goes_to_an_offline_partition_once_those_in_flight_are_sent(
     monkeypatch.setattr(turns, "CHUNK_S", 150.0)
     partitioner = make()
     ours = a_producer(partitioner)
-    monkeypatch.setattr(ours._chooser, "_turn_s", 600.0)  # a chunk that is not dropped would last
+    # a chunk that is not dropped would last
+    monkeypatch.setattr(ours._chooser, "_length", turns.TurnLength(600.0, 600.0))
     done, stop = [0] * THREADS, threading.Event()
     settled: list[range | None] = [None]
     errors: list[BaseException] = []

@@ -17,12 +17,20 @@ from kafka_partition_events.clients.confluent.settings import (
     only_errors_are_reported,
     with_error_callback,
     with_hash,
+    with_requests_in_flight,
 )
-from kafka_partition_events.clients.confluent.turns import CHUNK_S, LONGEST_CHUNK, Turn, turn_seconds
+from kafka_partition_events.clients.confluent.turns import (
+    CHUNK_S,
+    LONGEST_CHUNK,
+    Turn,
+    TurnLength,
+    turn_length,
+)
 from kafka_partition_events.partitioners.base import UNASSIGNED
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
 
+IN_FLIGHT = "max.in.flight.requests.per.connection"
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 
 
@@ -62,6 +70,22 @@ def test_another_hash_is_refused_with_the_reason_and_the_cure(config: dict[str, 
 def test_a_random_partitioner_setting_is_refused_too() -> None:
     with pytest.raises(ConfigurationError, match="random"):
         PartitioningProducer({**NOWHERE, "partitioner": "random"})
+
+
+@pytest.mark.parametrize(
+    ("config", "requests"),
+    [
+        ({"linger.ms": 0}, 5),
+        ({"linger.ms": 0, IN_FLIGHT: 50}, 50),
+        ({"linger.ms": 0, "max.in.flight": 1}, None),
+        ({"linger.ms": 5}, None),
+        ({}, None),
+    ],
+)
+def test_without_linger_requests_in_flight_are_as_many_as_with_java(
+    config: dict[str, Any], requests: int | None
+) -> None:
+    assert with_requests_in_flight(config).get(IN_FLIGHT) == requests
 
 
 def test_options_for_a_poller_that_is_given_are_refused() -> None:
@@ -133,7 +157,41 @@ def test_error_names_are_kafkas() -> None:
     ],
 )
 def test_a_turn_lasts_as_long_as_a_batch_is_filled(config: dict[str, Any], seconds: float) -> None:
-    assert turn_seconds(config) == seconds
+    assert turn_length(config).least == seconds
+
+
+@pytest.mark.parametrize(
+    ("config", "answer", "lasts"),
+    [
+        ({"linger.ms": 0}, None, 0.025),  # nobody has answered yet
+        ({"linger.ms": 0}, 0.003, 0.025),  # the usual case: brokers are not busy
+        ({"linger.ms": 0}, 0.04, 0.12),
+        ({"linger.ms": 0}, 2.0, 0.25),  # a longer turn would put too much on a broker that fails meanwhile
+        ({"linger.ms": 10}, 2.0, 0.01),  # lingering fills the batches
+        ({"linger.ms": 0, "sticky.partitioning.linger.ms": 10}, 2.0, 0.01),  # the user's own setting is kept
+    ],
+)
+def test_without_linger_a_turn_is_longer_while_brokers_take_long_to_answer(
+    config: dict[str, Any], answer: float | None, lasts: float
+) -> None:
+    assert turn_length(config).while_answers_take(answer) == pytest.approx(lasts)
+
+
+def test_a_turn_asks_how_long_brokers_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, deliveries = Turn(partitioner), partitioner.deliveries
+    for broker in (1, 2, 3):
+        deliveries.sent("orders", broker - 1, broker)
+        deliveries.answered("orders", broker - 1, 0.05, "p")
+    first = turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True)
+    times.now += 0.149
+    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) == first
+    times.now += 0.002  # 3 answers of 50 ms
+    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) != first
+    poller.close()
+
+
+SHORT, LONG = TurnLength(0.025, 0.025), TurnLength(60.0, 60.0)
 
 
 class Times:
@@ -160,7 +218,7 @@ def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.Monk
     for _ in range(20):
         times.now += 1.0
         assert list(turn.chunk) == []
-        went.append(turn.look("orders", partitioner, 0.025, stay=True))
+        went.append(turn.look("orders", partitioner, SHORT, stay=True))
     assert all(one != other for one, other in pairwise(went))
     poller.close()
 
@@ -175,7 +233,7 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
         else:
             before = turn.partition
             looks += 1
-            moves += turn.look("orders", partitioner, 0.025, stay=True) != before
+            moves += turn.look("orders", partitioner, SHORT, stay=True) != before
         times.now += 1e-6
     assert looks <= 0.1 / CHUNK_S + 10
     assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
@@ -185,13 +243,13 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
 def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     turn = Turn(partitioner)
-    turn.look("orders", partitioner, 60.0, stay=True)
-    turn.look("orders", partitioner, 60.0, stay=True)  # no time has passed: the longest chunk
+    turn.look("orders", partitioner, LONG, stay=True)
+    turn.look("orders", partitioner, LONG, stay=True)  # no time has passed: the longest chunk
     assert length_hint(turn.chunk) == LONGEST_CHUNK - 1
     poller.poll_once()
     assert list(turn.chunk) == []  # so a producer looks again, though the turn is not over
     times.now += 1e-6
-    assert turn.look("orders", partitioner, 60.0, stay=True) == 0
+    assert turn.look("orders", partitioner, LONG, stay=True) == 0
     assert turn.counted() == (1, 0, 0)
     assert [partition for partition, _ in zip(turn.chunk, range(10), strict=False)] == [0] * 10
     assert turn.counted() == (11 + 1, 0, 0)  # zip takes one more than it gives
@@ -201,7 +259,7 @@ def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyP
 def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     turn, partition = Turn(partitioner), partitioner.partition
-    turn.look("orders", partitioner, 60.0, stay=True)
+    turn.look("orders", partitioner, LONG, stay=True)
 
     def overtaken(*record: Any) -> int:
         chosen = partition(*record)
@@ -209,7 +267,7 @@ def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPat
         return chosen
 
     monkeypatch.setattr(partitioner, "partition", overtaken)
-    turn.look("orders", partitioner, 60.0, stay=True)
+    turn.look("orders", partitioner, LONG, stay=True)
     assert partitioner._routes is not turn.seen
     assert list(turn.chunk) == []
     poller.close()
@@ -221,7 +279,7 @@ def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.M
     turn = Turn(partitioner)
     for count, left in ((100, LONGEST_CHUNK - 100), (1000, 0)):
         monkeypatch.setattr(turn, "_looked_at", 1000.0)  # no time has passed: the longest chunk
-        turn.look("orders", partitioner, 60.0, stay=True, count=count)
+        turn.look("orders", partitioner, LONG, stay=True, count=count)
         assert length_hint(turn.chunk) == left
     assert turn.counted() == (1100, 0, 0)
     poller.close()

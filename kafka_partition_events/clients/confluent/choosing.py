@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.stats import ProducerStats
-from kafka_partition_events.clients.confluent.turns import Turn, turn_seconds
+from kafka_partition_events.clients.confluent.turns import Turn, turn_length
 from kafka_partition_events.errors import MetadataFetchError, PollerClosedError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -50,7 +50,7 @@ class Chooser:
         self.native_keys = self.by_turns and partitioner.keys_by_hash and not self.keyless
         self._partitioner = partitioner
         self._chunks = chunks
-        self._turn_s = turn_seconds(config)
+        self._length = turn_length(config)
         self._adding = threading.Lock()
         self._fallbacks = 0
 
@@ -64,9 +64,9 @@ class Chooser:
                 self._await_route(topic)
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         if self.by_turns:
-            return turn.look(topic, partitioner, self._turn_s, stay=True)
+            return turn.look(topic, partitioner, self._length, stay=True)
         if not turn.asked(partitioner):
-            turn.look(topic, partitioner, self._turn_s, stay=False)
+            turn.look(topic, partitioner, self._length, stay=False)
         partition = partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         turn.placed(partition)
         return partition
@@ -74,7 +74,7 @@ class Chooser:
     def choose_for(self, topic: str, count: int) -> tuple[int, int]:
         """Return a partition for unkeyed records, and how many of ``count`` may go there: a probe is one."""
         turn = self.turn(topic)
-        partition = turn.look(topic, self._partitioner, self._turn_s, stay=True, count=count)
+        partition = turn.look(topic, self._partitioner, self._length, stay=True, count=count)
         if count >= LONGEST_SLICE:
             turn.end()
         route = self._partitioner.route(topic)

@@ -91,6 +91,7 @@ class PartitioningProducer(Producer):
         self._deliveries = self.partitioner.deliveries
         self._reports = Reports(self.partitioner)
         full = settings.with_hash({**config, **kwargs}, self.partitioner.hash_name)
+        full = settings.with_requests_in_flight(full)
         self._rescue: Rescue | None = None
         if (mode := checked_mode(rescue, rescue_limits)) is not None:
             refuse_with(full)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kafka_partition_events.clients.confluent.turns import LEAST_LINGER_S, linger_seconds
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.routing.hashing import HashName
 
@@ -12,6 +13,11 @@ _SAME: dict[str, tuple[str, ...]] = {
     "fnv1a": ("fnv1a_random", "fnv1a"),
 }
 """librdkafka's names of each hash; the first is the one to be set. ("random" is about unkeyed records.)"""
+
+REQUESTS_IN_FLIGHT = 5
+"""The Java client's default, and the most that idempotence allows with either client."""
+
+_IN_FLIGHT_NAMES = ("max.in.flight.requests.per.connection", "max.in.flight")
 
 
 def with_hash(config: Mapping[str, Any], hash_name: HashName) -> dict[str, Any]:
@@ -37,6 +43,18 @@ def with_hash(config: Mapping[str, Any], hash_name: HashName) -> dict[str, Any]:
             'hash_name="crc32"; the Java client\'s is murmur2)'
         )
     return dict(config)
+
+
+def with_requests_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the config with at most `REQUESTS_IN_FLIGHT` a connection, if it has no linger to fill batches.
+
+    librdkafka's default is a million: each record becomes a request at once, however long the broker takes
+    for one, and a saturated cluster gets ever more requests instead of fuller ones. A number of the user's
+    own is kept.
+    """
+    if linger_seconds(config) >= LEAST_LINGER_S or any(name in config for name in _IN_FLIGHT_NAMES):
+        return dict(config)
+    return {**config, _IN_FLIGHT_NAMES[0]: REQUESTS_IN_FLIGHT}
 
 
 def only_errors_are_reported(config: Mapping[str, Any]) -> bool:

@@ -5,8 +5,11 @@ librdkafka does not say when it begins a new batch, so a *turn* on one partition
 that (librdkafka's name for the same thing). With a linger of less than 5 ms a turn lasts 25 ms, because
 lingering fills no batch then: with 4,000 records/s on 16 partitions at linger 0, turns of 100 records (25 ms)
 had a p99 latency of 501 ms, librdkafka's own turns of 10 ms one of 12,564 ms. Longer turns would put more
-records on a broker that fails meanwhile. A count of bytes is not kept: a turn of 5 ms holds what the producer
-sends in 5 ms, however it is cut.
+records on a broker that fails meanwhile. So without linger they are longer only while brokers take long to
+answer, as saturated ones do: then what counts is how many requests they get, and a turn lasts as long as
+three answers take, up to 250 ms. A failure is noticed after about as many answers, so it costs about as many
+records as before. A count of bytes is not kept: a turn of 5 ms holds what the producer sends in 5 ms, however
+it is cut.
 
 Reading the clock and keeping account of each record's delivery would cost most of the throughput. Both are
 done once per *chunk*. The next chunk is sized so that it lasts about 0.25 ms: one record for producers that
@@ -26,12 +29,16 @@ from itertools import repeat
 from operator import length_hint
 from typing import Any
 
+from attrs import frozen
+
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.table import Route
 
 LEAST_LINGER_S = 0.005
 TURN_S = 0.025
+ANSWERS_A_TURN = 3.0
+LONGEST_TURN_S = 0.25
 CHUNK_S = 0.00025
 LONGEST_CHUNK = 512
 
@@ -45,13 +52,25 @@ def linger_seconds(config: Mapping[str, Any]) -> float:
     return float(linger) / 1000
 
 
-def turn_seconds(config: Mapping[str, Any]) -> float:
+@frozen
+class TurnLength:
+    """How many seconds a turn lasts, from ``least`` while brokers answer soon to ``most``."""
+
+    least: float
+    most: float
+
+    def while_answers_take(self, seconds: float | None) -> float:
+        """Return how long a turn lasts now; None: nothing has been answered yet."""
+        return self.least if seconds is None else max(self.least, min(self.most, ANSWERS_A_TURN * seconds))
+
+
+def turn_length(config: Mapping[str, Any]) -> TurnLength:
     """Return how long a turn lasts with a producer's settings."""
     own = config.get("sticky.partitioning.linger.ms")
-    if own is not None:
-        return float(own) / 1000
-    linger = linger_seconds(config)
-    return linger if linger >= LEAST_LINGER_S else TURN_S
+    fixed = linger_seconds(config) if own is None else float(own) / 1000
+    if own is None and fixed < LEAST_LINGER_S:
+        return TurnLength(TURN_S, LONGEST_TURN_S)
+    return TurnLength(fixed, fixed)
 
 
 class Turn:
@@ -103,14 +122,14 @@ class Turn:
         partitioner._keepers.add(weakref.ref(self))  # noqa: SLF001 - our own base class
 
     def look(
-        self, topic: str, partitioner: Partitioner, seconds: float, *, stay: bool, count: int = 1
+        self, topic: str, partitioner: Partitioner, length: TurnLength, *, stay: bool, count: int = 1
     ) -> int:
         """Begin the next chunk, on another partition if the turn is over or the route has changed.
 
         Args:
             topic: The turn's topic.
             partitioner: Who chooses.
-            seconds: How long a turn lasts.
+            length: How long a turn lasts.
             stay: Whether the chunk goes to one partition; else the partitioner is asked for each record.
             count: How many records are taken from the chunk right away; if need be, it is as long.
 
@@ -125,14 +144,14 @@ class Turn:
             if self._stays:
                 self._placed[self.partition] += self._used
             if now >= self._ends_at:
-                self._ends_at = now + seconds
+                self._ends_at = now + length.while_answers_take(partitioner.deliveries.usual_answer)
                 if self.partition != UNASSIGNED:
                     partitioner.move_on(topic, self.partition)
             self._stays = stay
             self.seen = partitioner._routes  # noqa: SLF001 - our own base class
             self._route = route = partitioner.route(topic)
             if not stay:
-                self._begin_chunk(max(count, _fitting(used, took, seconds / 4)), count)
+                self._begin_chunk(max(count, _fitting(used, took, length.least / 4)), count)
                 return self.partition
             chosen = partitioner.partition(topic, None, None, None, None, None)
             if route is not None and route.avoids(chosen):  # a probe, which is one record
@@ -141,7 +160,7 @@ class Turn:
                 self._placed[chosen] += 1
                 return chosen
             self.partition = chosen
-            self._begin_chunk(max(count, _fitting(used, took, seconds / 4)), count)
+            self._begin_chunk(max(count, _fitting(used, took, length.least / 4)), count)
             self.chunk = self._rest if self._chunks else ()
             if self._keyless:
                 self.keyed = self.chunk
