@@ -23,3 +23,7 @@ class JvmError(KafkaPartitionEventsError):
 
 class PartitionOfflineError(KafkaPartitionEventsError):
     """A keyed record's partition is offline and the partitioner was made with ``keyed="raise"``."""
+
+
+class PinStoreError(KafkaPartitionEventsError):
+    """What keys are pinned to can't be read or written. Partitioners keep the last that they know."""

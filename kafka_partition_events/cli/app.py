@@ -14,11 +14,13 @@ import typer
 from rich.console import Console
 
 import kafka_partition_events
+from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Topics, Verbose
 from kafka_partition_events.cli.doctor import Question, diagnose_partitioner
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
+from kafka_partition_events.cli.mapping import mapping_app
 from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
-from kafka_partition_events.cli.output import Output, abandon_stdout, choose_output
+from kafka_partition_events.cli.output import abandon_stdout, choose_output
 from kafka_partition_events.cli.services import SampleRequest, Services
 from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
@@ -33,47 +35,12 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: it reads the same in a terminal, a pipe and a bug report
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
 
 doctor = typer.Typer(rich_markup_mode=None)
 
 # The base of what typer's parser raises about a command line; typer exports this one child of it only.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
-
-
-# -- options that several commands share -------------------------------------------------------------------
-
-Bootstrap = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-server",
-        "-b",
-        metavar="HOST:PORT[,...]",
-        envvar="KPE_BOOTSTRAP_SERVERS",
-        help="Brokers to ask first.",
-    ),
-]
-ClientOptions = Annotated[
-    list[str] | None,
-    typer.Option(
-        "-X",
-        metavar="KEY=VALUE",
-        help="An option of confluent-kafka (librdkafka), for TLS, SASL and the like; repeat it for more. "
-        "Values are never shown or logged.",
-    ),
-]
-Topics = Annotated[
-    str | None,
-    typer.Option(
-        "--topic",
-        metavar="REGEX",
-        help="Only topics whose whole name matches: 'orders' is one topic, 'orders.*' a family.",
-    ),
-]
-OutputChoice = Annotated[
-    Output | None,
-    typer.Option("--output", help="Default: table on a terminal, jsonl (one JSON object a line) in a pipe."),
-]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything to stderr.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -98,6 +65,7 @@ def top(
     kpe snapshot -b localhost:9092 -o before.json   the cluster as it is now, to a file
     kpe diff before.json after.json                 what happened between two snapshots
     kpe doctor partitioner -b localhost:9092 --topic orders    do its writers agree on a key hash?
+    kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
     kpe demo                                        a tour on a cluster of its own
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 

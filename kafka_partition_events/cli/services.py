@@ -29,14 +29,14 @@ def open_confluent_source(config: Mapping[str, str]) -> MetadataSource:
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
     except ImportError as error:
         raise CliError(one_line(error)) from error
-    _check_options(config)
+    check_options(config)
     try:
         return ConfluentMetadataSource({**_QUIET, **config})
     except ConfigurationError as error:
         raise CliError(one_line(error)) from error
 
 
-def _check_options(config: Mapping[str, str]) -> None:
+def check_options(config: Mapping[str, str]) -> None:
     """Let librdkafka check every option.
 
     The source passes over settings that have nothing to do with connecting, as it must inside a producer.

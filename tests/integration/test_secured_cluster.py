@@ -21,8 +21,14 @@ from kafka_partition_events import (
     MetadataSource,
     RoundRobinPartitioner,
 )
-from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
+from kafka_partition_events.clients.confluent import (
+    ConfluentMetadataSource,
+    KafkaPinStore,
+    PartitioningProducer,
+)
 from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource, attach
+from kafka_partition_events.errors import PinStoreError
+from kafka_partition_events.partitioners.pins import first_pin
 from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = [
@@ -100,6 +106,13 @@ def test_partitioning_producer(cluster: KafkaCluster) -> None:
     assert {partition for _, partition in reports} == {0, 1, 2}
 
 
+def test_pin_store(cluster: KafkaCluster) -> None:
+    store = KafkaPinStore(cluster.confluent_options)
+    assert store.replace("orders", None, first_pin(3, 0.0))
+    assert store.read() == {"orders": first_pin(3, 0.0)}
+    store.close()
+
+
 def test_kafka_python_source(cluster: KafkaCluster) -> None:
     assert_sees_orders(KafkaPythonMetadataSource(cluster.kafka_python_options), cluster)
 
@@ -173,6 +186,14 @@ def test_kafka_python_names_the_cause(
         assert_refused(source, KAFKA_PYTHON_CAUSES[name], secrets, timeout=5.0)
     source.close()
     gc.collect()
+
+
+def test_a_pin_store_names_the_cause(cluster: KafkaCluster, secrets: list[str]) -> None:
+    store = KafkaPinStore({**cluster.confluent_options, "sasl.password": WRONG})
+    with pytest.raises(PinStoreError, match=r"_AUTHENTICATION: .*invalid credentials") as refusal:
+        store.read()
+    assert not [secret for secret in secrets if secret in str(refusal.value)]
+    store.close()
 
 
 def test_a_ca_file_that_does_not_exist_is_told_at_once(cluster: KafkaCluster, tmp_path: Path) -> None:

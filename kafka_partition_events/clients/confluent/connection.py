@@ -25,8 +25,13 @@ _TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "
 _HUNG_UP = "the brokers hang up without an answer: does security.protocol fit their listener?"
 """What it means if "down" is all that is told: a connection that is accepted and closed is no error."""
 
-_abandoned: list[AdminClient] = []
+abandoned: list[object] = []
 """Clients of the parent process. Destroying one in a fork waits for ever for threads that it has not."""
+
+
+def connecting(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a client's settings that say how to connect."""
+    return {name: value for name, value in config.items() if name in _NAMES or name.startswith(_PREFIXES)}
 
 
 class Connection:
@@ -45,7 +50,7 @@ class Connection:
         self._settings = {
             # A broker that is down is no news for stderr: the cause goes into MetadataFetchError.
             "log_level": 2,
-            **{name: value for name, value in config.items() if name in _NAMES or name.startswith(_PREFIXES)},
+            **connecting(config),
             "allow.auto.create.topics": False,
         }
         self._complaints: dict[str, str] = {}
@@ -58,7 +63,7 @@ class Connection:
         """Return the client, a new one after a fork, and serve its callbacks."""
         if self._admin is None or self._pid != os.getpid():
             if self._admin is not None:
-                _abandoned.append(self._admin)
+                abandoned.append(self._admin)
             complaints = self._complaints = {}
 
             def note(error: KafkaError) -> None:
@@ -96,7 +101,7 @@ class Connection:
     def close(self) -> None:
         """Close the connections."""
         if self._admin is not None and self._pid != os.getpid():
-            _abandoned.append(self._admin)
+            abandoned.append(self._admin)
         self._admin = None
 
 

@@ -1,0 +1,265 @@
+"""Pins in a compacted Kafka topic: for a fleet."""
+
+import contextlib
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+
+from kafka_partition_events.clients.confluent.answers import error_name
+from kafka_partition_events.clients.confluent.connection import Connection, abandoned, connecting
+from kafka_partition_events.errors import PinStoreError
+from kafka_partition_events.partitioners.pins import READ_LIMIT_S, History, decode_history, encode_history
+
+_CONNECT_LIMIT_S = 7.0
+"""How long the first answer of a cluster may take, and a write."""
+
+_REPLICAS = 3
+_VERSION = 1
+
+
+class KafkaPinStore:
+    """Keeps pins in a topic of one partition: the name of a topic is the key, its whole history the value.
+
+    Reading goes on from where it was to the end, so it costs next to nothing when there is nothing new. The
+    first write creates the topic, with ``cleanup.policy=compact`` and up to three replicas. A topic that is
+    there must have one partition and be compacted, or its records would be deleted some day.
+
+    Compare-and-set is not exact, as Kafka has none: of two instances that write in the same moment the last
+    one wins, and the other may have been told that it was. All read the same last record a moment later. As a
+    cut-over comes into effect seconds after it was written, they agree by then.
+
+    Thread-safe. In a forked child it connects anew.
+    """
+
+    def __init__(self, config: Mapping[str, Any], topic: str = "kpe.mappings") -> None:
+        """Make a store; connecting happens in the background.
+
+        Args:
+            config: The settings of any librdkafka client; those that say how to connect are used.
+            topic: The compacted topic.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self.topic = topic
+        self._settings = {"log_level": 2, **connecting(config)}
+        self._connection = Connection(config)
+        self._start_afresh()
+        _stores.add(self)
+
+    def _start_afresh(self) -> None:
+        self._lock = threading.Lock()
+        self._consumer: Consumer | None = None
+        self._position = 0
+        self._latest: dict[str, bytes] = {}
+
+    def reset_after_fork(self) -> None:
+        """Start afresh in a forked child: the parent's client does not work there."""
+        abandoned.append(self._consumer)
+        self._start_afresh()
+
+    def read(self) -> Mapping[str, History]:
+        """Return the history of every topic; nothing is created for it.
+
+        Raises:
+            PinStoreError: the cluster does not answer, or the topic is unfit or holds something else.
+        """
+        with self._lock, self._explaining("can't read the pins"):
+            return self._read()
+
+    def replace(self, topic: str, before: History | None, after: History) -> bool:
+        """Write a topic's history if it still is what it was before; tell whether it is the last one now.
+
+        Raises:
+            PinStoreError: as with `read`, or the brokers do not acknowledge the record in time.
+        """
+        with self._lock, self._explaining("can't write the pins"):
+            if self._read().get(topic) != before:
+                return False
+            if self._consumer is None:
+                self._create()
+            self._write(topic, after)
+            return self._read().get(topic) == after
+
+    def close(self) -> None:
+        """Close the connections."""
+        with self._lock:
+            self._disconnect()
+            self._connection.close()
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def _read(self) -> dict[str, History]:
+        if self._consumer is None and not self._open():
+            return {}
+        assert self._consumer is not None  # noqa: S101 - it is open
+        self._read_to_end(self._consumer, time.monotonic() + READ_LIMIT_S)
+        return {topic: self._decoded(topic, value) for topic, value in self._latest.items()}
+
+    def _open(self) -> bool:
+        """Connect a consumer to the topic; return whether there is one."""
+        admin = self._connection.admin()
+        found = admin.list_topics(self.topic, timeout=_CONNECT_LIMIT_S).topics[self.topic]
+        self._connection.succeeded()
+        if found.error is not None:
+            if error_name(found.error) == "UNKNOWN_TOPIC_OR_PARTITION":
+                return False
+            raise KafkaException(found.error)
+        self._check(len(found.partitions))
+        self._consumer = Consumer(
+            {
+                **self._settings,
+                "group.id": "kpe-pins",  # never joined, but librdkafka wants one
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        self._begin(self._consumer)
+        return True
+
+    def _check(self, partitions: int) -> None:
+        if partitions != 1:
+            raise PinStoreError(f"topic {self.topic} has {partitions} partitions; pins need a topic with one")
+        resource = ConfigResource(ResourceType.TOPIC, self.topic)
+        answer = self._connection.admin().describe_configs([resource], request_timeout=_CONNECT_LIMIT_S)
+        with contextlib.suppress(KafkaException):  # who may not see the policy has to trust it
+            policy = answer[resource].result(_CONNECT_LIMIT_S)["cleanup.policy"].value
+            if policy != "compact":
+                raise PinStoreError(
+                    f"topic {self.topic} has cleanup.policy={policy}, which deletes pins that are in force; "
+                    "set it to compact"
+                )
+
+    def _begin(self, consumer: Consumer) -> None:
+        self._position = 0
+        self._latest = {}
+        consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
+
+    def _read_to_end(self, consumer: Consumer, deadline: float) -> None:
+        partition = TopicPartition(self.topic, 0)
+        low, high = consumer.get_watermark_offsets(partition, timeout=_left(deadline))
+        if high < self._position:  # the topic was created anew
+            self._begin(consumer)
+        self._position = max(self._position, low)
+        while self._position < high:
+            messages = consumer.consume(1_000, timeout=_left(deadline))
+            if not messages:
+                raise TimeoutError(f"no records within {READ_LIMIT_S:g} s")
+            for message in messages:
+                if (error := message.error()) is not None:
+                    raise KafkaException(error)
+                self._take(message)
+
+    def _take(self, message: Message) -> None:
+        topic, value, offset = (
+            (message.key() or b"").decode(errors="replace"),
+            message.value(),
+            message.offset(),
+        )
+        assert offset is not None  # noqa: S101 - a record that was read has one
+        if value is None:
+            self._latest.pop(topic, None)
+        else:
+            self._latest[topic] = value
+        self._position = offset + 1
+
+    def _decoded(self, topic: str, value: bytes) -> History:
+        try:
+            return _decode(json.loads(value))
+        except ValueError as error:
+            raise PinStoreError(
+                f"topic {self.topic} holds no pins of {topic} that can be read here: {error}. Another record "
+                "with that key replaces them; one without a value removes them"
+            ) from error
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def _create(self) -> None:
+        admin = self._connection.admin()
+        brokers = len(admin.list_topics(timeout=_CONNECT_LIMIT_S).brokers)
+        topic = NewTopic(
+            self.topic,
+            num_partitions=1,
+            replication_factor=min(_REPLICAS, brokers),
+            config={"cleanup.policy": "compact"},
+        )
+        try:
+            admin.create_topics([topic], request_timeout=_CONNECT_LIMIT_S)[self.topic].result(
+                _CONNECT_LIMIT_S
+            )
+        except KafkaException as error:
+            if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # another instance was first
+                raise
+
+    def _write(self, topic: str, history: History) -> None:
+        producer = Producer(
+            {
+                **self._settings,
+                "enable.idempotence": True,
+                "acks": "all",
+                "linger.ms": 0,
+                "message.timeout.ms": int(_CONNECT_LIMIT_S * 1000),
+            }
+        )
+        value = json.dumps({"version": _VERSION, "pins": encode_history(history)}).encode()
+        outcome: list[Any] = []
+        producer.produce(
+            self.topic, value, topic, 0, on_delivery=lambda error, _message: outcome.append(error)
+        )
+        producer.flush(_CONNECT_LIMIT_S + 1.0)
+        if not outcome:
+            raise TimeoutError(f"not acknowledged within {_CONNECT_LIMIT_S:g} s")
+        if outcome[0] is not None:
+            raise KafkaException(outcome[0])
+
+    # -- trouble -------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _explaining(self, what: str) -> Iterator[None]:
+        """Raise what goes wrong as `PinStoreError`, and connect anew the next time."""
+        try:
+            yield
+        except (KafkaException, TimeoutError) as error:
+            self._disconnect()
+            failure = self._connection.failure(f"topic {self.topic}: {what}", error)
+            raise PinStoreError(str(failure)) from error
+
+    def _disconnect(self) -> None:
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+
+
+def _decode(document: object) -> History:
+    match document:
+        case {"version": int(version), "pins": pins} if version == _VERSION:
+            return decode_history(pins)
+    raise ValueError(f"not a document of version {_VERSION} with pins")
+
+
+def _left(deadline: float) -> float:
+    """Return the seconds that are left, and never none: some calls take that for "no limit"."""
+    return max(0.05, deadline - time.monotonic())
+
+
+_stores: "weakref.WeakSet[KafkaPinStore]" = weakref.WeakSet()
+
+
+def _after_fork_in_child() -> None:
+    for store in list(_stores):
+        store.reset_after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

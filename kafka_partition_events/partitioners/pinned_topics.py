@@ -1,0 +1,165 @@
+"""What one instance knows of its fleet's pins: read from the store, written where it lacks some."""
+
+import threading
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import structlog
+
+from kafka_partition_events.errors import ConfigurationError, PinStoreError
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.partitioners.pins import (
+    History,
+    Pin,
+    PinStore,
+    agreed,
+    counts_in_force,
+    first_pin,
+    next_change,
+    with_cut_over,
+)
+
+_ATTEMPTS = 3
+
+_log = structlog.get_logger(__name__)
+
+
+class PinnedTopics:
+    """The pins of all topics, as this instance knows them. Thread-safe; only `step` and `cut_over` do I/O.
+
+    Attributes:
+        in_force: By topic, the counts that have come into effect, the one in force last. Whoever places a
+            key reads it; what is missing there is asked of `pin`.
+        wake: Called, without a lock, when `step` has something to do.
+        last_error: Why the store could not be used the last time; None when it could.
+    """
+
+    def __init__(self, store: PinStore, clock: Clock) -> None:
+        """Read the store.
+
+        Raises:
+            PinStoreError: it can't be read.
+        """
+        self.in_force: dict[str, tuple[int, ...]] = {}
+        self.wake: Callable[[], None] = lambda: None
+        self.last_error: str | None = None
+        self._store = store
+        self._clock = clock
+        self._known: dict[str, History] = dict(store.read())
+        self._open = True
+        self._make_locks()
+        self._put_in_force()
+
+    def _make_locks(self) -> None:
+        self._lock = threading.RLock()  # the garbage collector may run in here and close another instance
+        self._using_store = threading.Lock()
+
+    @property
+    def pins(self) -> Mapping[str, History]:
+        """The history of every topic."""
+        return MappingProxyType(self._known)
+
+    def pin(self, topic: str, present: int) -> tuple[int, ...]:
+        """Return the counts in force of a topic. One without a pin is pinned to its present number."""
+        with self._lock:
+            self._open = True
+            now = self._now()
+            if topic not in self._known:
+                self._known = {**self._known, topic: first_pin(present, now)}
+            counts = self.in_force[topic] = counts_in_force(self._known[topic], now)
+        self.wake()
+        return counts
+
+    def step(self) -> float | None:
+        """Put in force what is due, read the store, and write what it lacks.
+
+        Returns:
+            When the next change comes into effect, in Unix seconds; None when none is pending.
+        """
+        self._put_in_force()  # a store that hangs must not hold up a cut-over
+        with self._using_store:
+            try:
+                if not self._exchange():
+                    self._exchange()  # read at once what somebody else was first to write
+            except Exception as error:  # noqa: BLE001 - a store may be foreign code
+                self._failed(error)
+            else:
+                self.last_error = None
+        self._put_in_force()
+        with self._lock:
+            now = self._now()
+            changes = [next_change(history, now) for history in self._known.values()]
+        return min((change for change in changes if change is not None), default=None)
+
+    def cut_over(self, topic: str, count: int, delay: float) -> Pin:
+        """Add a pin to the store's history of a topic, to come into effect ``delay`` seconds from now.
+
+        Raises:
+            ConfigurationError: a cut-over is pending, the count does not grow, or the topic has no pin yet.
+            PinStoreError: the store can't be read or written.
+        """
+        with self._using_store:
+            for _ in range(_ATTEMPTS):
+                stored = self._store.read().get(topic)
+                known = self._known.get(topic, stored)
+                if known is None:
+                    raise ConfigurationError(
+                        f"topic {topic} has no pin yet; its first keyed record pins it to all its partitions"
+                    )
+                now = self._now()
+                history = with_cut_over(agreed(known, stored), count, at=now + delay, now=now)
+                if self._store.replace(topic, stored, history):
+                    with self._lock:
+                        self._known = {**self._known, topic: history}
+                    break
+            else:
+                raise PinStoreError(f"others changed the pin of topic {topic} meanwhile; try again")
+        self.wake()
+        return history[-1]
+
+    def close(self) -> None:
+        """Let `pin` be asked first if a key is placed once more, because nobody calls `step` now."""
+        with self._lock:
+            self._open = False
+            self.in_force = {}
+
+    def reset_after_fork(self) -> None:
+        """Start afresh in a forked child, where whoever held a lock does not exist."""
+        self._make_locks()
+        self.in_force = {}
+
+    # -- the store -----------------------------------------------------------------------------------
+
+    def _exchange(self) -> bool:
+        """Read the store and write what it lacks; return whether nobody else was first."""
+        stored = self._store.read()
+        with self._lock:
+            known = {topic: agreed(history, stored.get(topic)) for topic, history in self._known.items()}
+            self._known = {**stored, **known}
+        written = [
+            self._store.replace(topic, stored.get(topic), history)
+            for topic, history in known.items()
+            if history != stored.get(topic)
+        ]
+        return all(written)
+
+    def _failed(self, error: Exception) -> None:
+        known_trouble, self.last_error = self.last_error is not None, str(error) or repr(error)
+        if not known_trouble:
+            _log.warning("pin_store_failed", error=self.last_error)
+
+    # -- what is in force ----------------------------------------------------------------------------
+
+    def _put_in_force(self) -> None:
+        with self._lock:
+            if not self._open:
+                return
+            now, before = self._now(), self.in_force
+            after = {topic: counts_in_force(history, now) for topic, history in self._known.items()}
+            self.in_force = after
+            moved = [topic for topic, counts in before.items() if after[topic] != counts]
+        for topic in moved:
+            _log.info("keys_cut_over", topic=topic, before=before[topic][-1], after=after[topic][-1])
+
+    def _now(self) -> float:
+        return self._clock.now().timestamp()

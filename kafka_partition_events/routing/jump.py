@@ -1,0 +1,63 @@
+"""Jump consistent hash: when a topic grows, a key stays or moves to a new partition. Pure.
+
+Lamping and Veach, "A Fast, Minimal Memory, Consistent Hash Algorithm" (2014), number for number as in Guava's
+``Hashing.consistentHash``. So a Java program computes the same partition of a key::
+
+    int hashed = Utils.toPositive(Utils.murmur2(key)) % Integer.MAX_VALUE;
+    int partition = Hashing.consistentHash((long) hashed, partitions);
+
+Growth from m to n partitions moves 1 - m/n of the keys, the least that leaves them even: 7.7% from 12 to 13,
+where a plain modulo moves 92.3%.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
+
+_Key = TypeVar("_Key")
+
+_WIDTH = 0x7FFFFFFF
+_MASK = (1 << 64) - 1
+_FACTOR = 2862933555777941757
+_SHIFT = 1 << 33
+_FIRST = 1 + _SHIFT
+_STEP = (_FIRST - _FACTOR * _SHIFT) & _MASK
+
+
+def jump(hashed: int, count: int) -> int:
+    """Return the bucket of a number: 0 to ``count`` - 1. O(log count).
+
+    Args:
+        hashed: 64 bits, signed or unsigned.
+        count: How many buckets there are: 1 to 4,194,304, which is where Guava's doubles begin to round.
+    """
+    return _jump(hashed, count)
+
+
+def jump_hash(hash_name: HashName) -> KeyHash:
+    """Return the jump hash on top of a key hash, as ``(key, number of partitions) -> partition``.
+
+    Raises:
+        ConfigurationError: there is no hash of that name.
+    """
+    return _jumping(key_hash(hash_name))
+
+
+def _jumping(hashed: Callable[[_Key, int], int]) -> Callable[[_Key, int], int]:
+    def place(key: _Key, count: int) -> int:
+        # Guava runs the generator x -> 2862933555777941757 x + 1 and draws its upper 31 bits plus 1. Here
+        # runs x + 2**33, whose upper 31 bits are that. The draw that overflows in Guava, and ends it, is 0.
+        state = (hashed(key, _WIDTH) * _FACTOR + _FIRST) & _MASK
+        drawn = state >> 33
+        reach = 1 << 31  # of the bucket that we are in: its number plus 1, times 2**31
+        while drawn * count > reach:
+            reach = (reach // drawn + 1) << 31
+            state = (state * _FACTOR + _STEP) & _MASK
+            drawn = state >> 33
+        return (reach >> 31) - 1
+
+    return place
+
+
+_jump: Callable[[int, int], int] = _jumping(lambda hashed, _width: hashed)

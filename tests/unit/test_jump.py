@@ -1,0 +1,103 @@
+"""Jump consistent hash: Guava's numbers, and what the paper promises of them."""
+
+import json
+import random
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import ConfigurationError
+from kafka_partition_events.routing.hashing import HashName, crc32, fnv1a, key_hash, murmur2
+from kafka_partition_events.routing.jump import jump, jump_hash
+
+VECTORS: list[dict[str, Any]] = json.loads(
+    (Path(__file__).parent.parent / "vectors" / "jump.json").read_text(encoding="utf-8")
+)["guava"]
+MILLION = 1_000_000
+
+
+@pytest.mark.parametrize("vector", VECTORS, ids=lambda v: f"{v['input']} of {v['buckets']}")
+def test_it_is_guavas_consistent_hash(vector: dict[str, int]) -> None:
+    assert jump(vector["input"], vector["buckets"]) == vector["bucket"]
+
+
+def test_the_one_draw_that_overflows_in_guava_ends_it_there_and_here() -> None:
+    [overflow] = [vector for vector in VECTORS if vector.get("overflows")]
+    state = (overflow["input"] * 2862933555777941757 + 1) % 2**64
+    assert state >> 33 == 2**31 - 1, "which is what it is about"
+    assert jump(overflow["input"], overflow["buckets"]) == overflow["bucket"] == 0
+
+
+def test_signed_and_unsigned_are_the_same_64_bits() -> None:
+    assert [jump(-n, 1000) for n in range(1, 50)] == [jump(2**64 - n, 1000) for n in range(1, 50)]
+
+
+def test_of_one_bucket_everything_is_in_it() -> None:
+    assert {jump(n, 1) for n in range(1000)} == {0}
+
+
+def test_growth_moves_to_the_new_bucket_only() -> None:
+    rng = random.Random(1)
+    for hashed in (rng.getrandbits(64) for _ in range(2_000)):
+        before = jump(hashed, 1)
+        for count in range(2, 50):
+            after = jump(hashed, count)
+            assert after in {before, count - 1}
+            before = after
+
+
+def test_the_largest_topic_there_may_be() -> None:
+    assert all(0 <= jump(n, 4_194_304) < 4_194_304 for n in range(1_000))
+
+
+class TestKeys:
+    @pytest.mark.parametrize(
+        ("name", "hashed"),
+        [("murmur2", lambda key: murmur2(key) & 0x7FFFFFFF), ("crc32", crc32), ("fnv1a", fnv1a)],
+    )
+    def test_are_hashed_first_to_31_bits(self, name: HashName, hashed: Any) -> None:
+        place = jump_hash(name)
+        for number in range(1_000):
+            key = b"user-%d" % number
+            assert place(key, 12) == jump(hashed(key) % 0x7FFFFFFF, 12)
+
+    @pytest.mark.parametrize("name", ["murmur2", "crc32", "fnv1a"])
+    def test_go_to_the_same_place_without_confluent_kafka(
+        self, name: HashName, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("confluent_kafka")
+        in_c = jump_hash(name)
+        monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+        in_python = jump_hash(name)
+        assert key_hash(name).__module__ == "kafka_partition_events.routing.hashing"
+        rng = random.Random(2)
+        for _ in range(10_000):
+            key = rng.randbytes(rng.randrange(40))
+            assert in_c(key, 100) == in_python(key, 100)
+
+    def test_an_unknown_hash_is_refused_by_name(self) -> None:
+        with pytest.raises(ConfigurationError, match="not 'md5'"):
+            jump_hash("md5")  # type: ignore[arg-type]
+
+
+def test_a_million_keys_from_12_to_13_partitions() -> None:
+    """The keys are fixed, so nothing here is left to chance.
+
+    Of 1,000,000 keys 1/13 = 76,923 are expected to move, with a standard deviation of 266.
+    """
+    keys = [b"user-%d" % number for number in range(MILLION)]
+    ours, plain = jump_hash("murmur2"), key_hash("murmur2")
+    after = [ours(key, 13) for key in keys]
+    before = [ours(key, 12) for key in keys]
+    moved = sum(a != b for a, b in zip(after, before, strict=True)) / MILLION
+    moved_by_modulo = sum(plain(key, 12) != plain(key, 13) for key in keys) / MILLION
+    assert moved <= 0.085
+    assert moved == pytest.approx(1 / 13, abs=0.002)
+    assert moved_by_modulo == pytest.approx(12 / 13, abs=0.005)
+    for placed, count in ((before, 12), (after, 13)):
+        loads = Counter(placed)
+        assert len(loads) == count
+        assert max(loads.values()) / (MILLION / count) <= 1.02
