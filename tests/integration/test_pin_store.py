@@ -1,5 +1,6 @@
 """`KafkaPinStore` on a real Kafka: what it makes, who wins, and what it refuses."""
 
+import contextlib
 import json
 import os
 import threading
@@ -19,7 +20,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.clients.confluent import KafkaPinStore
 from kafka_partition_events.errors import PinStoreError
-from kafka_partition_events.partitioners.pins import Pin
+from kafka_partition_events.partitioners.pins import READ_LIMIT_S, Pin
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import free_ports
 
@@ -183,6 +184,30 @@ def test_a_wrong_address_is_told_in_time() -> None:
     with pytest.raises(PinStoreError, match=r"topic kpe\.mappings: can't read the pins.*Connection refused"):
         store.read()
     assert time.monotonic() - began < 10.0
+    store.close()
+
+
+def test_brokers_that_are_down_are_told_in_time_and_found_again(
+    own_kafka_cluster: Callable[..., KafkaCluster],
+) -> None:
+    cluster = own_kafka_cluster(brokers=1)
+    store = KafkaPinStore({"bootstrap.servers": cluster.bootstrap_servers})
+    assert store.replace("orders", None, (SIX,))
+    cluster.kill(1)
+    for _ in range(3):
+        began = time.monotonic()
+        with pytest.raises(PinStoreError, match=r"topic kpe\.mappings: can't read the pins"):
+            store.read()
+        assert time.monotonic() - began < READ_LIMIT_S + 0.5, "or a cut-over would be late"
+    cluster.restart(1)
+    deadline = time.monotonic() + LIMIT_S
+    found = None
+    while found is None:
+        assert time.monotonic() < deadline
+        with contextlib.suppress(PinStoreError):
+            found = store.read()
+    assert found == {"orders": (SIX,)}
+    assert store.replace("orders", (SIX,), (SIX, TWELVE))
     store.close()
 
 

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ConfigResource,
     NewTopic,
@@ -22,8 +22,20 @@ from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S, History, decode_history, encode_history
 
 _CONNECT_LIMIT_S = 7.0
-"""How long the first answer of a cluster may take, and a write."""
+"""How long the first read may take, and a write."""
 
+_READING = {
+    "group.id": "kpe-pins",  # never joined, but librdkafka wants one
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "fetch.wait.max.ms": 10,
+}
+_WRITING = {
+    "enable.idempotence": True,
+    "acks": "all",
+    "linger.ms": 0,
+    "message.timeout.ms": int(_CONNECT_LIMIT_S * 1000),
+}
 _REPLICAS = 3
 _VERSION = 1
 
@@ -55,18 +67,20 @@ class KafkaPinStore:
         self.topic = topic
         self._settings = {"log_level": 2, **connecting(config)}
         self._connection = Connection(config)
+        self._limit = _CONNECT_LIMIT_S
         self._start_afresh()
         _stores.add(self)
 
     def _start_afresh(self) -> None:
         self._lock = threading.Lock()
         self._consumer: Consumer | None = None
+        self._producer: Producer | None = None
         self._position = 0
         self._latest: dict[str, bytes] = {}
 
     def reset_after_fork(self) -> None:
-        """Start afresh in a forked child: the parent's client does not work there."""
-        abandoned.append(self._consumer)
+        """Start afresh in a forked child: the parent's clients do not work there."""
+        abandoned.extend((self._consumer, self._producer))
         self._start_afresh()
 
     def read(self) -> Mapping[str, History]:
@@ -101,77 +115,68 @@ class KafkaPinStore:
     # -- reading -------------------------------------------------------------------------------------
 
     def _read(self) -> dict[str, History]:
-        if self._consumer is None and not self._open():
+        deadline = time.monotonic() + self._limit
+        if self._consumer is None:
+            self._consumer = self._open(deadline)
+        self._limit = READ_LIMIT_S  # from now on, for whoever waits for a cut-over
+        if self._consumer is None:
             return {}
-        assert self._consumer is not None  # noqa: S101 - it is open
-        self._read_to_end(self._consumer, time.monotonic() + READ_LIMIT_S)
+        self._read_to_end(self._consumer, deadline)
         return {topic: self._decoded(topic, value) for topic, value in self._latest.items()}
 
-    def _open(self) -> bool:
-        """Connect a consumer to the topic; return whether there is one."""
+    def _open(self, deadline: float) -> Consumer | None:
+        """Return a consumer for the topic; None when there is no topic."""
         admin = self._connection.admin()
-        found = admin.list_topics(self.topic, timeout=_CONNECT_LIMIT_S).topics[self.topic]
+        found = admin.list_topics(self.topic, timeout=_left(deadline)).topics[self.topic]
         self._connection.succeeded()
         if found.error is not None:
             if error_name(found.error) == "UNKNOWN_TOPIC_OR_PARTITION":
-                return False
+                return None
             raise KafkaException(found.error)
-        self._check(len(found.partitions))
-        self._consumer = Consumer(
-            {
-                **self._settings,
-                "group.id": "kpe-pins",  # never joined, but librdkafka wants one
-                "enable.auto.commit": False,
-                "auto.offset.reset": "earliest",
-            }
-        )
-        self._begin(self._consumer)
-        return True
+        self._check(len(found.partitions), deadline)
+        self._position, self._latest = 0, {}
+        return Consumer({**self._settings, **_READING})
 
-    def _check(self, partitions: int) -> None:
+    def _check(self, partitions: int, deadline: float) -> None:
         if partitions != 1:
             raise PinStoreError(f"topic {self.topic} has {partitions} partitions; pins need a topic with one")
         resource = ConfigResource(ResourceType.TOPIC, self.topic)
-        answer = self._connection.admin().describe_configs([resource], request_timeout=_CONNECT_LIMIT_S)
+        answer = self._connection.admin().describe_configs([resource], request_timeout=_left(deadline))
         with contextlib.suppress(KafkaException):  # who may not see the policy has to trust it
-            policy = answer[resource].result(_CONNECT_LIMIT_S)["cleanup.policy"].value
+            policy = answer[resource].result(_left(deadline))["cleanup.policy"].value
             if policy != "compact":
                 raise PinStoreError(
                     f"topic {self.topic} has cleanup.policy={policy}, which deletes pins that are in force; "
                     "set it to compact"
                 )
 
-    def _begin(self, consumer: Consumer) -> None:
-        self._position = 0
-        self._latest = {}
-        consumer.assign([TopicPartition(self.topic, 0, OFFSET_BEGINNING)])
-
     def _read_to_end(self, consumer: Consumer, deadline: float) -> None:
-        partition = TopicPartition(self.topic, 0)
-        low, high = consumer.get_watermark_offsets(partition, timeout=_left(deadline))
+        low, high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=_left(deadline))
         if high < self._position:  # the topic was created anew
-            self._begin(consumer)
+            self._position, self._latest = 0, {}
+        if self._position >= high:
+            return
         self._position = max(self._position, low)
+        consumer.assign([TopicPartition(self.topic, 0, self._position)])
         while self._position < high:
-            messages = consumer.consume(1_000, timeout=_left(deadline))
-            if not messages:
-                raise TimeoutError(f"no records within {READ_LIMIT_S:g} s")
-            for message in messages:
-                if (error := message.error()) is not None:
-                    raise KafkaException(error)
-                self._take(message)
+            message = consumer.poll(_left(deadline))
+            if message is None:
+                raise TimeoutError("it was not read to the end in time")
+            if (error := message.error()) is not None:
+                raise KafkaException(error)
+            self._take(message)
+        # Else it would wait at the broker for more, and the next look at the end would wait behind that.
+        # (A pause does not do: librdkafka takes a second to resume.)
+        consumer.unassign()
 
     def _take(self, message: Message) -> None:
-        topic, value, offset = (
-            (message.key() or b"").decode(errors="replace"),
-            message.value(),
-            message.offset(),
-        )
-        assert offset is not None  # noqa: S101 - a record that was read has one
+        topic, value = (message.key() or b"").decode(errors="replace"), message.value()
         if value is None:
             self._latest.pop(topic, None)
         else:
             self._latest[topic] = value
+        offset = message.offset()
+        assert offset is not None  # noqa: S101 - a record that was read has one
         self._position = offset + 1
 
     def _decoded(self, topic: str, value: bytes) -> History:
@@ -195,23 +200,14 @@ class KafkaPinStore:
             config={"cleanup.policy": "compact"},
         )
         try:
-            admin.create_topics([topic], request_timeout=_CONNECT_LIMIT_S)[self.topic].result(
-                _CONNECT_LIMIT_S
-            )
+            created = admin.create_topics([topic], request_timeout=_CONNECT_LIMIT_S)[self.topic]
+            created.result(_CONNECT_LIMIT_S)
         except KafkaException as error:
             if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # another instance was first
                 raise
 
     def _write(self, topic: str, history: History) -> None:
-        producer = Producer(
-            {
-                **self._settings,
-                "enable.idempotence": True,
-                "acks": "all",
-                "linger.ms": 0,
-                "message.timeout.ms": int(_CONNECT_LIMIT_S * 1000),
-            }
-        )
+        producer = self._producer = self._producer or Producer({**self._settings, **_WRITING})
         value = json.dumps({"version": _VERSION, "pins": encode_history(history)}).encode()
         outcome: list[Any] = []
         producer.produce(
@@ -236,7 +232,7 @@ class KafkaPinStore:
             raise PinStoreError(str(failure)) from error
 
     def _disconnect(self) -> None:
-        consumer, self._consumer = self._consumer, None
+        consumer, self._consumer, self._producer = self._consumer, None, None
         if consumer is not None:
             consumer.close()
 
