@@ -34,6 +34,9 @@ class FlakyStore(MemoryPinStore):
             self.written |= {pin.count for pin in after}
         return done
 
+    def written_now(self) -> History:
+        return self._histories.get(TOPIC, ())
+
     def lose(self, keep: int) -> None:
         history = self._histories.pop(TOPIC, ())
         if history[:keep]:
@@ -65,9 +68,15 @@ class TwoInstances(RuleBasedStateMachine):
 
     @rule(who=instances)
     def look(self, who: int) -> None:
-        self.fleet[who].step()
-        if not self.store.down:
-            self.own_first_sight[who] = None
+        instance = self.fleet[who]
+        known, stored = instance.pins.get(TOPIC, ()), self.store.written_now()
+        instance.step()
+        if self.store.down:
+            assert instance.pins.get(TOPIC, ()) == known
+            return
+        self.own_first_sight[who] = None
+        holds = known if known[: len(stored)] == stored else stored
+        assert instance.pins.get(TOPIC, ()) == self.store.written_now() == holds
 
     @rule(who=instances, delay=st.sampled_from([5.0, 60.0]))
     def cut_over(self, who: int, delay: float) -> None:

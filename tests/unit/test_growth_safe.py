@@ -15,6 +15,7 @@ import structlog
 from kafka_partition_events import AdaptivePartitioner, ConfigurationError, PartitionOfflineError
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
+from kafka_partition_events.partitioners.pinned_topics import PinnedTopics
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S, History, MemoryPinStore, Pin
 from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
 from kafka_partition_events.routing.jump import jump_hash
@@ -33,6 +34,7 @@ class Store(MemoryPinStore):
         self.clock = clock
         self.down = False
         self.reads: list[float] = []
+        self.written = threading.Event()
 
     def read(self) -> Mapping[str, History]:
         self.reads.append(self.clock.monotonic())
@@ -43,6 +45,7 @@ class Store(MemoryPinStore):
     def replace(self, topic: str, before: History | None, after: History) -> bool:
         if self.down:
             raise PinStoreError("the store is down")
+        self.written.set()
         return super().replace(topic, before, after)
 
 
@@ -176,9 +179,11 @@ class TestGrowth:
 class TestFirstSight:
     def test_is_in_memory_at_once_and_in_the_store_a_moment_later(self, fleet: Fleet) -> None:
         instance = fleet.start(6)
+        fleet.after(1)
         now = fleet.clock.now().timestamp()
         places(instance)
         assert instance.pins == {"t": (Pin(1, 6, now),)}
+        assert fleet.store.written.wait(LIMIT_S), "which takes no interval"
         fleet.after(1)
         assert fleet.store.read() == instance.pins
 
@@ -193,6 +198,17 @@ class TestFirstSight:
         fleet.store.replace("t", None, early.pins["t"])
         fleet.after(1)
         assert places(late) == places(early) == modulo(6)
+
+    def test_that_somebody_else_is_just_before_with_is_settled_in_the_same_step(self) -> None:
+        class Contested(MemoryPinStore):
+            def replace(self, topic: str, before: History | None, after: History) -> bool:
+                super().replace(topic, None, (Pin(1, 6, 0.0),))
+                return super().replace(topic, before, after)
+
+        topics = PinnedTopics(Contested(), ManualClock())
+        assert topics.pin("t", 12) == (12,)
+        topics.step()
+        assert topics.in_force == {"t": (6,)}
 
     def test_of_a_topic_that_is_pinned_goes_by_its_pin(self, fleet: Fleet) -> None:
         fleet.store.replace("t", None, (Pin(1, 4, 0.0),))
@@ -279,6 +295,39 @@ class TestCutOver:
         assert due - max(before) >= READ_LIMIT_S, "the last look before it was over in time"
         assert all(later - earlier <= 1.0625 for earlier, later in pairwise(before))
         assert places(instance) == modulo(12)
+
+    def test_no_first_sight_of_another_topic_can_make_it_late(self, fleet: Fleet) -> None:
+        instance = fleet.start(6)
+        places(instance)
+        see(instance, 12)
+        due = fleet.clock.monotonic() + 10
+        instance.cut_over("t", delay=10)
+        for _ in range(9):
+            fleet.after(1)
+        instance.adopt(cluster_of({"t": [1] * 12, "u": [1] * 3}))
+        [asleep] = fleet.clock._waiters
+        assert places(instance, "u") == [murmur2_partition(key, 3) for key in KEYS]
+        with fleet.clock._changed:  # it is woken, and sleeps again
+            assert fleet.clock._changed.wait_for(lambda: asleep not in fleet.clock._waiters, LIMIT_S)
+        fleet.after(1)
+        assert not [moment for moment in fleet.store.reads if due - READ_LIMIT_S < moment < due]
+        assert places(instance) == modulo(12)
+        assert "u" in fleet.store.read()
+
+    def test_comes_before_the_next_look_at_the_store(self) -> None:
+        class Curious(MemoryPinStore):
+            def read(self) -> Mapping[str, History]:
+                seen.extend(known.in_force["t"] for known in topics)
+                return super().read()
+
+        clock, store = ManualClock(), Curious()
+        topics: list[PinnedTopics] = []
+        seen: list[tuple[int, ...]] = []
+        store.replace("t", None, (Pin(1, 6, 0.0), Pin(2, 12, clock.now().timestamp() + 10)))
+        topics.append(PinnedTopics(store, clock))
+        clock.advance(10)
+        topics[0].step()
+        assert seen == [(6, 12)]
 
     @pytest.mark.parametrize(
         ("arguments", "cause"),
