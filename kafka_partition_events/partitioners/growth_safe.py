@@ -110,10 +110,12 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         self.mapping = mapping
         self._interval = interval
         self._topics: PinnedTopics | None = None
+        self._jumps = False
         if mapping == "rendezvous":
             if store is not None:
                 raise ConfigurationError('a store is for mapping="pinned"; "rendezvous" has nothing to keep')
             self._hash = jump_hash(hash_name)
+            self._jumps = keyed == "pin"
             return
         if store is None:
             raise ConfigurationError(
@@ -141,9 +143,9 @@ class GrowthSafePartitioner(AdaptivePartitioner):
 
     def keyed_partition(self, route: Route, key: bytes) -> int:
         """Return where a keyed record goes; see `Partitioner`."""
-        if self._topics is None and self.keyed == "pin":
-            return self._hash(key, route.count)  # `home`, inlined: a jump takes long enough
-        return super().keyed_partition(route, key)
+        if self._jumps:  # `home`, inlined: a jump takes long enough
+            return self._hash(key, route.count)
+        return AdaptivePartitioner.keyed_partition(self, route, key)
 
     @property
     def pins(self) -> Mapping[str, History]:
