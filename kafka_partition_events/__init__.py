@@ -11,6 +11,7 @@ from kafka_partition_events.errors import (
     KafkaPartitionEventsError,
     MetadataFetchError,
     PartitionOfflineError,
+    PinStoreError,
     PollerClosedError,
 )
 from kafka_partition_events.metadata.cluster import (
@@ -63,6 +64,9 @@ from kafka_partition_events.metadata.source import MetadataSource, Observation, 
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.composed import ComposedPartitioner
+from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
+from kafka_partition_events.partitioners.pin_file import FilePinStore
+from kafka_partition_events.partitioners.pins import MemoryPinStore, Pin, PinStore
 from kafka_partition_events.partitioners.round_robin import RoundRobinPartitioner
 from kafka_partition_events.partitioners.sticky import DefaultPartitioner, StickyPartitioner
 from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
@@ -89,11 +93,14 @@ __all__ = [
     "ConfigurationError",
     "DefaultPartitioner",
     "Event",
+    "FilePinStore",
+    "GrowthSafePartitioner",
     "Health",
     "IsrChanged",
     "JvmError",
     "KafkaPartitionEventsError",
     "LeaderChanged",
+    "MemoryPinStore",
     "MetadataFetchError",
     "MetadataPoller",
     "MetadataRecovered",
@@ -111,6 +118,9 @@ __all__ = [
     "PartitionOnline",
     "Partitioner",
     "PartitionsAdded",
+    "Pin",
+    "PinStore",
+    "PinStoreError",
     "PollerClosedError",
     "Proof",
     "RecordsRescued",

@@ -101,7 +101,7 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
         from kafka_partition_events.cli.sampling import sample_topic  # noqa: PLC0415
     except ImportError as error:
         raise CliError(one_line(error)) from error
-    _check_options(config)
+    check_options(config)
     return sample_topic(config, request, tell)
 
 
