@@ -4,7 +4,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from threading import get_ident
 from typing import Any
@@ -15,13 +15,23 @@ from kafka_partition_events import (
     UNASSIGNED,
     AdaptivePartitioner,
     Cluster,
+    ComposedPartitioner,
     DefaultPartitioner,
     Event,
+    GrowthSafePartitioner,
+    MemoryPinStore,
     Partitioner,
     RoundRobinPartitioner,
     Route,
     StickyPartitioner,
     UniformStickyPartitioner,
+)
+from kafka_partition_events.partitioners.choosers import (
+    evenly,
+    least_loaded,
+    near_rack,
+    shuffle_sharded,
+    weighted,
 )
 from kafka_partition_events.testing import PartitionerContract, contract
 
@@ -37,6 +47,11 @@ BUILT_IN: dict[str, Callable[[], Partitioner]] = {
     "adaptive": AdaptivePartitioner,
     "adaptive, ignore keys": lambda: AdaptivePartitioner(ignore_keys=True),
     "adaptive, rack": lambda: AdaptivePartitioner(rack="a"),
+    "growth-safe, pinned": lambda: GrowthSafePartitioner(mapping="pinned", store=MemoryPinStore()),
+    "growth-safe, rendezvous": lambda: GrowthSafePartitioner(mapping="rendezvous"),
+    "composed, evenly": lambda: ComposedPartitioner(evenly()),
+    "composed, weighted": lambda: ComposedPartitioner(weighted({0: 3.0}, by="partition")),
+    "composed, near": lambda: ComposedPartitioner(near_rack("a", least_loaded(), spill=50)),
 }
 
 
@@ -45,8 +60,23 @@ class TestBuiltIns(PartitionerContract):
     def _factory(self, request: pytest.FixtureRequest) -> None:
         self.factory: Callable[[], Partitioner] = request.param
 
+    @pytest.fixture(autouse=True)
+    def _closed(self) -> Iterator[None]:
+        self.made: list[Partitioner] = []
+        yield
+        for partitioner in self.made:
+            partitioner.close()
+
     def make(self) -> Partitioner:
-        return self.factory()
+        self.made.append(partitioner := self.factory())
+        return partitioner
+
+
+class TestSharded(PartitionerContract):
+    keys_stay = False  # a key has four partitions
+
+    def make(self) -> Partitioner:
+        return ComposedPartitioner(shuffle_sharded(4, evenly()), keys="chooser")
 
 
 # -- partitioners with one fault each ----------------------------------------------------------------
