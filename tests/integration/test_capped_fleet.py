@@ -1,0 +1,64 @@
+"""A fleet of 50 capped producers on a real cluster, each started twice: 4 of 12 partitions for each."""
+
+import random
+import uuid
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import BufferBudget, RoundRobinPartitioner
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 20.0
+FLEET, CAP, PARTITIONS = 50, 4, 12
+MEAN = FLEET * CAP / PARTITIONS
+Budget = Callable[[str, int], BufferBudget]
+
+
+def by_ordinal(topic: str, number: int) -> BufferBudget:
+    return BufferBudget(max_partitions={topic: CAP}, ordinal=number)
+
+
+def by_random_id(topic: str, number: int) -> BufferBudget:
+    """Ids as `uuid.uuid4` makes them, but the same in each run: 16.7 on average, 3.3 standard deviation."""
+    drawn = random.Random(number).getrandbits(128)
+    return BufferBudget(max_partitions={topic: CAP}, instance_id=uuid.UUID(int=drawn, version=4).hex)
+
+
+@pytest.mark.parametrize(("budget", "most"), [(by_ordinal, 1.1), (by_random_id, 1.6)])
+def test_a_restarting_fleet_covers_the_topic(
+    budget: Budget, most: float, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic = kafka_topic(partitions=PARTITIONS)
+    used: Counter[int] = Counter()
+    for number in range(FLEET):
+        first = partitions_of(budget(topic, number), topic, kafka_cluster)
+        assert len(first) == CAP
+        assert partitions_of(budget(topic, number), topic, kafka_cluster) == first, (
+            "a restart changes nothing"
+        )
+        used.update(first)
+    assert set(used) == set(range(PARTITIONS))
+    assert max(used.values()) / MEAN <= most
+
+
+def partitions_of(budget: BufferBudget, topic: str, cluster: KafkaCluster) -> set[int]:
+    """Return where a producer's records go."""
+    reached: set[int] = set()
+
+    def note(_error: object, message: Any) -> None:
+        reached.add(message.partition())
+
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
+    with PartitioningProducer(config, RoundRobinPartitioner(budget=budget)) as producer:
+        producer.poller.track(topic)
+        assert producer.poller.refresh("the fleet waits", wait=LIMIT_S)
+        for _ in range(2 * CAP):
+            producer.produce(topic, b"v", on_delivery=note)
+        assert producer.flush(LIMIT_S) == 0
+    return reached
