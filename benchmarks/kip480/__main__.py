@@ -32,7 +32,7 @@ Reproduce KIP-480: what sticking to one partition for a while is worth, by parti
 robin, random and librdkafka's default, on a real cluster of three brokers.
 
 A cell is PARTITIONSp-LINGERms-LOAD, such as 16p-0ms-1x: one producer, unkeyed records, no linger. In each
-cell the four kinds of producer take turns, run by run, each run with a fresh topic and processes of its own.
+cell the five kinds of producer take turns, run by run, each run with a fresh topic and processes of its own.
 Runs on a disturbed machine are thrown out by a rule and repeated (benchmarks/kip480/rules.py). Needs Java
 17+. Keep the machine to yourself meanwhile.
 """

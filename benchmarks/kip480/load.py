@@ -80,6 +80,8 @@ def make_producer(spec: Spec, config: dict[str, Any]) -> Producer:
     if spec.kind == OURS:
         partitioner = UniformStickyPartitioner() if spec.keyed else AdaptivePartitioner()
         return PartitioningProducer(config, partitioner)
+    if spec.kind == "librdkafka-5":
+        return Producer({**config, "max.in.flight.requests.per.connection": 5})
     if spec.kind == "round-robin":
         return PlacingProducer(config, cycle(range(spec.partitions)))
     if spec.kind == "random":

@@ -16,9 +16,14 @@ time that it has taken until then: a bound that is in its producer's favour."""
 PARTITIONS = (16, 64, 128)
 LINGERS_MS = (0, 10, 100)
 OURS = "ours"
-PEERS = ("librdkafka", "round-robin", "random")
+PEERS = ("librdkafka", "librdkafka-5", "round-robin", "random")
 KINDS = (*PEERS, OURS)
-TITLES = {"librdkafka": "librdkafka default", "round-robin": "round robin", "random": "random"}
+TITLES = {
+    "librdkafka": "librdkafka default",
+    "librdkafka-5": "librdkafka, 5 in flight",
+    "round-robin": "round robin",
+    "random": "random",
+}
 
 
 @frozen

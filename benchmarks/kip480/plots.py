@@ -15,6 +15,7 @@ _LOWEST_MS, _HIGHEST_MS = 1.0, 100_000.0
 # Of one lightness that can be told from white and from near black, for colour-blind eyes too; dashes help.
 _LOOKS = {
     "librdkafka": ("#d1622b", ""),
+    "librdkafka-5": ("#d1622b", "6 3"),
     "round-robin": ("#a8780a", "6 3"),
     "random": ("#a8780a", "2 3"),
     "ours": ("#2f7fd6", ""),
