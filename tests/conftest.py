@@ -1,9 +1,11 @@
 import os
+import signal
 import threading
 from collections.abc import Iterator
 
 import hypothesis
 import pytest
+import structlog
 
 from kafka_partition_events.testing.plugin import require_java
 
@@ -13,6 +15,18 @@ GUARDED = ("unit", "spec", "property", "concurrency", "conformance")
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "default")
+
+
+def pytest_configure() -> None:
+    """Let programs that tests start be interrupted: whoever runs us in the background has SIGINT ignored."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """Take back what a command that ran in this process has configured: its stderr is closed by now."""
+    yield
+    structlog.reset_defaults()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

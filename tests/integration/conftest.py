@@ -31,6 +31,13 @@ def topic(cluster: "KafkaCluster") -> str:
 
 
 @pytest.fixture(scope="session")
+def orders(kafka_cluster: "KafkaCluster") -> str:
+    """The address of a cluster with the topic that all documented examples write to."""
+    kafka_cluster.create_topic("orders", 6)
+    return kafka_cluster.bootstrap_servers
+
+
+@pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A local Spark session with the Kafka connector."""
     from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415

@@ -145,6 +145,7 @@ def test_growth_beyond_the_cap_and_an_outage(cluster: KafkaCluster, client: Clie
         return frozenset() if route is None else frozenset(route.admitted_online)
 
     try:
+        wait_until(lambda: usable() == set(range(6)), "the partitioner knows the topic")
         began = wait_until(lambda: load.partitions(0) == set(range(6)), "all six partitions get records")
 
         cluster.grow_topic(topic, 12)

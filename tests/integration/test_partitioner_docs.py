@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events.testing import KafkaCluster
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "partitioners.md").read_text(encoding="utf-8")
 LIMIT_S = 60
@@ -17,13 +15,10 @@ LIMIT_S = 60
 pytestmark = pytest.mark.kafka
 
 
-def test_the_same_partitioner_places_keys_alike_on_both_clients(
-    kafka_cluster: KafkaCluster, tmp_path: Path
-) -> None:
-    kafka_cluster.create_topic("orders", 6)
+def test_the_same_partitioner_places_keys_alike_on_both_clients(orders: str, tmp_path: Path) -> None:
     (example,) = (e for e in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if "localhost:9092" in e)
     program = tmp_path / "example.py"
-    program.write_text(example.replace("localhost:9092", kafka_cluster.bootstrap_servers), encoding="utf-8")
+    program.write_text(example.replace("localhost:9092", orders), encoding="utf-8")
     done = subprocess.run(
         [sys.executable, str(program)],
         cwd=tmp_path,

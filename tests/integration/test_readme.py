@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events.testing import KafkaCluster
-
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text(encoding="utf-8")
 PYTHON = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 SHELL = [
@@ -21,12 +19,6 @@ KPE = [command for command in SHELL if command.startswith("kpe ")]
 LIMIT_S = 60
 
 pytestmark = pytest.mark.kafka
-
-
-@pytest.fixture(scope="module")
-def orders(kafka_cluster: KafkaCluster) -> str:
-    kafka_cluster.create_topic("orders", 6)
-    return kafka_cluster.bootstrap_servers
 
 
 def run(command: list[str], cwd: Path) -> str:

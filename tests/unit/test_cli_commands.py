@@ -4,12 +4,11 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.errors import CliError
@@ -21,12 +20,6 @@ from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import TopicWords, cluster_of, observe
 
 Captured = pytest.CaptureFixture[str]
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()  # the program configures it, the library's other tests want it untouched
 
 
 def _services(source: ScriptedSource, clock: ManualClock | None = None) -> Services:

@@ -1,10 +1,9 @@
 import json
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
-import structlog
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.errors import CliError
@@ -14,12 +13,6 @@ from kafka_partition_events.routing.fingerprint import known_hashes
 Captured = pytest.CaptureFixture[str]
 HASHES = known_hashes()
 COMMAND = ["doctor", "partitioner", "-b", "x:1", "--topic", "orders"]
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 class Topic:

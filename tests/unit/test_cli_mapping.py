@@ -1,12 +1,10 @@
 """`kpe mapping`: what is shown, what is written, and what is refused in one line."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.services import Services
@@ -19,12 +17,6 @@ Captured = pytest.CaptureFixture[str]
 
 NOW = 1_704_067_200.0  # 2024-01-01T00:00:00Z, when a ManualClock begins
 SIX, TWELVE = Pin(1, 6, NOW - 3600), Pin(2, 12, NOW + 42)
-
-
-@pytest.fixture(autouse=True)
-def _own_logging() -> Iterator[None]:
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.fixture
