@@ -10,18 +10,15 @@ from typing import Any
 
 from attrs import evolve
 
-from benchmarks.errors import BenchError
+from benchmarks.command import add_options, exit_code_of, paper_for, say
 from benchmarks.faults import plots, report, results
 from benchmarks.faults.campaign import measure
 from benchmarks.faults.java_load import compile_load
 from benchmarks.faults.one_run import Bench
 from benchmarks.faults.plan import BROKERS, PRODUCERS, SCENARIOS, Scenario
 from benchmarks.measure import RESULTS
-from kafka_partition_events.errors import JvmError
 from kafka_partition_events.testing import KafkaCluster
-from kafka_partition_events.testing.errors import KitError
 
-_ROOT = Path(__file__).parents[2]
 _OFFICIAL = RESULTS / "faults.json"
 _QUICK_S = 6.0
 
@@ -60,28 +57,25 @@ def main(words: Sequence[str] | None = None) -> int:
     scenarios = [_chosen(SCENARIOS[name], arguments) for name in arguments.scenarios or SCENARIOS]
     scenarios = [scenario for scenario in scenarios if scenario.producers]
     if not scenarios:
-        _say("error: none of these producers takes part in these scenarios; see --list")
+        say("error: none of these producers takes part in these scenarios; see --list")
         return 2
     rounds = 1 if arguments.quick else arguments.rounds
     runs = sum(len(scenario.producers) * rounds for scenario in scenarios)
     seconds = sum(scenario.seconds_a_run * len(scenario.producers) * rounds for scenario in scenarios)
-    _say(f"{len(scenarios)} scenarios, {runs} runs, about {seconds / 60:.0f} minutes if none is discarded")
-    complete = True
-    try:
+    say(f"{len(scenarios)} scenarios, {runs} runs, about {seconds / 60:.0f} minutes if none is discarded")
+
+    def campaign() -> bool:
+        complete = True
         with _bench(scenarios) as bench:
             for scenario in scenarios:
-                result = measure(bench, scenario, rounds, _say)
+                result = measure(bench, scenario, rounds, say)
                 complete = complete and result.complete
-                _say("\n" + report.render_scenario(scenario, result))
+                say("\n" + report.render_scenario(scenario, result))
                 if keep:
                     _render(path, results.merge(path, result), official=official)
-    except KeyboardInterrupt:
-        _say("interrupted")
-        return 130
-    except (BenchError, KitError, JvmError) as error:
-        _say(f"error: {error}")
-        return 2
-    return 0 if complete else 1
+        return complete
+
+    return exit_code_of(campaign)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,14 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--producer", dest="producers", choices=PRODUCERS, help="only this one; repeatable", **more
     )
-    parser.add_argument(
-        "--rounds", type=_positive, default=3, metavar="N", help="runs of each producer; default %(default)s"
-    )
-    parser.add_argument("--quick", action="store_true", help="one short round, to see that it works")
-    parser.add_argument(
-        "--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/"
-    )
-    parser.add_argument("--render", action="store_true", help="measure nothing; make page and pictures")
+    add_options(parser, of_each="producer")
     parser.add_argument("--list", action=_List, nargs=0, help="show scenarios and producers, and exit")
     return parser
 
@@ -116,16 +103,9 @@ class _List(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         for scenario in SCENARIOS.values():
             minutes = 3 * len(scenario.producers) * scenario.seconds_a_run / 60
-            _say(f"{scenario.name:22}{scenario.title.replace('`', '')}; 3 rounds: {minutes:.0f} min")
-            _say(f"{'':22}{' '.join(scenario.producers)}")
+            say(f"{scenario.name:22}{scenario.title.replace('`', '')}; 3 rounds: {minutes:.0f} min")
+            say(f"{'':22}{' '.join(scenario.producers)}")
         parser.exit()
-
-
-def _positive(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 def _chosen(scenario: Scenario, arguments: argparse.Namespace) -> Scenario:
@@ -143,34 +123,28 @@ def _bench(scenarios: Sequence[Scenario]) -> Iterator[Bench]:
     java = any(PRODUCERS[name].java for scenario in scenarios for name in scenario.producers)
     with tempfile.TemporaryDirectory(prefix="bench-faults-java-") as scratch:
         classpath = compile_load(Path(scratch)) if java else None
-        with KafkaCluster(BROKERS, progress=_say) as cluster:
+        with KafkaCluster(BROKERS, progress=say) as cluster:
             yield Bench(cluster, classpath)
 
 
 def _render_only(path: Path, *, official: bool) -> int:
     found = results.load(path)
     if not found:
-        _say(f"error: no results in {path}; measure first")
+        say(f"error: no results in {path}; measure first")
         return 2
     _render(path, found, official=official)
     return 0
 
 
 def _render(path: Path, found: dict[str, results.Result], *, official: bool) -> None:
-    """Make the page and its pictures: the project's own, or beside the results."""
-    page = _ROOT / "docs" / "benchmarks.md" if official else path.with_suffix(".md")
-    images = _ROOT / "docs" / "img" if official else path.parent
-    images.mkdir(parents=True, exist_ok=True)
-    text = page.read_text(encoding="utf-8") if page.exists() else report.NEW_PAGE
-    page.write_text(report.render_page(text, found, "img" if official else "."), encoding="utf-8")
-    for name, result in found.items():
-        if (picture := plots.picture(SCENARIOS[name], result)) is not None:
-            (images / report.image_name(SCENARIOS[name])).write_text(picture, encoding="utf-8")
-    _say(f"rendered {page}")
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
+    paper_for(path, "benchmarks.md", official=official).write(
+        lambda page, images: report.render_page(page, found, images),
+        report.NEW_PAGE,
+        {
+            report.image_name(SCENARIOS[name]): plots.picture(SCENARIOS[name], one)
+            for name, one in found.items()
+        },
+    )
 
 
 if __name__ == "__main__":

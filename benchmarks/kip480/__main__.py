@@ -11,7 +11,7 @@ from attrs import evolve
 
 from benchmarks import kept
 from benchmarks.campaign import Procedure, measure
-from benchmarks.errors import BenchError
+from benchmarks.command import add_options, exit_code_of, paper_for, say
 from benchmarks.kept import Result
 from benchmarks.kip480 import plots, report
 from benchmarks.kip480.metrics import Run
@@ -19,11 +19,8 @@ from benchmarks.kip480.one_run import run_once
 from benchmarks.kip480.plan import BROKERS, CELLS, KINDS, LOADS, WARM_UP, Cell
 from benchmarks.kip480.rules import why_discarded
 from benchmarks.measure import RESULTS
-from kafka_partition_events.errors import JvmError
 from kafka_partition_events.testing import KafkaCluster
-from kafka_partition_events.testing.errors import KitError
 
-_ROOT = Path(__file__).parents[2]
 _OFFICIAL = RESULTS / "kip480.json"
 _QUICK_S = 2.0
 
@@ -69,22 +66,19 @@ def main(words: Sequence[str] | None = None) -> int:
     cells = [cell for cell in _chosen(arguments) if not _is_done(done.get(cell.name), rounds)]
     kinds = [kind for kind in KINDS if kind in (arguments.kinds or KINDS)]
     seconds = sum(cell.seconds_a_run for cell in cells) * len(kinds) * rounds
-    _say(f"{len(cells)} cells, {len(cells) * len(kinds) * rounds} runs, about {seconds / 60:.0f} minutes")
-    complete = True
-    try:
+    say(f"{len(cells)} cells, {len(cells) * len(kinds) * rounds} runs, about {seconds / 60:.0f} minutes")
+
+    def campaign() -> bool:
+        complete = True
         for cell, result in _measured(cells, kinds, rounds):
             complete = complete and result.complete
             if keep:
                 _render(path, kept.merge(path, result, _parse), official=official)
             else:
-                _say("\n" + report.render_load(cell.load, {cell.name: result}))
-    except KeyboardInterrupt:
-        _say("interrupted")
-        return 130
-    except (BenchError, KitError, JvmError) as error:
-        _say(f"error: {error}")
-        return 2
-    return 0 if complete else 1
+                say("\n" + report.render_load(cell.load, {cell.name: result}))
+        return complete
+
+    return exit_code_of(campaign)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,11 +92,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--cell", dest="cells", action="append", metavar="NAME", choices=CELLS, help="only this; repeatable")
     add("--load", dest="loads", action="append", metavar="NAME", choices=LOADS, help="only this; repeatable")
     add("--kind", dest="kinds", action="append", metavar="NAME", choices=KINDS, help="only this; repeatable")
-    add("--rounds", type=_positive, default=3, metavar="N", help="runs of each kind; default %(default)s")
-    add("--quick", action="store_true", help="one short round, to see that it works")
+    add_options(parser, of_each="kind")
     add("--again", action="store_true", help="measure cells that are finished once more")
-    add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
-    add("--render", action="store_true", help="measure nothing; make page and pictures")
     add("--list", action=_List, nargs=0, help="show cells, loads and kinds, and exit")
     return parser
 
@@ -111,20 +102,13 @@ class _List(argparse.Action):
     """Show what there is, as ``--help`` shows help."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        _say(f"kinds: {' '.join(KINDS)}")
+        say(f"kinds: {' '.join(KINDS)}")
         for load in LOADS.values():
             cells = [cell for cell in CELLS.values() if cell.load is load]
             minutes = 3 * len(KINDS) * sum(cell.seconds_a_run for cell in cells) / 60
-            _say(f"{load.name}: {load.title}; 3 rounds: about {minutes:.0f} min")
-            _say(f"  {' '.join(cell.name for cell in cells)}")
+            say(f"{load.name}: {load.title}; 3 rounds: about {minutes:.0f} min")
+            say(f"  {' '.join(cell.name for cell in cells)}")
         parser.exit()
-
-
-def _positive(word: str) -> int:
-    number = int(word)
-    if number < 1:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number
 
 
 def _chosen(arguments: argparse.Namespace) -> list[Cell]:
@@ -145,14 +129,14 @@ def _is_done(result: Result[Run] | None, rounds: int) -> bool:
 def _measured(cells: Sequence[Cell], kinds: Sequence[str], rounds: int) -> Iterator[tuple[Cell, Result[Run]]]:
     if not cells:
         return
-    with KafkaCluster(BROKERS, progress=_say) as cluster:
+    with KafkaCluster(BROKERS, progress=say) as cluster:
         # The first load meets brokers that Java is still compiling: it would be the first kind's misfortune.
-        _say(f"warming up: {_in_words(run_once(cluster, WARM_UP, kinds[0], 0))}")
+        say(f"warming up: {_in_words(run_once(cluster, WARM_UP, kinds[0], 0))}")
         for cell in cells:
             procedure = Procedure(
                 run=partial(run_once, cluster, cell), why_discarded=why_discarded, in_words=_in_words
             )
-            yield cell, measure(procedure, cell.name, kinds, rounds, _say)
+            yield cell, measure(procedure, cell.name, kinds, rounds, say)
 
 
 def _in_words(run: Run) -> str:
@@ -167,31 +151,22 @@ def _in_words(run: Run) -> str:
 def _render_only(path: Path, *, official: bool) -> int:
     found = kept.load(path, _parse)
     if not found:
-        _say(f"error: no results in {path}; measure first")
+        say(f"error: no results in {path}; measure first")
         return 2
     _render(path, found, official=official)
     return 0
 
 
 def _render(path: Path, found: dict[str, Result[Run]], *, official: bool) -> None:
-    """Make the page and its pictures: the project's own, or beside the results."""
-    page = _ROOT / "docs" / "kip-480.md" if official else path.with_suffix(".md")
-    images = _ROOT / "docs" / "img" if official else path.parent
-    images.mkdir(parents=True, exist_ok=True)
-    text = page.read_text(encoding="utf-8") if page.exists() else report.NEW_PAGE
-    page.write_text(report.render_page(text, found, "img" if official else "."), encoding="utf-8")
-    for load in LOADS.values():
-        if (picture := plots.picture(load, found)) is not None:
-            (images / report.image_name(load)).write_text(picture, encoding="utf-8")
-    _say(f"rendered {page}")
+    paper_for(path, "kip-480.md", official=official).write(
+        lambda page, images: report.render_page(page, found, images),
+        report.NEW_PAGE,
+        {report.image_name(load): plots.picture(load, found) for load in LOADS.values()},
+    )
 
 
 def _parse(data: Mapping[str, Any]) -> Run:
     return Run(**data)
-
-
-def _say(line: str) -> None:
-    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,5 @@
 """Threads register, leave, emit and read while another publishes, switched as often as Python can."""
 
-import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -17,14 +16,6 @@ from kafka_partition_events.testing.scripted import ScriptedSource, observe
 CHANGES = 300
 MANY = 50
 WAIT_S = 30.0
-
-
-@pytest.fixture(autouse=True)
-def tiny_switch_interval() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Pinned keys while threads place them, the partitioner is closed under them, and a cut-over comes."""
 
-import sys
 import threading
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,14 +11,6 @@ from kafka_partition_events.testing.scripted import cluster_of
 
 LIMIT_S = 30.0
 MOVING = [key for key in (b"user-%d" % n for n in range(100)) if murmur2_partition(key, 12) >= 6]
-
-
-@pytest.fixture(autouse=True)
-def _switch_often() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-6)
-    yield
-    sys.setswitchinterval(before)
 
 
 class Placing(threading.Thread):

@@ -1,9 +1,8 @@
 """Partitioners under threads, with the interpreter switching between them as often as it can."""
 
-import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -13,14 +12,6 @@ from kafka_partition_events.testing.scripted import cluster_of
 
 THREADS = 8
 ROUNDS = 4_000
-
-
-@pytest.fixture(autouse=True)
-def _switch_often() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 def run_all(*workers: Callable[[], None]) -> None:

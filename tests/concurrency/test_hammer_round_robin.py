@@ -1,11 +1,7 @@
 """Round robin with many threads while its partitions come and go."""
 
-import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator
-
-import pytest
 
 from kafka_partition_events import RoundRobinPartitioner
 from kafka_partition_events.testing.scripted import cluster_of
@@ -13,14 +9,6 @@ from kafka_partition_events.testing.scripted import cluster_of
 THREADS = 6
 RECORDS = 6_000
 CHANGES = 40
-
-
-@pytest.fixture(autouse=True)
-def _switch_often() -> Iterator[None]:
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(before)
 
 
 def test_partitions_that_stay_usable_get_the_same_but_for_a_record_per_thread_and_change() -> None:
