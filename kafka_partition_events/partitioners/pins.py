@@ -108,10 +108,10 @@ def check_delay(delay: float, interval: float) -> None:
 def agreed(known: History, stored: History | None) -> History:
     """Return what holds for an instance that knows one history and reads another from the store.
 
-    The store's holds, unless it is a beginning of what is known: then the store has lost the rest (it was
-    deleted, or restored from an old copy), and will be told again.
+    The store's holds, unless it has fewer pins: then it has lost a cut-over, because it was deleted, restored
+    from an old copy, or overwritten by an instance that saw the topic for the first time. It is told again.
     """
-    return known if stored is None or known[: len(stored)] == stored else stored
+    return known if stored is None or len(known) > len(stored) else stored
 
 
 class PinStore(Protocol):

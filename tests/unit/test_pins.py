@@ -100,6 +100,9 @@ class TestAnInstanceThatKnowsOneHistoryAndReadsAnother:
         assert agreed((Pin(1, 7, 100.0),), (SIX,)) == (SIX,)
         assert agreed((SIX, Pin(2, 13, 150.0)), (SIX, TWELVE)) == (SIX, TWELVE)
 
+    def test_a_first_sight_that_was_written_late_does_not_undo_a_cut_over(self) -> None:
+        assert agreed((SIX, TWELVE), (Pin(1, 6, SIX.effective_at + 1),)) == (SIX, TWELVE)
+
     @pytest.mark.parametrize("stored", [None, (SIX,), (SIX, TWELVE)])
     def test_remembers_what_the_store_has_lost(self, stored: tuple[Pin, ...] | None) -> None:
         assert agreed((SIX, TWELVE), stored) == (SIX, TWELVE)

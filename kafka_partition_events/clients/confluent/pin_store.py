@@ -102,7 +102,9 @@ class KafkaPinStore:
             if self._read().get(topic) != before:
                 return False
             if self._consumer is None:
-                self._create()
+                self._create()  # takes a second, in which others may write
+                if self._read().get(topic) != before:
+                    return False
             self._write(topic, after)
             return self._read().get(topic) == after
 
