@@ -275,6 +275,12 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _reader_has_seen_enough() -> int:
+    """End well, as in `kpe watch | head -1`."""
+    abandon_stdout()
+    return 0
+
+
 # -- running -----------------------------------------------------------------------------------------------
 
 
@@ -296,8 +302,11 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         if code != _INTERRUPTED:  # which newer versions of typer return and older ones raise
             return code if isinstance(code, int) else 0
     except BrokenPipeError:
-        abandon_stdout()
-        return 0  # the reader has seen enough: `kpe watch | head -1`
+        return _reader_has_seen_enough()
+    except SystemExit as ended:
+        if not isinstance(ended.__context__, BrokenPipeError):  # which typer's parser makes an exit code 1 of
+            raise
+        return _reader_has_seen_enough()
     except (KafkaPartitionEventsError, _UsageError) as error:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
         sys.stderr.write(f"kpe: {one_line(message)}\n")

@@ -157,6 +157,22 @@ def test_diff_does_not_take_a_blinder_source_for_a_change(tmp_path: Path) -> Non
     assert run(["diff", sharp, blunt]) == 0
 
 
+def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
+    """typer's parser makes an exit code of 1 of a broken pipe, if it gets hold of it."""
+    one, other = _file(tmp_path, "a", {"t": [1]}), _file(tmp_path, "b", {"t": [2]})
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_partition_events.cli", "diff", one, other],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        timeout=60,
+        check=False,
+    )
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 def test_diff_notes_that_the_clusters_are_not_the_same(tmp_path: Path, capsys: Captured) -> None:
     one, other = _file(tmp_path, "a", {"t": [1]}, "one"), _file(tmp_path, "b", {"t": [1]}, "other")
     assert run(["diff", one, other]) == 0
