@@ -265,9 +265,8 @@ class PartitioningProducer(Producer):
         sent = self._produce_each(topic, alone, callback)
         for chosen, part in parts:
             sent += self._produce_part(topic, part, chosen, callback)
-            if chosen == UNASSIGNED or not self.partitioner.falls_back:
-                continue
-            if refused := batches.refused(part):
+            may_fall_back = chosen != UNASSIGNED and self.partitioner.falls_back
+            if may_fall_back and (refused := batches.refused(part)):
                 chooser.fall_back(topic, len(refused))
                 sent += _produce_batch(self, topic, refused, UNASSIGNED, callback)
         return sent

@@ -29,7 +29,7 @@ _LEAST_DESCRIBE_S = 0.25
 
 librdkafka describes through the broker that it believes to be the controller: any of them, with KRaft. If
 that one is dead, it does not ask another; it looks for a connection in a loop that takes a whole core and,
-where cores are few, the brokers' time too (0.5 to 4 s without any acknowledgement, in 7 kills of 40).
+where cores are few, the brokers' time too (0.5 to 4 s without any acknowledgement, in 7 kills of 41).
 """
 
 _NO_TOPIC = "."
