@@ -27,3 +27,7 @@ class PartitionOfflineError(KafkaPartitionEventsError):
 
 class PinStoreError(KafkaPartitionEventsError):
     """What keys are pinned to can't be read or written. Partitioners keep the last that they know."""
+
+
+class OutboxError(KafkaPartitionEventsError):
+    """The outbox can't be opened, read or written; the message names the file, the cause and the cure."""

@@ -61,3 +61,11 @@ def severity_of(event: ev.Event) -> Severity:
         return Severity.WARN if event.left else Severity.INFO
     entry = _TABLE.get(type(event))
     return Severity.INFO if entry is None else entry[1]
+
+
+_CHURN: Final = frozenset({"leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED})
+
+
+def is_churn(name: str) -> bool:
+    """Tell whether a name is of what comes by the thousand when a broker restarts."""
+    return name in _CHURN

@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "kafka_partition_events"
-HEAVY = {"kafka", "confluent_kafka", "pyspark", "pyarrow", "typer", "starlette", "cloudevents"}
+HEAVY = {"kafka", "confluent_kafka", "pyspark", "pyarrow", "typer", "starlette", "cloudevents"} | {
+    "prometheus_client", "httpx", "jinja2", "sqlite3",
+}  # fmt: skip
 LAYERS = {
     "metadata": {"metadata"},
     "routing": {"metadata", "routing"},
     "partitioners": {"metadata", "routing", "partitioners"},
     "clients": {"metadata", "routing", "partitioners", "clients"},
+    "outbox": {"metadata", "outbox"},
+    "incidents": {"metadata", "outbox", "incidents"},
 }
 SHARED = {"errors"}
 
@@ -89,7 +93,9 @@ def code_lines(file: Path) -> int:
     return len(lines - documented)
 
 
-LARGEST = {"metadata": 1_750, "routing": 800, "partitioners": 1_650, "clients": 2_500}
+LARGEST = {
+    "metadata": 1_750, "routing": 800, "partitioners": 1_650, "clients": 2_500, "outbox": 900, "incidents": 900,
+}  # fmt: skip
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not."""
 

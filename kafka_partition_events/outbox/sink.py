@@ -1,0 +1,60 @@
+"""What takes entries to a target."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kafka_partition_events.errors import KafkaPartitionEventsError
+from kafka_partition_events.outbox.entry import Entry, Stream
+
+
+class DeliveryError(KafkaPartitionEventsError):
+    """The target did not take all entries.
+
+    Attributes:
+        delivered: How many of them, from the first one on, it took all the same.
+        reason: A short word for counting, such as ``timeout`` or ``http_503``; never text of the target's.
+        retry_after: Seconds to wait at least, if the target said so.
+        refused: Whether the target will never take the next entry: it goes to the dead letters.
+        gone: Whether the target wants nothing any more (HTTP 410): the sink is switched off.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason: str,
+        delivered: int = 0,
+        retry_after: float | None = None,
+        refused: bool = False,
+        gone: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.delivered = delivered
+        self.retry_after = retry_after
+        self.refused = refused
+        self.gone = gone
+
+
+class Sink(Protocol):
+    """A target. Its methods are called by one thread at a time.
+
+    Attributes:
+        name: How configuration, metrics and logs call it; unique in a process.
+        stream: The lane it is fed from.
+        batch: How many entries it takes at a time at most.
+    """
+
+    name: str
+    stream: Stream
+    batch: int
+
+    def deliver(self, entries: Sequence[Entry], /) -> None:
+        """Deliver entries in order; return when the target has all of them. May block for some seconds.
+
+        Raises:
+            DeliveryError: it has not.
+        """
+
+    def close(self) -> None:
+        """Release what the sink holds."""

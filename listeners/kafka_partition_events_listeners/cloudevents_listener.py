@@ -1,0 +1,48 @@
+"""The base of listeners that pass events on as CloudEvents."""
+
+from abc import abstractmethod
+from datetime import UTC, datetime
+
+from cloudevents.core.v1.event import CloudEvent
+
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.events import Event, MetadataRecovered
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_cloudevent
+
+
+class CloudEventsListener(PartitionChangeListener):
+    """Hands each event to `on_cloudevent`, with a CloudEvent made of it. One poller at a time."""
+
+    def __init__(
+        self, *, observer: str | None = None, type_prefix: str = TYPE_PREFIX, clock: Clock | None = None
+    ) -> None:
+        """Make a listener.
+
+        Args:
+            observer: The name of this observer, for ``data.observer``; useful when there are several.
+            type_prefix: What comes before the name in the CloudEvents ``type``.
+            clock: Tells when an event is recorded; the system's by default.
+        """
+        self._observer = observer
+        self._type_prefix = type_prefix
+        self._clock = clock or SystemClock()
+        self._blind_from: datetime | None = None
+
+    @abstractmethod
+    def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
+        """Hear of an event, with the CloudEvent that was made of it."""
+
+    def on_event(self, event: Event) -> None:
+        """Make the CloudEvent and hand it over."""
+        if isinstance(event, MetadataRecovered):
+            # Told first of what one look found; whatever else it found has the same beginning.
+            self._blind_from = event.previous_at
+        cloudevent = to_cloudevent(
+            event,
+            observer=self._observer,
+            recorded_at=self._clock.now().astimezone(UTC),
+            blind=event.previous_at is not None and event.previous_at == self._blind_from,
+            type_prefix=self._type_prefix,
+        )
+        self.on_cloudevent(event, cloudevent)
