@@ -94,8 +94,13 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_750, "routing": 800, "partitioners": 1_650, "clients": 2_500, "outbox": 900, "incidents": 900,
-}  # fmt: skip
+    "metadata": 1_800,
+    "routing": 800,
+    "partitioners": 1_650,
+    "clients": 2_500,
+    "outbox": 900,
+    "incidents": 900,
+}
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not."""
 
