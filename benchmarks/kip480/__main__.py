@@ -29,7 +29,7 @@ Reproduce KIP-480: what sticking to one partition for a while is worth, by parti
 robin, random and librdkafka's default, on a real cluster of three brokers.
 
 A cell is PARTITIONSp-LINGERms-LOAD, such as 16p-0ms-1x: one producer, unkeyed records, no linger. In each
-cell the five kinds of producer take turns, run by run, each run with a fresh topic and processes of its own.
+cell the kinds of producer take turns, run by run, each run with a fresh topic and processes of its own.
 Runs on a disturbed machine are thrown out by a rule and repeated (benchmarks/kip480/rules.py). Needs Java
 17+. Keep the machine to yourself meanwhile.
 """
@@ -43,7 +43,7 @@ what becomes of the results:
   are then made beside it.
 
 examples:
-  python -m benchmarks.kip480                                     everything that is missing, about an hour
+  python -m benchmarks.kip480                                     everything that is missing, about 90 minutes
   python -m benchmarks.kip480 --cell 16p-0ms-1x --cell 128p-0ms-1x --again
   python -m benchmarks.kip480 --load 1x --quick                   one short round of one load
   python -m benchmarks.kip480 --cell 128p-0ms-1x --kind ours --quick
@@ -65,8 +65,9 @@ def main(words: Sequence[str] | None = None) -> int:
     done = kept.load(path, _parse) if keep and not arguments.again else {}
     cells = [cell for cell in _chosen(arguments) if not _is_done(done.get(cell.name), rounds)]
     kinds = [kind for kind in KINDS if kind in (arguments.kinds or KINDS)]
-    seconds = sum(cell.seconds_a_run for cell in cells) * len(kinds) * rounds
-    say(f"{len(cells)} cells, {len(cells) * len(kinds) * rounds} runs, about {seconds / 60:.0f} minutes")
+    runs = [cell for cell in cells for kind in cell.kinds if kind in kinds] * rounds
+    minutes = sum(cell.seconds_a_run for cell in runs) / 60
+    say(f"{len(cells)} cells, {len(runs)} runs, about {minutes:.0f} minutes")
 
     def campaign() -> bool:
         complete = True
@@ -105,7 +106,7 @@ class _List(argparse.Action):
         say(f"kinds: {' '.join(KINDS)}")
         for load in LOADS.values():
             cells = [cell for cell in CELLS.values() if cell.load is load]
-            minutes = 3 * len(KINDS) * sum(cell.seconds_a_run for cell in cells) / 60
+            minutes = 3 * sum(cell.seconds_a_run * len(cell.kinds) for cell in cells) / 60
             say(f"{load.name}: {load.title}; 3 rounds: about {minutes:.0f} min")
             say(f"  {' '.join(cell.name for cell in cells)}")
         parser.exit()
@@ -136,7 +137,8 @@ def _measured(cells: Sequence[Cell], kinds: Sequence[str], rounds: int) -> Itera
             procedure = Procedure(
                 run=partial(run_once, cluster, cell), why_discarded=why_discarded, in_words=_in_words
             )
-            yield cell, measure(procedure, cell.name, kinds, rounds, say)
+            asked = [kind for kind in cell.kinds if kind in kinds]
+            yield cell, measure(procedure, cell.name, asked, rounds, say)
 
 
 def _in_words(run: Run) -> str:

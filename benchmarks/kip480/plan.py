@@ -51,6 +51,7 @@ LOADS = {
         Load("1x", "One producer, unkeyed", 1, keyed=False),
         Load("3x", "Three producers, unkeyed", 3, keyed=False),
         Load("1x-keyed", "One producer, keyed", 1, keyed=True),
+        Load("3x-keyed", "Three producers, keyed", 3, keyed=True),
     )
 }
 
@@ -73,6 +74,11 @@ class Cell:
     @property
     def name(self) -> str:
         return f"{self.partitions}p-{self.linger_ms}ms-{self.load.name}"
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Who is compared. With a linger ours keeps as many requests in flight as librdkafka's default."""
+        return tuple(kind for kind in KINDS if self.linger_ms == 0 or kind != "librdkafka-5")
 
     @property
     def records(self) -> int:
