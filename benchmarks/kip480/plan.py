@@ -9,7 +9,7 @@ REPLICATION = 3
 RATE = 4_000
 """Records per second of each producer instance."""
 WARM_UP_S = 3.0
-"""The brokers replicate a new topic busily for its first second or two, and everybody's p99 would be theirs."""
+"""Brokers replicate a new topic busily for its first second or two: everybody's p99 would be that."""
 DRAIN_S = 10.0
 """How long outstanding records are waited for after the load. What is not reported by then counts with the
 time that it has taken until then: a bound that is in its producer's favour."""
