@@ -11,12 +11,15 @@ if TYPE_CHECKING:
     from kafka_partition_events_listeners.cloudevents import to_cloudevent, to_record
     from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
     from kafka_partition_events_listeners.kafka_events import KafkaEventListener, PublishStats
+    from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
 
 __all__ = [
     "CloudEventsListener",
     "KafkaEventListener",
     "PublishStats",
+    "RecorderListener",
+    "RecorderStats",
     "StructlogListener",
     "to_cloudevent",
     "to_record",
@@ -26,6 +29,8 @@ _HOME = {
     "CloudEventsListener": "cloudevents_listener",
     "KafkaEventListener": "kafka_events",
     "PublishStats": "kafka_events",
+    "RecorderListener": "recorder",
+    "RecorderStats": "recorder",
     "StructlogListener": "structlog_listener",
     "to_cloudevent": "cloudevents",
     "to_record": "cloudevents",
