@@ -11,12 +11,14 @@ if TYPE_CHECKING:
     from kafka_partition_events_listeners.cloudevents import to_cloudevent, to_record
     from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
     from kafka_partition_events_listeners.kafka_events import KafkaEventListener, PublishStats
+    from kafka_partition_events_listeners.kafka_sink import KafkaSink
     from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
 
 __all__ = [
     "CloudEventsListener",
     "KafkaEventListener",
+    "KafkaSink",
     "PublishStats",
     "RecorderListener",
     "RecorderStats",
@@ -28,6 +30,7 @@ __all__ = [
 _HOME = {
     "CloudEventsListener": "cloudevents_listener",
     "KafkaEventListener": "kafka_events",
+    "KafkaSink": "kafka_sink",
     "PublishStats": "kafka_events",
     "RecorderListener": "recorder",
     "RecorderStats": "recorder",
@@ -39,6 +42,7 @@ _EXTRA = {
     "cloudevents": "events",
     "cloudevents_listener": "events",
     "kafka_events": "events",
+    "kafka_sink": "events",
 }
 
 
