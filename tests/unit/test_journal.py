@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 from structlog.testing import capture_logs
 
-from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.errors import MetadataFetchError, OutboxError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
@@ -94,7 +94,9 @@ class World:
         self.shelf, self.clock = shelf, clock
         self.pollers: list[MetadataPoller] = []
 
-    def observer(self, *answers: Observation, **options: Any) -> tuple[MetadataPoller, JournalListener]:
+    def observer(
+        self, *answers: Observation | Exception, **options: Any
+    ) -> tuple[MetadataPoller, JournalListener]:
         """Begin to observe, as a process that has just started."""
         resume, resume_at = load_snapshot(self.shelf) or (None, None)
         source = ScriptedSource(*answers)
@@ -221,6 +223,10 @@ class TestOneWrite:
         journal.on_settled(EMPTY, None)
         assert [entry.name for entry in shelf.entries] == ["metadata.unavailable"]
         assert load_snapshot(shelf) == (snapshot(orders=[1]), at(1))
+        journal.on_settled(snapshot(payments=[1]), at(2))
+        clock.advance(PAUSE_S)
+        journal.on_settled(snapshot(payments=[1]), at(3))
+        assert load_snapshot(shelf) == (snapshot(payments=[1]), at(3))
 
 
 class TestTheStoredSnapshot:
@@ -286,6 +292,19 @@ class TestARestart:
             assert (data["initial"], data["snapshot"]["gap"]) == (False, True)
             assert datetime.fromisoformat(data["snapshot"]["prev_at"]) < down_from
             assert datetime.fromisoformat(data["snapshot"]["at"]) == world.clock.now() - LOOKS_EVERY
+
+    def test_tells_a_deletion_when_it_is_sure_and_that_it_may_have_been_hours_ago(
+        self, world: World, shelf: Shelf
+    ) -> None:
+        world.observer(answer(orders=[1], gone=[1]))
+        last_look = world.clock.now() - LOOKS_EVERY
+        world.clock.advance(3600)
+        outage = MetadataFetchError("no route")
+        world.observer(*[answer(orders=[1])] * 2, outage, *[answer(orders=[1])] * 2)
+        deleted = bodies(shelf.entries)[-1]
+        assert deleted["type"].endswith("topic.deleted.v1")
+        assert datetime.fromisoformat(deleted["data"]["snapshot"]["prev_at"]) == last_look
+        assert deleted["data"]["snapshot"]["gap"] is True
 
     def test_that_finds_nothing_new_tells_only_for_how_long_nobody_looked(
         self, world: World, shelf: Shelf
