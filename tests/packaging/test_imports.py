@@ -99,7 +99,7 @@ LARGEST = {
     "partitioners": 1_650,
     "clients": 2_500,
     "outbox": 900,
-    "incidents": 900,
+    "incidents": 1_050,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not."""
