@@ -94,12 +94,12 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_800,
+    "metadata": 1_900,
     "routing": 800,
     "partitioners": 1_650,
     "clients": 2_500,
     "outbox": 1_000,
-    "incidents": 900,
+    "incidents": 1_050,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not."""
