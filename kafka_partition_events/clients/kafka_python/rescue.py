@@ -110,30 +110,26 @@ class Rescue:
         if theirs is not None:
             producer.config["value_serializer"] = self._serializer = SerializedOnce(theirs)
 
-        def send(
-            producer: KafkaProducer,
-            topic: str,
-            value: Any,
-            key: Any,
-            headers: Headers,
-            timestamp_ms: int | None,
-        ) -> Any:
-            if key is not None or not self._reports.open:
-                return self._send(producer, topic, value, key, headers, None, timestamp_ms)
-            return self._send_held(producer, topic, value, headers, timestamp_ms)
-
         def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
             self._flush_held(producer, timeout)
 
-        override_send(producer, send)
+        override_send(producer, self._send_or_hold)
         override(producer, flush=flush)
         _rescues[producer] = self
 
     # -- sending -------------------------------------------------------------------------------------
 
-    def _send_held(
-        self, producer: KafkaProducer, topic: str, value: Any, headers: Headers, timestamp_ms: int | None
+    def _send_or_hold(
+        self,
+        producer: KafkaProducer,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Headers,
+        timestamp_ms: int | None,
     ) -> Any:
+        if key is not None or not self._reports.open:
+            return self._send(producer, topic, value, key, headers, None, timestamp_ms)
         id_ = self._ids.next()
         # A serializer may add headers: it gets a list of its own, and a copy repeats what it has made of it.
         all_headers = original_headers(headers, id_)
