@@ -98,7 +98,7 @@ LARGEST = {
     "routing": 850,
     "partitioners": 1_650,
     "clients": 2_520,
-    "outbox": 1_000,
+    "outbox": 1_020,
     "incidents": 1_050,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
