@@ -3,7 +3,7 @@
 import threading
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
 import structlog
@@ -26,6 +26,9 @@ READER: Final = "incidents"
 
 BATCH: Final = 1_000
 TICK_S: Final = 1.0
+GRACE: Final = timedelta(seconds=1)
+"""How long what happened may be on its way into the journal. What time brings about is told so much later: an
+answer that says that something is back must not be overtaken by the end of its hold-down."""
 
 _log = structlog.get_logger(__name__)
 
@@ -151,7 +154,7 @@ class IncidentReader:
             told += self._heard(entry, now)
         more = len(entries) == BATCH
         if not more:
-            told += self._as_entries(lane.tick(now), now)
+            told += self._as_entries(lane.tick(now - GRACE), now)
         if entries or told:  # what time alone has changed, and nobody is told, it would change again
             self._write(entries, told)
         self._restarted = False

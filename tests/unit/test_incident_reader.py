@@ -135,6 +135,17 @@ class TestWhatIsWritten:
             Suppressed.RATE_LIMITED: 0,
         }
 
+    def test_an_end_that_the_journal_tells_of_a_little_late_still_comes_in_time(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        watch.clock.advance(29.9)
+        watch.world.up(2)
+        back = watch.world.look(29.9)
+        assert names(watch.after(1)) == [], "the hold-down was over 0.9 s ago"
+        watch.journal(back)
+        assert names(watch.after(100)) == []
+        assert watch.reader.stats.suppressed[Suppressed.DEBOUNCED] == 2
+
     def test_a_structural_change_passes_as_it_is(self, watch: Watch) -> None:
         watch.read()
         watch.world.grow("orders", [[3]])
@@ -259,7 +270,7 @@ class TestSilences:
         assert names(watch.after(100)) == []
         assert watch.reader.stats.standing == Standing(open=1, silenced=1)
         assert watch.reader.stats.suppressed[Suppressed.SILENCED] == 1
-        assert names(watch.after(200)) == ["silence.ended", "incident.opened"]
+        assert names(watch.after(201)) == ["silence.ended", "incident.opened"]
 
     def test_what_another_process_removes_ends(self, watch: Watch) -> None:
         silence = watch.silence(broker=2)
@@ -281,7 +292,7 @@ class TestSilences:
         watch.look()
         watch.after(100)
         watch.reader = watch.another_reader()
-        ended, opened = watch.after(200)
+        ended, opened = watch.after(201)
         assert (ended.name, opened.name) == ("silence.ended", "incident.opened")
         assert data(ended)["muted"] == {"incident.opened": 1}
         assert data(opened)["silenced"]
