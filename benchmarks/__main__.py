@@ -3,7 +3,7 @@
 import argparse
 from importlib import import_module
 
-NAMES = ("partition", "choosers", "growth_safe", "metadata", "dispatch", "produce")
+NAMES = ("partition", "choosers", "growth_safe", "metadata", "dispatch", "scrape", "produce")
 
 
 def main() -> None:

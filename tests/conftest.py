@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -33,6 +34,28 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip a test that needs Java where there is none; under CI, fail it."""
     if item.get_closest_marker("kafka") or item.get_closest_marker("spark"):
         require_java()
+
+
+@pytest.fixture(scope="session")
+def promtool() -> str:
+    """The path of Prometheus' own tool."""
+    return _of_prometheus("promtool")
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> str:
+    """The path of Prometheus."""
+    return _of_prometheus("prometheus")
+
+
+def _of_prometheus(program: str) -> str:
+    """Return a program's path; skip the test where it is missing, and fail it under CI."""
+    if path := shutil.which(program):
+        return path
+    missing = f"{program} is not installed; .ci/install-prometheus does that"
+    if os.environ.get("CI"):
+        pytest.fail(f"{missing}, and under CI no test may skip for that", pytrace=False)
+    pytest.skip(missing)
 
 
 def _our_threads() -> set[threading.Thread]:

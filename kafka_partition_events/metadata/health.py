@@ -14,6 +14,7 @@ class Health:
         failures: Failed fetches in a row.
         last_error: The last fetch's error, None when it succeeded.
         polls: Fetches so far.
+        failed: How many of them failed.
         refused: What the staleness gate refused so far.
         stale: Whether the snapshot is too old to be trusted.
         internal_errors: Bugs of this library that were contained; please report what the log says.
@@ -27,6 +28,7 @@ class Health:
     failures: int = 0
     last_error: str | None = None
     polls: int = 0
+    failed: int = 0
     refused: int = 0
     stale: bool = False
     internal_errors: int = 0

@@ -115,6 +115,7 @@ class Intake:
         self.health = evolve(
             self.health,
             failures=failures,
+            failed=self.health.failed + 1,
             last_error=text,
             next_delay=self._pacing.after_failure(failures),
         )

@@ -211,6 +211,10 @@ class Registration(Protocol):
     """The handle of one registered listener. Thread-safe; also a context manager."""
 
     @property
+    def listener(self) -> PartitionChangeListener:
+        """Who is registered."""
+
+    @property
     def stats(self) -> RegistrationStats:
         """What the listener has been through so far."""
 

@@ -127,6 +127,11 @@ class MetadataPoller:
 
     # -- listeners -----------------------------------------------------------------------------------
 
+    @property
+    def registrations(self) -> tuple[Registration, ...]:
+        """The handles of everybody who is registered now, partitioners included. Takes no lock."""
+        return self._news.mailboxes
+
     def register(
         self, listener: PartitionChangeListener, replay: bool = True, capacity: int = 1024
     ) -> Registration:

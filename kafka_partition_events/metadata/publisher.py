@@ -41,7 +41,7 @@ class Publisher:
         self.closed = False
         self._clock = clock
         self._sequence = 0
-        self._mailboxes: tuple[Mailbox, ...] = ()
+        self.mailboxes: tuple[Mailbox, ...] = ()
         self.lock = threading.Condition()
 
     # -- who is told ---------------------------------------------------------------------------------
@@ -50,21 +50,21 @@ class Publisher:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         mailbox = Mailbox(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
         with self.lock:
-            if any(known.listener is listener for known in self._mailboxes):
+            if any(known.listener is listener for known in self.mailboxes):
                 raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
             follow_ups = self._adopt_one(mailbox, self._usable)
             if replay and self.cluster.generation:
                 mailbox.put(self._replay(mailbox))
-            self._mailboxes = (*self._mailboxes, mailbox)
+            self.mailboxes = (*self.mailboxes, mailbox)
             self.tell([self.stamped(event) for event in follow_ups])
         return mailbox
 
     def forget(self, mailbox: Mailbox) -> None:
         """Remove a listener; a partitioner must not trust a table that nobody renews."""
         with self.lock:
-            if mailbox not in self._mailboxes:
+            if mailbox not in self.mailboxes:
                 return
-            self._mailboxes = tuple(known for known in self._mailboxes if known is not mailbox)
+            self.mailboxes = tuple(known for known in self.mailboxes if known is not mailbox)
             self._adopt_one(mailbox, None)
 
     def emit(self, event: Event) -> None:
@@ -104,7 +104,7 @@ class Publisher:
         """Let every partitioner adopt the snapshot, or drop its table; return what they found out."""
         self.trusted = trusted
         usable = self._usable
-        return [self.stamped(e) for mailbox in self._mailboxes for e in self._adopt_one(mailbox, usable)]
+        return [self.stamped(e) for mailbox in self.mailboxes for e in self._adopt_one(mailbox, usable)]
 
     @property
     def _usable(self) -> Cluster | None:
@@ -146,11 +146,11 @@ class Publisher:
         told = tuple(events)
         if not told:
             return
-        wanted = changes and any(mailbox.wants_changes for mailbox in self._mailboxes)
+        wanted = changes and any(mailbox.wants_changes for mailbox in self.mailboxes)
         self._put_to_all(Batch(self.cluster, told, changed_partitions(changes) if wanted else None))
 
     def _put_to_all(self, batch: Batch) -> None:
-        for mailbox in self._mailboxes:
+        for mailbox in self.mailboxes:
             mailbox.put(batch)
 
     def _replay(self, mailbox: Mailbox) -> Batch:
@@ -165,7 +165,7 @@ class Publisher:
         """Deliver what is queued and close every listener, until the deadline (the clock's seconds)."""
         with self.lock:
             self.closed = True
-            mailboxes = self._mailboxes
+            mailboxes = self.mailboxes
             self.tell(self.adopt(trusted=False))
         for mailbox in mailboxes:  # first let all of them begin, then wait for each
             mailbox.close(drain=True)
@@ -175,7 +175,7 @@ class Publisher:
     def reset_after_fork(self) -> None:
         """Start afresh in a forked child: whoever held a lock or ran a worker exists in the parent only."""
         self.lock = threading.Condition()
-        self._mailboxes = tuple(mailbox for mailbox in self._mailboxes if mailbox.reset_after_fork())
+        self.mailboxes = tuple(mailbox for mailbox in self.mailboxes if mailbox.reset_after_fork())
         # The fork may have come between `advance` and the last adoption, or the last mailbox, or within a
         # callback: nobody knows what was told in this process, so everybody starts from the snapshot.
         resync = self._marked(Resync(cluster=self.cluster), self._sequence)

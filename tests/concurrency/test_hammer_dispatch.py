@@ -157,4 +157,4 @@ def test_coming_and_going(poller: MetadataPoller) -> None:
             apply(EMPTY, listener.events)
 
     together(publish, come_and_go, come_and_go)
-    assert poller._news._mailboxes == ()
+    assert poller.registrations == ()

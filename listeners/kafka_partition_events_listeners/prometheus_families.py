@@ -1,0 +1,210 @@
+"""The metric families: name, help and labels of each, and how readings of them become metrics. Pure.
+
+Names and units follow https://prometheus.io/docs/practices/naming/. The label ``kafka_cluster`` comes first
+everywhere and is not listed here. States that overlap are families of their own: a partition that is offline
+is under-replicated too, so the values of a label would not sum up.
+
+What Kafka's metadata does not tell has no family: minimum in-sync replicas (a topic's setting), partitions
+that are being reassigned, offsets.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from attrs import frozen
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+Values = Mapping[tuple[str, ...], float]
+"""The value of each series of one family by its label values; so none is there twice."""
+
+NO_LABELS: Final = ()
+_NO_VALUES: Final[Values] = MappingProxyType({})
+
+
+@frozen
+class Family:
+    """A metric family: a counter if its name ends in ``_total``, else a gauge.
+
+    Attributes:
+        name: The name without namespace.
+        help: What it says, for ``# HELP``.
+        labels: The labels besides ``kafka_cluster``.
+        namespace: The family's own namespace; None: that of the collector.
+    """
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+    namespace: str | None = None
+
+    def full_name(self, namespace: str) -> str:
+        """Return the name as it is exposed, in a collector of this namespace."""
+        return f"{self.namespace or namespace}_{self.name}"
+
+    def metric(self, namespace: str, kafka_cluster: str = "", values: Values = _NO_VALUES) -> Metric:
+        """Return the family with these series."""
+        kind = CounterMetricFamily if self.name.endswith("_total") else GaugeMetricFamily
+        metric = kind(self.full_name(namespace), self.help, labels=("kafka_cluster", *self.labels))
+        for labels, value in values.items():
+            metric.add_metric((kafka_cluster, *labels), value)
+        return metric
+
+
+Reading = tuple[Family, Values]
+
+
+def single(family: Family, value: float) -> Reading:
+    """Return the reading of a family that has no labels of its own."""
+    return family, {NO_LABELS: value}
+
+
+def metrics_of(readings: Iterable[Reading], namespace: str, kafka_cluster: str) -> list[Metric]:
+    """Return the readings as metrics."""
+    return [family.metric(namespace, kafka_cluster, values) for family, values in readings]
+
+
+# -- the observer itself: always there -----------------------------------------------------------------
+
+UP = Family("up", "Whether the last poll succeeded and the snapshot is recent enough to be trusted.")
+BUILD_INFO = Family("build_info", "What runs.", ("version", "python"))
+POLLS = Family("polls_total", "Metadata fetches that were begun.")
+POLL_FAILURES = Family("poll_failures_total", "Metadata fetches that failed.")
+LAST_SUCCESS = Family("last_successful_poll_timestamp_seconds", "When the last good answer came.")
+METADATA_AGE = Family("metadata_age_seconds", "How long ago the last good answer came.")
+STALE_IGNORED = Family(
+    "stale_metadata_ignored_total",
+    "Answers, or parts of answers, that the staleness gate refused.",
+)
+INTERNAL_ERRORS = Family("internal_errors_total", "Bugs of this library that were contained.")
+EVENTS = Family("events_total", "Events; those that tell the state at the start are not counted.", ("event",))
+SERIES_SUPPRESSED = Family(
+    "metrics_series_suppressed", "Series that a limit keeps out of this exposition.", ("family",)
+)
+SCRAPE_ERRORS = Family("scrape_errors_total", "Parts of a scrape that failed and were left out.")
+
+OBSERVER: Final = (
+    UP, BUILD_INFO, POLLS, POLL_FAILURES, LAST_SUCCESS, METADATA_AGE, STALE_IGNORED, INTERNAL_ERRORS, EVENTS,
+    SERIES_SUPPRESSED, SCRAPE_ERRORS,
+)  # fmt: skip
+
+# -- the cluster: withheld while the last poll failed --------------------------------------------------
+
+BROKERS = Family("brokers", "Brokers that the cluster lists.")
+TOPICS = Family("topics", "Topics.")
+PARTITIONS = Family("partitions", "Partitions.")
+OFFLINE = Family("partitions_offline", "Partitions without a leader.")
+UNDER_REPLICATED = Family("partitions_under_replicated", "Partitions with a replica out of sync.")
+NOT_PREFERRED = Family("partitions_not_preferred_leader", "Partitions that the first replica does not lead.")
+BROKER_LEADERS = Family("broker_leader_partitions", "Partitions that the broker leads.", ("broker",))
+BROKER_REPLICAS = Family("broker_replicas", "Replicas that are assigned to the broker.", ("broker",))
+BROKER_OFFLINE = Family(
+    "broker_offline_replicas",
+    "Replicas that are assigned to the broker while the cluster does not list it.",
+    ("broker",),
+)
+LEADER_SKEW = Family("leader_skew_ratio", "Most leaders on a listed broker over their mean, less 1.")
+REPLICA_SKEW = Family("replica_skew_ratio", "Most replicas on a listed broker over their mean, less 1.")
+OFFLINE_SINCE = Family(
+    "partition_offline_since_timestamp_seconds",
+    "When the partition was found without a leader; there only as long as it has none.",
+    ("topic", "partition"),
+)
+
+CLUSTER: Final = (
+    BROKERS, TOPICS, PARTITIONS, OFFLINE, UNDER_REPLICATED, NOT_PREFERRED, BROKER_LEADERS, BROKER_REPLICAS,
+    BROKER_OFFLINE, LEADER_SKEW, REPLICA_SKEW, OFFLINE_SINCE,
+)  # fmt: skip
+
+TOPIC_PARTITIONS = Family("topic_partitions", "Partitions of the topic.", ("topic",))
+TOPIC_OFFLINE = Family("topic_partitions_offline", "Partitions of the topic without a leader.", ("topic",))
+
+BY_TOPIC: Final = (TOPIC_PARTITIONS, TOPIC_OFFLINE)
+
+_PARTITION = ("topic", "partition")
+PARTITION_LEADER = Family("partition_leader", "Id of the leading broker, -1 if there is none.", _PARTITION)
+PARTITION_REPLICAS = Family("partition_replicas", "Replicas of the partition.", _PARTITION)
+PARTITION_ISR = Family("partition_in_sync_replicas", "Replicas that are in sync.", _PARTITION)
+
+BY_PARTITION: Final = (PARTITION_LEADER, PARTITION_REPLICAS, PARTITION_ISR)
+
+# -- kafka_exporter's names, if wanted -----------------------------------------------------------------
+# https://github.com/danielqsj/kafka_exporter#metrics, as far as metadata tells: no offsets, no groups.
+
+KAFKA_BROKERS = Family("brokers", "Number of brokers in the cluster.", namespace="kafka")
+KAFKA_BROKER_INFO = Family("broker_info", "A broker that the cluster lists.", ("id", "address"), "kafka")
+KAFKA_TOPIC_PARTITIONS = Family("topic_partitions", "Number of partitions of the topic.", ("topic",), "kafka")
+KAFKA_LEADER = Family(
+    "topic_partition_leader", "Leader of the partition, -1 if there is none.", _PARTITION, "kafka"
+)
+KAFKA_REPLICAS = Family(
+    "topic_partition_replicas", "Number of replicas of the partition.", _PARTITION, "kafka"
+)
+KAFKA_ISR = Family(
+    "topic_partition_in_sync_replica", "Number of replicas that are in sync.", _PARTITION, "kafka"
+)
+KAFKA_PREFERRED = Family(
+    "topic_partition_leader_is_preferred", "1 if the first replica leads.", _PARTITION, "kafka"
+)
+KAFKA_UNDER_REPLICATED = Family(
+    "topic_partition_under_replicated_partition", "1 if a replica is out of sync.", _PARTITION, "kafka"
+)
+
+KAFKA_BY_PARTITION: Final = (
+    KAFKA_LEADER, KAFKA_REPLICAS, KAFKA_ISR, KAFKA_PREFERRED, KAFKA_UNDER_REPLICATED
+)  # fmt: skip
+KAFKA_EXPORTER: Final = (
+    KAFKA_BROKERS, KAFKA_BROKER_INFO, KAFKA_TOPIC_PARTITIONS, *KAFKA_BY_PARTITION
+)  # fmt: skip
+
+# -- listeners, and what there is in a producer's process ----------------------------------------------
+
+LISTENER_EVENTS = Family("listener_events_total", "Events that the listener has handled.", ("listener",))
+LISTENER_ERRORS = Family("listener_errors_total", "Events that the listener raised on.", ("listener",))
+LISTENER_DROPPED = Family(
+    "listener_events_dropped_total", "Events that the listener was too slow for.", ("listener",)
+)
+LISTENER_WAITING = Family("listener_events_waiting", "Events that wait for the listener.", ("listener",))
+LISTENER_PAUSED = Family(
+    "listener_paused", "Whether the listener is paused after repeated failures.", ("listener",)
+)
+
+LISTENERS: Final = (LISTENER_EVENTS, LISTENER_ERRORS, LISTENER_DROPPED, LISTENER_WAITING, LISTENER_PAUSED)
+
+USABLE = Family(
+    "partitioner_usable_partitions",
+    "Partitions that unkeyed records go to; the least of this process's partitioners.",
+    ("topic",),
+)
+CAPPED = Family(
+    "partitioner_capped_partitions",
+    "Partitions that the buffer budget leaves out; the most of this process's partitioners.",
+    ("topic",),
+)
+SUSPECTS = Family("partitioner_suspect_brokers", "Brokers that a partitioner avoids.")
+REROUTES = Family(
+    "partitioner_reroutes_total",
+    "Unkeyed records that were placed while partitions were left out.",
+    ("reason",),
+)
+
+PARTITIONERS: Final = (USABLE, CAPPED, SUSPECTS, REROUTES)
+
+# -- outbox, sinks, incidents --------------------------------------------------------------------------
+
+OUTBOX_RECORDS = Family("outbox_records", "Records that wait for the sink.", ("sink",))
+OUTBOX_AGE = Family("outbox_oldest_record_age_seconds", "Age of the oldest one that waits.", ("sink",))
+OUTBOX_DROPPED = Family(
+    "outbox_dropped_total", "Records that went before the sink had them.", ("sink", "reason")
+)
+DELIVERIES = Family("sink_deliveries_total", "Records that the target took.", ("sink",))
+DELIVERY_FAILURES = Family("sink_delivery_failures_total", "Attempts that failed.", ("sink", "reason"))
+FLAPPING = Family("flapping_subjects", "Partitions, topics and brokers that flap.")
+EVENTS_SUPPRESSED = Family("events_suppressed_total", "Events that alerted nobody.", ("reason",))
+INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
+PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipeline that failed.")
+
+PIPELINE: Final = (
+    OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, FLAPPING, EVENTS_SUPPRESSED,
+    INCIDENTS_OPEN,
+)  # fmt: skip

@@ -1,0 +1,253 @@
+"""A listener and a collector of ``prometheus_client``: the cluster, its changes, and the poller."""
+
+import contextlib
+import platform
+import threading
+import weakref
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal, get_args
+
+from attrs import frozen
+from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
+
+from kafka_partition_events import __version__
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
+from kafka_partition_events.metadata.health import Health
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events_listeners import prometheus_families as fam
+from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
+from kafka_partition_events_listeners.prometheus_process import (
+    CountingProducer,
+    read_listeners,
+    read_partitioners,
+    read_producers,
+)
+from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
+from kafka_partition_events_listeners.prometheus_snapshot import (
+    Detail,
+    Granularity,
+    families,
+    offline_since,
+    read_snapshot,
+)
+from kafka_partition_events_listeners.vocabulary import NAMES, name_of
+
+UNKNOWN_CLUSTER: Final = "unknown"
+"""The label ``kafka_cluster`` as long as nobody has told the cluster's id."""
+
+Compatibility = Literal["kafka_exporter"]
+
+
+@frozen
+class _Built:
+    """The metrics of one snapshot."""
+
+    cluster: Cluster
+    metrics: tuple[Metric, ...]
+    suppressed: Mapping[Family, int]
+
+
+class PrometheusListener(PartitionChangeListener):
+    """Exposes a poller, its cluster and whoever is registered with it to Prometheus.
+
+    ::
+
+        poller.register(PrometheusListener(poller))
+        prometheus_client.start_http_server(9464)
+
+    What the cluster *is* comes from the poller's snapshot at each scrape; registering adds what *happened*:
+    ``kpe_events_total`` and since when partitions are offline. Every series has a label ``kafka_cluster``.
+
+    - While the last poll failed, or the snapshot is too old to be trusted, ``kpe_up`` is 0 and everything
+      that is told of the cluster is withheld: an old number looks like a good one.
+    - Every event's counter is there at 0 from the first scrape, or ``increase()`` would miss the first one.
+      Events that tell the state at the start are not counted.
+    - A partition without a leader has the leader -1, never a series that is missing.
+    - The families of a snapshot are made once for each snapshot, however many scrapers there are.
+
+    Scrapes come from any thread, take none of the poller's locks, and never raise: a part that fails is left
+    out and counted in ``kpe_scrape_errors_total``. For several clusters in one process use a registry for
+    each.
+    """
+
+    def __init__(
+        self,
+        poller: MetadataPoller,
+        *,
+        registry: CollectorRegistry | None = REGISTRY,
+        kafka_cluster: str | None = None,
+        producers: Iterable[CountingProducer] = (),
+        granularity: Granularity = "topic",
+        max_topics: int = 2_000,
+        max_partitions: int = 20_000,
+        max_offline_series: int = 500,
+        namespace: str = "kpe",
+        compat: Compatibility | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Make a collector and register it with ``registry``; it is unregistered by `close`.
+
+        Args:
+            poller: What to expose.
+            registry: Where; None: nowhere, the listener is then scraped by its `collect` alone.
+            kafka_cluster: The label of that name; by default the cluster's id.
+            producers: Producers whose reroutes are counted, such as `PartitioningProducer`; kept by weak
+                references.
+            granularity: Whether there are series for the ``"cluster"`` only, for each ``"topic"``, or for
+                each ``"partition"``.
+            max_topics: How many topics have series of their own in a family: beyond that the largest that
+                are not 0, and the others together as ``topic="__other__"``.
+            max_partitions: Above so many partitions there are no series for single ones, whatever
+                ``granularity`` and ``compat`` say: 200,000 partitions take seconds to scrape. Raise it to
+                have them all the same.
+            max_offline_series: How many offline partitions are told one by one, those first that have been
+                offline for longest.
+            namespace: What names begin with. The shipped rules and dashboards expect the default.
+            compat: ``"kafka_exporter"`` adds that program's families, as far as metadata tells them.
+            clock: The poller's clock, for tests.
+
+        Raises:
+            ConfigurationError: an argument is not one of its choices, or a limit is negative.
+            DuplicateTimeseries: the registry has such a collector already.
+        """
+        if granularity not in get_args(Granularity):
+            raise ConfigurationError(
+                f"granularity must be one of {', '.join(get_args(Granularity))}, not {granularity!r}"
+            )
+        if compat is not None and compat not in get_args(Compatibility):
+            raise ConfigurationError(f"compat must be None or 'kafka_exporter', not {compat!r}")
+        limits = {
+            "max_topics": max_topics,
+            "max_partitions": max_partitions,
+            "max_offline_series": max_offline_series,
+        }
+        for argument, limit in limits.items():
+            if limit < 0:
+                raise ConfigurationError(f"{argument} must not be negative, but is {limit}")
+        self._poller = poller
+        self._kafka_cluster = kafka_cluster
+        self._producers = weakref.WeakSet(producers)
+        self._detail = Detail(
+            granularity=granularity,
+            max_topics=max_topics,
+            max_partitions=max_partitions,
+            kafka_exporter=compat is not None,
+        )
+        self._max_offline_series = max_offline_series
+        self._clock: Clock = clock or SystemClock()
+        self._scraper = Scraper(namespace)
+        self._building = threading.Lock()
+        self._built: _Built | None = None
+        # Both are changed by the worker that delivers events, and copied by scrapes; a copy is one step.
+        self._events = dict.fromkeys(sorted(NAMES), 0)
+        self._since: dict[TopicPartition, float] = {}
+        self._registry = registry
+        if registry is not None:
+            registry.register(self)
+
+    # -- hearing -------------------------------------------------------------------------------------
+
+    def on_event(self, event: ev.Event) -> None:
+        """Count the event, and note since when partitions are offline."""
+        if not event.initial:
+            name = name_of(event)
+            self._events[name] = self._events.get(name, 0) + 1
+        moment = event.wall_time.timestamp()
+        match event:
+            case ev.PartitionOffline():
+                self._since[event.new.tp] = moment
+            case ev.PartitionOnline():
+                self._since.pop(event.new.tp, None)
+            case ev.TopicRemoved(old=gone) | ev.TopicRecreated(old=gone):
+                for p in gone.partitions:
+                    self._since.pop(p.tp, None)
+            case ev.Resync(cluster=now):
+                # What began in the events that were dropped is known to have begun by now.
+                offline = (p.tp for info in now.by_topic.values() for p in info.partitions if not p.online)
+                self._since = {tp: self._since.get(tp, moment) for tp in offline}
+            case _:
+                pass
+
+    def close(self) -> None:
+        """Unregister from the registry. Idempotent."""
+        if self._registry is not None:
+            with contextlib.suppress(KeyError):
+                self._registry.unregister(self)
+
+    # -- being scraped -------------------------------------------------------------------------------
+
+    def describe(self) -> list[Metric]:
+        """Return all families without series: the registry looks for clashes, and serves ``name[]`` by it."""
+        every = (*fam.OBSERVER, *families(self._detail), *fam.LISTENERS, *fam.PARTITIONERS)
+        return [family.metric(self._scraper.namespace) for family in every]
+
+    def collect(self) -> list[Metric]:
+        """Return the families and their series as they are now."""
+        health, cluster = self._poller.health, self._poller.cluster
+        trusted = None if health.failures or health.stale else cluster
+        label = self._kafka_cluster or (cluster is not None and cluster.cluster_id) or UNKNOWN_CLUSTER
+        suppressed: dict[Family, int] = {}
+        parts: list[Part] = [
+            lambda: self._read_observer(health, up=trusted is not None),
+            *self._process_parts(cluster, suppressed),
+            *(() if trusted is None else self._cluster_parts(trusted, label, suppressed)),
+            lambda: self._read_scrape(suppressed),
+        ]
+        return self._scraper.run(parts, label)
+
+    def _process_parts(self, cluster: Cluster | None, suppressed: dict[Family, int]) -> Iterable[Part]:
+        registrations = self._poller.registrations
+        partitioners = [r.listener for r in registrations if isinstance(r.listener, Partitioner)]
+        topics = () if cluster is None else cluster.by_topic
+        yield lambda: read_listeners(registrations)
+        yield lambda: read_partitioners(partitioners, topics, self._detail.max_topics, suppressed)
+        yield lambda: read_producers(list(self._producers))
+
+    def _cluster_parts(self, cluster: Cluster, label: str, suppressed: dict[Family, int]) -> Iterable[Part]:
+        yield lambda: self._snapshot_metrics(cluster, label, suppressed)
+        yield lambda: self._read_offline_since(cluster, suppressed)
+
+    def _read_observer(self, health: Health, *, up: bool) -> Iterable[Reading]:
+        yield single(fam.UP, up)
+        yield fam.BUILD_INFO, {(__version__, platform.python_version()): 1}
+        yield single(fam.POLLS, health.polls)
+        yield single(fam.POLL_FAILURES, health.failed)
+        if health.last_success is not None:
+            age = max(0.0, self._clock.monotonic() - health.last_success)
+            # The clocks are read one after the other; without rounding the moment would seem to move.
+            yield single(fam.LAST_SUCCESS, round(self._clock.now().timestamp() - age, 2))
+            yield single(fam.METADATA_AGE, age)
+        yield single(fam.STALE_IGNORED, health.refused)
+        yield single(fam.INTERNAL_ERRORS, health.internal_errors)
+        yield fam.EVENTS, {(name,): count for name, count in self._events.copy().items()}
+
+    def _snapshot_metrics(
+        self, cluster: Cluster, label: str, suppressed: dict[Family, int]
+    ) -> tuple[Metric, ...]:
+        with self._building:  # a second scraper that comes meanwhile waits for what the first one makes
+            if self._built is None or self._built.cluster is not cluster:
+                found = read_snapshot(cluster, self._detail)
+                metrics = fam.metrics_of(found.readings, self._scraper.namespace, label)
+                self._built = _Built(cluster, tuple(metrics), found.suppressed)
+            built = self._built
+        suppressed |= built.suppressed
+        return built.metrics
+
+    def _read_offline_since(self, cluster: Cluster, suppressed: dict[Family, int]) -> Iterable[Reading]:
+        limit = self._max_offline_series
+        values, suppressed[fam.OFFLINE_SINCE] = offline_since(cluster, self._since.copy(), limit)
+        yield fam.OFFLINE_SINCE, values
+
+    def _read_scrape(self, suppressed: Mapping[Family, int]) -> Iterable[Reading]:
+        """Read what the parts before have left; so this is the last one."""
+        namespace = self._scraper.namespace
+        yield (
+            fam.SERIES_SUPPRESSED,
+            {(family.full_name(namespace),): count for family, count in suppressed.items()},
+        )
+        yield single(fam.SCRAPE_ERRORS, self._scraper.errors)

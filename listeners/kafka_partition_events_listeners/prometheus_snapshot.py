@@ -1,0 +1,233 @@
+"""What a snapshot says, as readings of metric families. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, Literal
+
+from attrs import frozen
+
+from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events_listeners import prometheus_families as fam
+from kafka_partition_events_listeners.prometheus_families import Family, Reading, Values, single
+
+Granularity = Literal["cluster", "topic", "partition"]
+
+OTHER: Final = "__other__"
+"""The topic label that stands for all topics beyond the limit."""
+
+
+@frozen(kw_only=True)
+class Detail:
+    """How many series a snapshot may become.
+
+    Attributes:
+        granularity: Whether there are series for each topic, and for each partition.
+        max_topics: How many topics have series of their own in a family.
+        max_partitions: Above so many partitions there are no series for single ones.
+        kafka_exporter: Whether kafka_exporter's families are there too.
+    """
+
+    granularity: Granularity = "topic"
+    max_topics: int = 2_000
+    max_partitions: int = 20_000
+    kafka_exporter: bool = False
+
+
+@frozen(kw_only=True)
+class Tally:
+    """What is counted in one pass over a snapshot.
+
+    Attributes:
+        by_topic: Partitions by topic.
+        offline: Partitions without a leader by topic; 0 for all others.
+        under_replicated: Partitions with fewer in-sync replicas than replicas.
+        not_preferred: Partitions that another replica than the first leads.
+        leaders: Partitions led, by broker.
+        replicas: Replicas assigned, by broker.
+    """
+
+    by_topic: Mapping[str, int]
+    offline: Mapping[str, int]
+    under_replicated: int
+    not_preferred: int
+    leaders: Mapping[int, int]
+    replicas: Mapping[int, int]
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return sum(self.by_topic.values())
+
+
+@frozen(kw_only=True)
+class SnapshotReadings:
+    """Readings of a snapshot.
+
+    Attributes:
+        readings: The families and their series.
+        suppressed: How many series the limits kept out, by family.
+    """
+
+    readings: tuple[Reading, ...]
+    suppressed: Mapping[Family, int]
+
+
+def families(detail: Detail) -> tuple[Family, ...]:
+    """Return the families that `read_snapshot` may return."""
+    return (
+        *fam.CLUSTER,
+        *(() if detail.granularity == "cluster" else fam.BY_TOPIC),
+        *(fam.BY_PARTITION if detail.granularity == "partition" else ()),
+        *(fam.KAFKA_EXPORTER if detail.kafka_exporter else ()),
+    )
+
+
+def read_snapshot(cluster: Cluster, detail: Detail) -> SnapshotReadings:
+    """Return everything that depends on nothing but the snapshot."""
+    counts = tally(cluster)
+    readings = [*_cluster_readings(cluster, counts)]
+    suppressed: dict[Family, int] = {}
+    if detail.granularity != "cluster":
+        by_topic = {fam.TOPIC_PARTITIONS: counts.by_topic, fam.TOPIC_OFFLINE: counts.offline}
+        for family, numbers in by_topic.items():
+            values, suppressed[family] = limited(numbers, detail.max_topics)
+            readings.append((family, values))
+    columns = dict(_OWN_COLUMNS) if detail.granularity == "partition" else {}
+    if detail.kafka_exporter:
+        readings += _kafka_exporter_readings(cluster, counts)
+        columns |= _KAFKA_COLUMNS
+    if counts.partitions <= detail.max_partitions:
+        readings += _by_partition(cluster, columns)
+        suppressed |= dict.fromkeys(columns, 0)
+    else:
+        suppressed |= dict.fromkeys(columns, counts.partitions)
+    return SnapshotReadings(readings=tuple(readings), suppressed=suppressed)
+
+
+def tally(cluster: Cluster) -> Tally:
+    """Count in one pass: there may be hundreds of thousands of partitions."""
+    by_topic: dict[str, int] = {}
+    offline: dict[str, int] = {}
+    leaders: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    under_replicated = not_preferred = 0
+    for name, info in cluster.by_topic.items():
+        by_topic[name] = len(info.partitions)
+        leaderless = 0
+        for p in info.partitions:
+            if p.leader is None:
+                leaderless += 1
+            else:
+                leaders[p.leader] += 1
+                not_preferred += not _is_preferred(p)
+            under_replicated += _is_under_replicated(p)
+            for broker in p.replicas:
+                replicas[broker] += 1
+        offline[name] = leaderless
+    return Tally(
+        by_topic=by_topic,
+        offline=offline,
+        under_replicated=under_replicated,
+        not_preferred=not_preferred,
+        leaders=leaders,
+        replicas=replicas,
+    )
+
+
+def limited(by_topic: Mapping[str, int], limit: int) -> tuple[Values, int]:
+    """Return the values of all topics; beyond the limit only the largest that are not 0, and the others' sum.
+
+    Returns:
+        The values by topic, and how many topics have none of their own.
+    """
+    if len(by_topic) <= limit:
+        return {(topic,): value for topic, value in by_topic.items()}, 0
+    largest = sorted(by_topic, key=lambda topic: (-by_topic[topic], topic))[:limit]
+    values: dict[tuple[str, ...], float] = {(topic,): by_topic[topic] for topic in largest if by_topic[topic]}
+    suppressed = len(by_topic) - len(values)
+    rest = sum(by_topic.values()) - sum(values.values())
+    values[OTHER,] = values.get((OTHER,), 0) + rest  # Kafka allows a topic of that name
+    return values, suppressed
+
+
+def offline_since(cluster: Cluster, since: Mapping[TopicPartition, float], limit: int) -> tuple[Values, int]:
+    """Return since when partitions are offline, the oldest first, and how many are beyond the limit.
+
+    Args:
+        cluster: The snapshot; what is online in it, or gone, is left out.
+        since: When partitions were found offline, in seconds since the epoch.
+        limit: How many to return at most.
+    """
+    lasting = sorted(
+        (moment, tp)
+        for tp, moment in since.items()
+        if (found := cluster.partition(tp)) is not None and not found.online
+    )
+    return (
+        {(topic, str(partition)): moment for moment, (topic, partition) in lasting[:limit]},
+        max(0, len(lasting) - limit),
+    )
+
+
+def _cluster_readings(cluster: Cluster, counts: Tally) -> Iterable[Reading]:
+    listed = cluster.nodes.keys()
+    known = sorted(listed | counts.replicas.keys())
+    yield single(fam.BROKERS, len(listed))
+    yield single(fam.TOPICS, len(counts.by_topic))
+    yield single(fam.PARTITIONS, counts.partitions)
+    yield single(fam.OFFLINE, sum(counts.offline.values()))
+    yield single(fam.UNDER_REPLICATED, counts.under_replicated)
+    yield single(fam.NOT_PREFERRED, counts.not_preferred)
+    yield fam.BROKER_LEADERS, {(str(b),): counts.leaders.get(b, 0) for b in known}
+    yield fam.BROKER_REPLICAS, {(str(b),): counts.replicas.get(b, 0) for b in known}
+    yield fam.BROKER_OFFLINE, {(str(b),): 0 if b in listed else counts.replicas.get(b, 0) for b in known}
+    yield single(fam.LEADER_SKEW, _skew([counts.leaders.get(b, 0) for b in listed]))
+    yield single(fam.REPLICA_SKEW, _skew([counts.replicas.get(b, 0) for b in listed]))
+
+
+def _skew(counts: list[int]) -> float:
+    return max(counts) * len(counts) / total - 1 if (total := sum(counts)) else 0.0
+
+
+def _kafka_exporter_readings(cluster: Cluster, counts: Tally) -> Iterable[Reading]:
+    addresses = [(str(node.id), f"{node.host}:{node.port}") for node in cluster.nodes.values()]
+    yield single(fam.KAFKA_BROKERS, len(addresses))
+    yield fam.KAFKA_BROKER_INFO, dict.fromkeys(addresses, 1)
+    yield fam.KAFKA_TOPIC_PARTITIONS, {(topic,): count for topic, count in counts.by_topic.items()}
+
+
+def _by_partition(cluster: Cluster, columns: "Columns") -> Iterable[Reading]:
+    partitions = {
+        (p.topic, str(p.partition)): p for info in cluster.by_topic.values() for p in info.partitions
+    }
+    for family, value_of in columns.items():
+        yield family, {labels: value_of(p) for labels, p in partitions.items()}
+
+
+def _leader(partition: PartitionInfo) -> int:
+    return -1 if partition.leader is None else partition.leader
+
+
+def _is_preferred(partition: PartitionInfo) -> bool:
+    """Tell whether the first replica leads; if nobody knows the replicas, any leader will do."""
+    return partition.online and (not partition.replicas or partition.leader == partition.replicas[0])
+
+
+def _is_under_replicated(partition: PartitionInfo) -> bool:
+    return len(partition.isr) < len(partition.replicas)
+
+
+Columns = Mapping[Family, Callable[[PartitionInfo], float]]
+
+_OWN_COLUMNS: Final[Columns] = {
+    fam.PARTITION_LEADER: _leader,
+    fam.PARTITION_REPLICAS: lambda p: len(p.replicas),
+    fam.PARTITION_ISR: lambda p: len(p.isr),
+}
+_KAFKA_COLUMNS: Final[Columns] = {
+    fam.KAFKA_LEADER: _leader,
+    fam.KAFKA_REPLICAS: lambda p: len(p.replicas),
+    fam.KAFKA_ISR: lambda p: len(p.isr),
+    fam.KAFKA_PREFERRED: _is_preferred,
+    fam.KAFKA_UNDER_REPLICATED: _is_under_replicated,
+}

@@ -1,0 +1,150 @@
+"""A real Prometheus with the shipped rules scrapes a real watcher of a real cluster."""
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.ports import HOST, free_ports
+from kafka_partition_events.testing.processes import SupervisedProcess, tail
+from tests.prometheus_kit import QUERIES, RULES
+
+pytestmark = pytest.mark.kafka
+
+LIMIT_S = 90.0
+WATCHER = """
+import sys, threading
+import prometheus_client
+from kafka_partition_events import MetadataPoller
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource
+from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
+
+bootstrap, port = sys.argv[1:]
+with MetadataPoller(ConfluentMetadataSource({"bootstrap.servers": bootstrap}), interval=0.5) as poller:
+    poller.register(PrometheusListener(poller, kafka_cluster="test", granularity="partition"))
+    prometheus_client.start_http_server(int(port), addr="127.0.0.1")
+    threading.Event().wait()
+"""
+
+
+class Monitoring:
+    """A watcher of a cluster, and a Prometheus that scrapes it twice a second."""
+
+    def __init__(self, prometheus: str, cluster: KafkaCluster, directory: Path) -> None:
+        watcher_port, port = free_ports(2)
+        self._url = f"http://{HOST}:{port}/api/v1"
+        self._logs = [directory / "watcher.log", directory / "prometheus.log"]
+        self._processes = [
+            SupervisedProcess(
+                [sys.executable, "-c", WATCHER, cluster.bootstrap_servers, str(watcher_port)],
+                log=self._logs[0],
+            ),
+            SupervisedProcess(
+                [
+                    prometheus,
+                    f"--config.file={configured(directory, f'{HOST}:{watcher_port}')}",
+                    f"--storage.tsdb.path={directory / 'data'}",
+                    f"--web.listen-address={HOST}:{port}",
+                ],
+                log=self._logs[1],
+            ),
+        ]
+
+    def close(self) -> None:
+        for process in self._processes:
+            process.kill()
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """Return what an instant query finds."""
+        answer = httpx.get(f"{self._url}/query", params={"query": expression}, timeout=10).json()
+        assert answer["status"] == "success", f"{expression}: {answer}"
+        found: list[dict[str, Any]] = answer["data"]["result"]
+        return found
+
+    @property
+    def firing(self) -> set[str]:
+        """The names of the alerts that fire now."""
+        answer = httpx.get(f"{self._url}/alerts", timeout=10).json()
+        return {
+            alert["labels"]["alertname"] for alert in answer["data"]["alerts"] if alert["state"] == "firing"
+        }
+
+    def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            try:
+                if holds():
+                    return
+            except httpx.TransportError:
+                pass  # Prometheus is starting
+            time.sleep(0.2)
+        logs = "\n".join(f"{log.name}:\n{tail(log)}" for log in self._logs)
+        raise AssertionError(f"after {LIMIT_S} s: not {what}\n{logs}")
+
+
+def configured(directory: Path, target: str) -> Path:
+    """Write Prometheus' configuration, with rules that wait a second only; return its path."""
+    rules = re.sub(r"^( +for:) \w+$", r"\1 1s", RULES.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    assert rules.count("for: 1s") > 5
+    (directory / "rules.yml").write_text(rules, encoding="utf-8")
+    config = directory / "prometheus.yml"
+    document = {
+        "global": {"scrape_interval": "500ms", "scrape_timeout": "500ms", "evaluation_interval": "500ms"},
+        "rule_files": ["rules.yml"],
+        "scrape_configs": [{"job_name": "kpe", "static_configs": [{"targets": [target]}]}],
+    }
+    config.write_text(yaml.safe_dump(document), encoding="utf-8")
+    return config
+
+
+@pytest.fixture
+def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    """Three brokers; a killed one is gone after three seconds. Broker 3 has orders 2 for itself."""
+    made = own_kafka_cluster(brokers=3)
+    made.create_topic("orders", assignment={0: [1], 1: [2], 2: [3]})
+    made.create_topic("logs", assignment={0: [1, 3], 1: [2, 3]})
+    return made
+
+
+@pytest.fixture
+def monitoring(prometheus: str, cluster: KafkaCluster, tmp_path: Path) -> Iterator[Monitoring]:
+    made = Monitoring(prometheus, cluster, tmp_path)
+    yield made
+    made.close()
+
+
+def test_a_killed_broker_fires_the_shipped_rules_until_it_is_back(
+    cluster: KafkaCluster, monitoring: Monitoring
+) -> None:
+    monitoring.wait_until(
+        "scraped, and all is well",
+        lambda: bool(monitoring.query("kpe_brokers == 3")) and not monitoring.firing,
+    )
+
+    cluster.kill(3)
+    expected = {"KafkaPartitionsOffline", "KafkaBrokerMissing", "KafkaPartitionsUnderReplicated"}
+    monitoring.wait_until("told about", lambda: expected <= monitoring.firing)
+    (offline,) = monitoring.query("kpe_partition_leader == -1")
+    (since,) = monitoring.query("time() - kpe_partition_offline_since_timestamp_seconds")
+    for found in (offline, since):
+        assert (found["metric"]["topic"], found["metric"]["partition"]) == ("orders", "2")
+    assert 0 <= float(since["value"][1]) < LIMIT_S
+    assert monitoring.query('kpe_events_total{event="broker.left"} == 1')
+    assert monitoring.query('kpe_broker_offline_replicas{broker="3"} == 3')
+    for where, query in QUERIES.items():
+        answered = monitoring.query(query)
+        assert answered or not where.startswith("cluster-now.json") or "offset 1d" in query, (
+            f"{where}: {query}"
+        )
+
+    cluster.restart(3)
+    monitoring.wait_until("quiet again", lambda: not monitoring.firing)
+    assert monitoring.query("kpe_partitions_offline == 0")
+    assert not monitoring.query("kpe_partition_offline_since_timestamp_seconds")

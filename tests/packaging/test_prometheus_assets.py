@@ -1,0 +1,119 @@
+"""The shipped rules and dashboards: Prometheus' own tool accepts them, and they name what exists."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafka_partition_events_listeners import prometheus_families as fam
+from tests.prometheus_kit import ASSETS, DASHBOARDS, QUERIES, RULES, all_rules, loaded
+
+RULES_TEST = RULES.with_name("rules_test.yml")
+ROUTES = ASSETS / "alertmanager" / "routes.example.yml"
+RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks.md"
+
+FAMILIES = {
+    family.full_name("kpe"): {"kafka_cluster", *family.labels}
+    for family in (
+        *fam.OBSERVER, *fam.CLUSTER, *fam.BY_TOPIC, *fam.LISTENERS, *fam.PARTITIONERS, *fam.PIPELINE,
+        fam.PIPELINE_ERRORS,
+    )
+}  # fmt: skip
+"""Labels of every family that is there by default."""
+OF_THE_SCRAPE = {"instance", "job"}
+
+ALERTS = {rule["alert"]: rule for rule in all_rules() if "alert" in rule}
+RECORDED = {rule["record"] for rule in all_rules() if "record" in rule}
+
+
+def run(promtool: str, *arguments: str | Path, cwd: Path) -> None:
+    done = subprocess.run(
+        [promtool, *map(str, arguments)], cwd=cwd, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_accepts_the_rules(promtool: str) -> None:
+    run(promtool, "check", "rules", RULES.name, cwd=RULES.parent)
+
+
+def test_the_rules_behave_as_their_tests_say(promtool: str) -> None:
+    run(promtool, "test", "rules", RULES_TEST.name, cwd=RULES.parent)
+
+
+def test_every_alert_fires_in_a_test() -> None:
+    tests = RULES_TEST.read_text(encoding="utf-8")
+    assert {name for name in ALERTS if f'alertname="{name}"' not in tests} == set()
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_an_alert_says_what_it_is_and_what_to_do(name: str) -> None:
+    alert = ALERTS[name]
+    assert alert["labels"]["severity"] in {"critical", "warning", "info"}
+    annotations = alert["annotations"]
+    assert annotations.keys() == {"summary", "description", "runbook_url"}
+    assert len(annotations["summary"]) <= 100
+    assert annotations["runbook_url"] == f"docs/runbooks.md#{name.lower()}"
+
+
+def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:
+    assert re.findall(r"^## (.+)$", RUNBOOKS.read_text(encoding="utf-8"), re.MULTILINE) == [*ALERTS]
+
+
+def test_the_routes_are_about_alerts_that_exist() -> None:
+    routes = yaml.safe_load(ROUTES.read_text(encoding="utf-8"))
+    named = re.findall(r"K(?:afka|pe)[A-Z]\w+", ROUTES.read_text(encoding="utf-8"))
+    assert named
+    assert set(named) <= ALERTS.keys()
+    receivers = {receiver["name"] for receiver in routes["receivers"]}
+
+    def used(route: dict[str, Any]) -> Iterator[str]:
+        yield route["receiver"]
+        for child in route.get("routes", ()):
+            yield from used(child)
+
+    assert set(used(routes["route"])) == receivers
+
+
+# -- queries -------------------------------------------------------------------------------------------
+
+
+def test_there_are_three_dashboards() -> None:
+    assert [path.name for path in DASHBOARDS] == ["cluster-now.json", "events.json", "kpe-itself.json"]
+
+
+def test_every_query_of_the_dashboards_parses(promtool: str, tmp_path: Path) -> None:
+    rules = [{"record": f"query:{n}", "expr": query} for n, query in enumerate(QUERIES.values())]
+    document = {"groups": [{"name": "queries", "rules": rules}]}
+    (tmp_path / "queries.yml").write_text(yaml.safe_dump(document), encoding="utf-8")
+    run(promtool, "check", "rules", "queries.yml", cwd=tmp_path)
+
+
+@pytest.mark.parametrize("where", QUERIES)
+def test_a_query_names_metrics_and_labels_that_exist(where: str) -> None:
+    query = QUERIES[where]
+    bare = re.sub(r'"[^"]*"', '""', query)
+    named = set(re.findall(r"\bkpe_\w+|\w+(?::\w+)+", bare))
+    assert named, f"no metric in {query}"
+    assert named <= FAMILIES.keys() | RECORDED
+    for metric, selected in re.findall(r"(\bkpe_\w+)\{([^}]*)\}", bare):
+        assert set(re.findall(r"(\w+)\s*[=!]", selected)) <= FAMILIES[metric] | OF_THE_SCRAPE
+    for grouped in re.findall(r"\bby \(([^)]*)\)", bare):
+        for metric in named & FAMILIES.keys():
+            assert set(re.findall(r"\w+", grouped)) <= FAMILIES[metric] | OF_THE_SCRAPE
+
+
+@pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
+def test_a_dashboard_can_be_imported_anywhere(path: Path) -> None:
+    dashboard = loaded(path)
+    assert dashboard["schemaVersion"] >= 39
+    assert [each["name"] for each in dashboard["__inputs"]] == ["DS_PROMETHEUS"]
+    sources = set(re.findall(r'"uid": "([^"]+)"', path.read_text(encoding="utf-8"))) - {dashboard["uid"]}
+    assert sources == {"${DS_PROMETHEUS}"}
+    assert dashboard["templating"]["list"][0]["name"] == "kafka_cluster"
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(set(ids)) == len(ids)

@@ -1,0 +1,64 @@
+"""Metrics of what lies between events and targets."""
+
+from typing import Any
+
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kafka_partition_events_listeners.prometheus_pipeline import (
+    PipelineCollector,
+    PipelineReading,
+    SinkReading,
+)
+
+READING = PipelineReading(
+    sinks={
+        "pager": SinkReading(
+            records=3, oldest_age=12.5, dropped={"age": 2}, deliveries=40, failures={"http_503": 4}
+        ),
+        "archive": SinkReading(),
+    },
+    flapping=1,
+    suppressed={"debounced": 7},
+    incidents_open=2,
+)
+
+
+def exposed(read: Any) -> list[str]:
+    registry = CollectorRegistry()
+    collector = PipelineCollector(read, kafka_cluster="prod", registry=registry)
+    lines = generate_latest(registry).decode().splitlines()
+    collector.close()
+    assert generate_latest(registry) == b""
+    collector.close()
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
+    assert sorted(exposed(lambda: READING)) == [
+        'kpe_events_suppressed_total{kafka_cluster="prod",reason="debounced"} 7.0',
+        'kpe_events_suppressed_total{kafka_cluster="prod",reason="duplicate"} 0.0',
+        'kpe_events_suppressed_total{kafka_cluster="prod",reason="filtered"} 0.0',
+        'kpe_events_suppressed_total{kafka_cluster="prod",reason="flapping"} 0.0',
+        'kpe_events_suppressed_total{kafka_cluster="prod",reason="silenced"} 0.0',
+        'kpe_flapping_subjects{kafka_cluster="prod"} 1.0',
+        'kpe_incidents_open{kafka_cluster="prod"} 2.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="age",sink="archive"} 0.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="age",sink="pager"} 2.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="size",sink="archive"} 0.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="size",sink="pager"} 0.0',
+        'kpe_outbox_oldest_record_age_seconds{kafka_cluster="prod",sink="archive"} 0.0',
+        'kpe_outbox_oldest_record_age_seconds{kafka_cluster="prod",sink="pager"} 12.5',
+        'kpe_outbox_records{kafka_cluster="prod",sink="archive"} 0.0',
+        'kpe_outbox_records{kafka_cluster="prod",sink="pager"} 3.0',
+        'kpe_pipeline_scrape_errors_total{kafka_cluster="prod"} 0.0',
+        'kpe_sink_deliveries_total{kafka_cluster="prod",sink="archive"} 0.0',
+        'kpe_sink_deliveries_total{kafka_cluster="prod",sink="pager"} 40.0',
+        'kpe_sink_delivery_failures_total{kafka_cluster="prod",reason="http_503",sink="pager"} 4.0',
+    ]
+
+
+def test_a_reading_that_fails_is_counted_and_breaks_no_scrape() -> None:
+    def read() -> PipelineReading:
+        raise OSError("the outbox is locked")
+
+    assert exposed(read) == ['kpe_pipeline_scrape_errors_total{kafka_cluster="prod"} 1.0']
