@@ -29,15 +29,21 @@ class CloudEventsListener(PartitionChangeListener):
         self._clock = clock or SystemClock()
         self._blind_from: datetime | None = None
 
+    def wants(self, event: Event) -> bool:
+        """Tell whether to make a CloudEvent of an event; by default of each one."""
+        return True
+
     @abstractmethod
     def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
         """Hear of an event, with the CloudEvent that was made of it."""
 
     def on_event(self, event: Event) -> None:
-        """Make the CloudEvent and hand it over."""
+        """Make the CloudEvent and hand it over, if the event is wanted."""
         if isinstance(event, MetadataRecovered):
             # Told first of what one look found; whatever else it found has the same beginning.
             self._blind_from = event.previous_at
+        if not self.wants(event):
+            return
         cloudevent = to_cloudevent(
             event,
             observer=self._observer,

@@ -1,0 +1,334 @@
+"""Webhooks to a real HTTP server: TLS, names, targets that are slow, gone, or lead somewhere else."""
+
+import json
+import logging
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.outbox import DeliveryError, Entry, RetryPolicy
+from kafka_partition_events.testing import RecordingListener, ScriptedSource
+from kafka_partition_events.testing.ports import free_ports
+from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events_listeners.webhook import WebhookListener
+from kafka_partition_events_listeners.webhook_signature import verify
+from kafka_partition_events_listeners.webhook_sink import WebhookSink
+from kafka_partition_events_listeners.webhook_target import CheckedTransport
+from tests.http_receiver import Receiver
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
+CERTIFICATE = Path(__file__).parents[1] / "vectors" / "hooks.example.com.pem"
+AT_ONCE = RetryPolicy(first_delay=0.01, max_delay=0.05)
+NOW = datetime.now(UTC)
+UP, DOWN = observe({"orders": [1, 2]}, brokers=[1, 2]), observe({"orders": [1, None]}, brokers=[1])
+OUTAGE = ["partition.offline", "broker.left", "broker.joined", "partition.online"]
+
+
+def entry(n: int) -> Entry:
+    return Entry(
+        id=f"id-{n}", name="broker.left", key="c-1", severity=17, at=NOW, recorded_at=NOW, body=b"{}", seq=n
+    )
+
+
+def deliver(url: str, *numbers: int, **options: Any) -> None:
+    """Try once to deliver entries."""
+    sink = WebhookSink(url, **{"allow_private": True, "timeout": 5.0, **options})
+    try:
+        sink.deliver([entry(n) for n in numbers or (1,)])
+    finally:
+        sink.close()
+
+
+def failure(url: str, **options: Any) -> DeliveryError:
+    with pytest.raises(DeliveryError) as caught:
+        deliver(url, **options)
+    return caught.value
+
+
+def loopback(host: str, port: int) -> Sequence[str]:
+    """Resolve any name to this machine, as a name server that means no good would."""
+    return ["127.0.0.1"]
+
+
+# -- one try -------------------------------------------------------------------------------------------
+
+
+def test_connections_are_used_again() -> None:
+    with Receiver(200, 503, 200) as receiver:
+        sink = WebhookSink(receiver.url, allow_private=True)
+        sink.deliver([entry(1)])
+        with pytest.raises(DeliveryError):
+            sink.deliver([entry(2)])
+        sink.deliver([entry(2)])
+        sink.close()
+    assert [request.headers["webhook-id"] for request in receiver.requests] == ["id-1", "id-2", "id-2"]
+    assert receiver.connections == 1
+
+
+def test_a_target_that_does_not_answer_in_time() -> None:
+    over = threading.Event()
+    with Receiver(lambda _: over.wait(10)) as receiver:
+        started = time.monotonic()
+        assert failure(receiver.url, timeout=0.2).reason == "timeout"
+        assert time.monotonic() - started < 5
+        over.set()
+
+
+def close(handler: BaseHTTPRequestHandler) -> None:
+    handler.close_connection = True
+
+
+def babble(handler: BaseHTTPRequestHandler) -> None:
+    handler.wfile.write(b"220 smtp.example.com ESMTP\r\n")
+    handler.close_connection = True
+
+
+@pytest.mark.parametrize("answer", [close, babble])
+def test_a_target_that_hangs_up_or_speaks_something_else(answer: Any) -> None:
+    with Receiver(answer) as receiver:
+        error = failure(receiver.url)
+    assert error.reason == "connect"
+    assert "smtp" not in str(error)
+
+
+def test_a_target_that_nobody_listens_at() -> None:
+    (port,) = free_ports(1)
+    error = failure(f"http://127.0.0.1:{port}/T0K3N")
+    assert error.reason == "connect"
+    assert str(error).startswith(f"webhook: http://127.0.0.1:{port}: ")
+
+
+def test_a_name_that_there_is_not() -> None:
+    error = failure(f"https://{'a' * 64}.example.com/T0K3N")  # one letter too many: no name server is asked
+    assert error.reason == "connect"
+    assert "resolved" in str(error)
+
+
+def test_a_redirect_to_this_machine_is_not_followed() -> None:
+    with Receiver() as inside:
+
+        def redirect(handler: BaseHTTPRequestHandler) -> None:
+            handler.send_response(307)
+            handler.send_header("location", inside.url)
+            handler.send_header("content-length", "0")
+            handler.end_headers()
+
+        with Receiver(redirect) as receiver:
+            assert failure(receiver.url).reason == "redirect"
+        assert len(receiver.requests) == 1
+    assert inside.requests == []
+
+
+def test_an_endless_answer_is_cut_off_and_counts_as_one() -> None:
+    def pour(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while True:
+            handler.wfile.write(b"x" * 65536)
+
+    with Receiver(pour) as receiver:
+        started = time.monotonic()
+        deliver(receiver.url)
+        assert time.monotonic() - started < 5
+
+
+def test_an_answer_that_trickles_does_not_keep_us() -> None:
+    over = threading.Event()
+
+    def trickle(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        while not over.wait(0.05):
+            handler.wfile.write(b"x")
+
+    with Receiver(trickle) as receiver:
+        started = time.monotonic()
+        deliver(receiver.url, timeout=0.3)
+        assert time.monotonic() - started < 5
+        over.set()
+
+
+# -- addresses -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.1", "0x7f.0.0.1"])
+def test_this_machine_is_not_connected_to_unless_that_is_allowed(host: str) -> None:
+    with Receiver() as receiver:
+        url = f"http://{host}:{receiver.port}/T0K3N"
+        error = failure(url, allow_private=False)
+        assert error.reason == "address_refused"
+        assert "allow_private" in str(error)
+        assert receiver.connections == 0
+        deliver(url)
+        assert len(receiver.requests) == 1
+
+
+def test_a_name_that_leads_here_is_not_connected_to_either() -> None:
+    with Receiver() as receiver:
+        url = f"http://hooks.example.com:{receiver.port}/T0K3N"
+        error = failure(url, transport=CheckedTransport(resolve=loopback))
+        assert error.reason == "address_refused"
+        assert receiver.connections == 0
+
+
+def test_proxies_of_the_environment_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    (nobody,) = free_ports(1)
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{nobody}")
+    monkeypatch.setenv("no_proxy", "")
+    with Receiver() as receiver:
+        deliver(receiver.url)
+        assert len(receiver.requests) == 1
+
+
+# -- TLS -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def secure() -> Iterator[tuple[Receiver, list[str | None]]]:
+    """A server with a certificate for hooks.example.com, and the names that clients ask it for."""
+    asked: list[str | None] = []
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE)
+    context.sni_callback = lambda _socket, name, _context: asked.append(name)
+    with Receiver(context=context) as receiver:
+        yield receiver, asked
+
+
+@pytest.fixture
+def trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(CERTIFICATE))
+
+
+@pytest.mark.usefixtures("trusted")
+def test_the_address_is_connected_to_and_the_name_is_asked_for_and_proved(
+    secure: tuple[Receiver, list[str | None]],
+) -> None:
+    receiver, asked = secure
+    url = f"https://hooks.example.com:{receiver.port}/T0K3N"
+    deliver(url, transport=CheckedTransport(allow_private=True, resolve=loopback))
+    assert asked == ["hooks.example.com"]
+    (request,) = receiver.requests
+    assert request.headers["host"] == f"hooks.example.com:{receiver.port}"
+
+
+@pytest.mark.usefixtures("trusted")
+def test_a_certificate_for_another_name_proves_nothing(secure: tuple[Receiver, list[str | None]]) -> None:
+    receiver, _ = secure
+    url = f"https://other.example.com:{receiver.port}/T0K3N"
+    error = failure(url, transport=CheckedTransport(allow_private=True, resolve=loopback))
+    assert error.reason == "tls"
+    assert "other.example.com" in str(error)
+    assert receiver.requests == []
+
+
+def test_a_certificate_that_nobody_vouches_for_proves_nothing(
+    secure: tuple[Receiver, list[str | None]],
+) -> None:
+    receiver, _ = secure
+    url = f"https://hooks.example.com:{receiver.port}/T0K3N"
+    error = failure(url, transport=CheckedTransport(allow_private=True, resolve=loopback))
+    assert error.reason == "tls"
+    assert receiver.requests == []
+
+
+# -- listeners -----------------------------------------------------------------------------------------
+
+
+def listener_to(url: str, **options: Any) -> WebhookListener:
+    return WebhookListener(url, **{"allow_private": True, "retry": AT_ONCE, **options})
+
+
+def watch(poller: MetadataPoller, count: int) -> None:
+    for _ in range(count):
+        poller.poll_once()
+
+
+def eventually(condition: Callable[[], bool], timeout: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def names(receiver: Receiver) -> list[str]:
+    return [json.loads(r.body)["type"].split("-events.")[1].removesuffix(".v1") for r in receiver.requests]
+
+
+def test_an_outage_reaches_the_target_signed_in_order_and_each_event_under_one_id(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with Receiver(503, close, 200) as receiver:
+        listener = listener_to(receiver.url, secrets=[SECRET])
+        poller = MetadataPoller(ScriptedSource(UP, DOWN, UP))
+        poller.register(listener)
+        watch(poller, 3)
+        poller.close(timeout=20)
+    assert names(receiver) == [OUTAGE[0]] * 2 + OUTAGE
+    ids = [request.headers["webhook-id"] for request in receiver.requests]
+    assert ids == [json.loads(request.body)["id"] for request in receiver.requests]
+    assert len(set(ids)) == 4
+    for request in receiver.requests:
+        verify(request.body, request.headers, [SECRET], now=time.time())
+    stats = listener.stats
+    assert (stats.delivered, stats.waiting, stats.dropped, stats.refused) == (4, 0, 0, 0)
+    assert stats.failures == {"http_503": 1, "connect": 1}
+    assert "T0K3N" not in caplog.text
+
+
+def test_a_target_that_comes_back_gets_everything_in_order() -> None:
+    (port,) = free_ports(1)
+    listener = listener_to(f"http://127.0.0.1:{port}/T0K3N")
+    poller = MetadataPoller(ScriptedSource(UP, DOWN, UP, DOWN, UP))
+    poller.register(listener).wait_synced(10)
+    watch(poller, 5)
+    eventually(lambda: listener.stats.failures.get("connect", 0) >= 3)
+    with Receiver(port=port) as receiver:
+        receiver.wait_for(8)
+        poller.close(timeout=20)
+    assert names(receiver) == OUTAGE * 2
+
+
+def test_a_target_that_hangs_holds_up_neither_the_poller_nor_other_listeners() -> None:
+    over = threading.Event()
+    with Receiver(lambda _: over.wait(60)) as receiver:
+        webhook = listener_to(receiver.url, timeout=60.0, drain_timeout=0.2, capacity=100)
+        other = RecordingListener()
+        poller = MetadataPoller(ScriptedSource(*[UP, DOWN] * 100))
+        poller.register(webhook)
+        poller.register(other)
+        started = time.monotonic()
+        watch(poller, 200)
+        assert time.monotonic() - started < 10
+        events = other.wait_for(3 + 2 * 199)
+        receiver.wait_for(1)
+        eventually(lambda: webhook.stats.waiting + webhook.stats.dropped == 2 * 199)
+        assert (webhook.stats.waiting, webhook.stats.delivered) == (100, 0)
+        assert webhook.stats.dropped == 2 * 199 - 100
+        assert len(receiver.requests) == 1
+        assert len(events) == 3 + 2 * 199
+        poller.close(timeout=20)
+        assert time.monotonic() - started < 15
+        over.set()
+
+
+def test_closing_does_not_wait_for_a_target_that_is_dead() -> None:
+    (port,) = free_ports(1)
+    listener = listener_to(f"http://127.0.0.1:{port}/", drain_timeout=0.5, retry=RetryPolicy(first_delay=60))
+    poller = MetadataPoller(ScriptedSource(UP, DOWN))
+    poller.register(listener)
+    watch(poller, 2)
+    eventually(lambda: bool(listener.stats.failures))
+    started = time.monotonic()
+    poller.close(timeout=20)
+    assert time.monotonic() - started < 5
+    assert listener.stats.waiting == 2

@@ -1,0 +1,149 @@
+"""The webhook of a producer process: which events are posted, in which order, and what is counted."""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.outbox import RetryPolicy
+from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events_listeners.webhook import WebhookListener
+
+URL = "https://hooks.example.com/T0K3N"
+SEEN = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+BEFORE = SEEN - timedelta(seconds=30)
+
+
+def orders(*leaders: int | None, isr: tuple[int, ...] = (), brokers: tuple[int, ...] = (1, 2)) -> Cluster:
+    partitions = [{"leader": leader, "isr": isr} for leader in leaders]
+    return cluster_of({"orders": {"partitions": partitions}}, brokers=brokers, cluster_id="c-1")  # type: ignore[dict-item]
+
+
+def changes(old: Cluster, new: Cluster, **stamp: Any) -> tuple[ev.Event, ...]:
+    return diff(old, new, **{"wall_time": SEEN, "previous_at": BEFORE, **stamp})
+
+
+UP, DOWN = orders(1, 2), orders(1, None, brokers=(1,))
+
+
+class Target:
+    """Takes everything, or answers with one status always."""
+
+    def __init__(self, status: int = 200) -> None:
+        self.status = status
+        self.bodies: list[dict[str, Any]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.bodies.append(json.loads(request.content))
+        return httpx.Response(self.status)
+
+    @property
+    def names(self) -> list[str]:
+        return [body["type"].split("-events.")[1].removesuffix(".v1") for body in self.bodies]
+
+
+def listener_to(target: Target, **options: Any) -> WebhookListener:
+    return WebhookListener(URL, transport=httpx.MockTransport(target), **options)
+
+
+def posted(events: Iterable[ev.Event], **options: Any) -> Target:
+    target = Target()
+    listener = listener_to(target, **options)
+    for event in events:
+        event.deliver(listener)
+    listener.close()  # delivers what waits
+    assert listener.stats.waiting == 0
+    return target
+
+
+def test_an_outage_is_posted_in_order() -> None:
+    target = posted([*changes(UP, DOWN), *changes(DOWN, UP)], observer="checkout-7")
+    assert target.names == ["partition.offline", "broker.left", "broker.joined", "partition.online"]
+    assert {body["data"]["observer"] for body in target.bodies} == {"checkout-7"}
+
+
+def test_what_was_there_on_registration_is_no_news() -> None:
+    assert posted(changes(EMPTY, UP, initial=True)).names == []
+
+
+def test_but_a_partition_that_was_offline_then_is() -> None:
+    target = posted(changes(EMPTY, DOWN, initial=True))
+    assert target.names == ["partition.offline"]
+    assert target.bodies[0]["data"]["initial"]
+
+
+def test_churn_is_posted_to_those_who_name_it() -> None:
+    moved = [*changes(UP, orders(2, 2)), *changes(orders(1, isr=(1, 2)), orders(1, isr=(1,)))]
+    assert posted(moved).names == []
+    assert posted(moved, events=["leadership.*"]).names == ["leadership.moved"]
+    assert posted(moved, events=["leadership.moved", "isr.*"]).names == ["leadership.moved", "isr.shrunk"]
+
+
+def test_only_what_is_named_is_posted() -> None:
+    assert posted(changes(UP, DOWN), events=["broker.left"]).names == ["broker.left"]
+
+
+def test_what_was_seen_after_a_blind_interval_says_so_also_if_its_end_is_not_posted() -> None:
+    recovered = ev.MetadataRecovered(attempts=3, blind_s=30.0, wall_time=SEEN, previous_at=BEFORE)
+    target = posted([recovered, *changes(UP, DOWN)], events=["partition.*"])
+    assert target.names == ["partition.offline"]
+    assert target.bodies[0]["data"]["snapshot"]["gap"]
+
+
+def test_what_the_target_declines_is_counted_and_does_not_hold_up_the_rest() -> None:
+    target = Target(400)
+    listener = listener_to(target, retry=RetryPolicy(first_delay=1e-6))
+    for event in changes(UP, DOWN):
+        event.deliver(listener)
+    listener.close()
+    stats = listener.stats
+    assert (stats.refused, stats.delivered, stats.waiting) == (2, 0, 0)
+    assert stats.failures == {"http_400": 6}
+
+
+def test_a_target_that_wants_nothing_any_more_is_left_alone() -> None:
+    target = Target(410)
+    listener = listener_to(target)
+    for event in changes(UP, DOWN):
+        event.deliver(listener)
+    with capture_logs() as logs:
+        listener.close()
+    assert listener.stats.state == "off"
+    assert len(target.bodies) == 1
+    assert {"event": "webhook_abandoned", "log_level": "error", "sink": "webhook", "events": 2} in logs
+
+
+def test_a_listener_that_heard_nothing_closes_at_once() -> None:
+    listener = listener_to(Target())
+    listener.close()
+    assert (listener.stats.delivered, listener.stats.waiting) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"events": []}, "events"),
+        ({"events": "partition.*"}, "events"),
+        ({"drain_timeout": -1}, "drain_timeout"),
+        ({"capacity": 0}, "max_entries"),
+        ({"format": "teams"}, "format"),
+        ({"timeout": 0}, "timeout"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_construction(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        WebhookListener(URL, **options)
+
+
+def test_a_name_that_no_event_of_ours_has_is_pointed_out() -> None:
+    with capture_logs() as logs:
+        listener_to(Target(), events=["partion.*", "partition.*"]).close()
+    assert [(log["event"], log["events"]) for log in logs] == [("webhook_events_unknown", ["partion.*"])]

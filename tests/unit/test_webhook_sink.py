@@ -1,0 +1,366 @@
+"""One try to post entries: what is sent, what each answer means, and what is never told to anybody else."""
+
+import json
+import logging
+import ssl
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from structlog.testing import capture_logs
+
+from kafka_partition_events import __version__
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.outbox import DeliveryError, Entry, Stream
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events_listeners.webhook_signature import verify
+from kafka_partition_events_listeners.webhook_sink import MOST_READ_BYTES, WebhookSink, retry_after_s
+from kafka_partition_events_listeners.webhook_target import AddressRefusedError
+
+SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
+URL = "https://hooks.example.com/services/T0K3N?key=T0K3N"
+NOW = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+def entry(n: int) -> Entry:
+    return Entry(
+        id=f"id-{n}",
+        stream=Stream.INCIDENTS,
+        name="incident.opened",
+        key="c-1",
+        severity=17,
+        at=NOW,
+        recorded_at=NOW,
+        body=json.dumps({"id": f"id-{n}", "time": "2026-11-21T12:00:00Z", "data": {"n": n}}).encode(),
+        seq=n,
+    )
+
+
+class Target:
+    """Answers with one status after the other, or raises it; the last one again and again."""
+
+    def __init__(self, *answers: int | httpx.Response | Exception) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx.Request] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(answer) if isinstance(answer, int) else answer
+
+    @property
+    def bodies(self) -> list[Any]:
+        return [json.loads(request.content) for request in self.requests]
+
+
+def sink_to(target: Callable[[httpx.Request], httpx.Response], **options: Any) -> WebhookSink:
+    transport = httpx.MockTransport(target)
+    return WebhookSink(URL, transport=transport, clock=ManualClock(wall=NOW), **options)
+
+
+def failure(*answers: int | httpx.Response | Exception) -> DeliveryError:
+    with pytest.raises(DeliveryError) as caught:
+        sink_to(Target(*answers)).deliver([entry(1)])
+    return caught.value
+
+
+# -- what is sent --------------------------------------------------------------------------------------
+
+
+def test_an_entry_is_posted_under_its_own_id() -> None:
+    target = Target(202)
+    sink_to(target, headers={"Authorization": "Bearer b"}).deliver([entry(1)])
+    (request,) = target.requests
+    assert (request.method, str(request.url)) == ("POST", URL)
+    assert request.content == entry(1).body
+    assert dict(request.headers) == {
+        "host": "hooks.example.com",
+        "user-agent": f"kafka-partition-events/{__version__}",
+        "content-type": "application/cloudevents+json",
+        "content-length": str(len(entry(1).body)),
+        "authorization": "Bearer b",
+        "webhook-id": "id-1",
+        "webhook-timestamp": str(int(NOW.timestamp())),
+    }
+
+
+def test_it_is_signed_at_the_time_of_each_try() -> None:
+    target, clock = Target(503, 200), ManualClock(wall=NOW)
+    sink = WebhookSink(URL, secrets=[SECRET], transport=httpx.MockTransport(target), clock=clock)
+    with pytest.raises(DeliveryError):
+        sink.deliver([entry(1)])
+    clock.advance(3600)
+    sink.deliver([entry(1)])
+    first, second = target.requests
+    verify(first.content, first.headers, [SECRET], now=NOW.timestamp())
+    verify(second.content, second.headers, [SECRET], now=NOW.timestamp() + 3600)
+    assert first.headers["webhook-id"] == second.headers["webhook-id"] == "id-1"
+
+
+def test_the_content_type_can_be_replaced() -> None:
+    target = Target(200)
+    sink_to(
+        target, format="template", template="{{ data.n }}", headers={"Content-Type": "text/plain"}
+    ).deliver([entry(1)])
+    assert target.requests[0].headers.get_list("content-type") == ["text/plain"]
+    assert target.requests[0].content == b"1"
+
+
+def test_a_batch_has_an_id_of_its_own_that_is_the_same_at_each_try() -> None:
+    target = Target(200)
+    sink = sink_to(target, batch=10)
+    for batch in ([1, 2], [1, 2], [1, 2, 3]):
+        sink.deliver([entry(n) for n in batch])
+    first, again, more = (request.headers["webhook-id"] for request in target.requests)
+    assert first == again != more
+    assert [[event["id"] for event in body] for body in target.bodies[1:]] == [
+        ["id-1", "id-2"], ["id-1", "id-2", "id-3"],
+    ]  # fmt: skip
+
+
+# -- what an answer means ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+def test_any_2xx_is_a_delivery(status: int) -> None:
+    sink_to(Target(status)).deliver([entry(1)])
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 501, 502, 503, 504, 599])
+def test_what_may_pass_is_tried_again_however_often(status: int) -> None:
+    sink = sink_to(Target(status))
+    for _ in range(10):
+        with pytest.raises(DeliveryError) as caught:
+            sink.deliver([entry(1)])
+        assert (caught.value.reason, caught.value.refused, caught.value.gone) == (
+            f"http_{status}", False, False,
+        )  # fmt: skip
+
+
+def test_410_ends_it_all() -> None:
+    error = failure(410)
+    assert (error.reason, error.gone, error.refused) == ("http_410", True, False)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 415, 422, 451])
+def test_an_entry_that_is_declined_three_times_is_refused(status: int) -> None:
+    sink, refused = sink_to(Target(status)), []
+    for n in (1, 1, 1, 2, 2, 2):
+        with pytest.raises(DeliveryError) as caught:
+            sink.deliver([entry(n)])
+        assert caught.value.reason == f"http_{status}"
+        refused.append(caught.value.refused)
+    assert refused == [False, False, True, False, False, True]
+
+
+def test_other_failures_in_between_do_not_make_it_start_again() -> None:
+    sink, refused = sink_to(Target(400, 503, 400, httpx.ReadTimeout("slow"), 400)), []
+    for _ in range(5):
+        with pytest.raises(DeliveryError) as caught:
+            sink.deliver([entry(1)])
+        refused.append(caught.value.refused)
+    assert refused == [False, False, False, False, True]
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_a_failure_that_says_so(status: int) -> None:
+    target = Target(httpx.Response(status, headers={"location": "http://127.0.0.1/"}))
+    with pytest.raises(DeliveryError, match="redirects are not followed") as caught:
+        sink_to(target).deliver([entry(1)])
+    assert (caught.value.reason, caught.value.refused) == ("redirect", False)
+    assert len(target.requests) == 1
+
+
+def caused_by(error: httpx.ConnectError, cause: Exception) -> httpx.ConnectError:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (httpx.ConnectTimeout("slow"), "timeout"),
+        (httpx.ReadTimeout("slow"), "timeout"),
+        (httpx.WriteTimeout("slow"), "timeout"),
+        (httpx.ConnectError("refused"), "connect"),
+        (httpx.ReadError("reset"), "connect"),
+        (httpx.WriteError("broken pipe"), "connect"),
+        (httpx.RemoteProtocolError("illegal status line: T0K3N"), "connect"),
+        (caused_by(httpx.ConnectError("failed"), ssl.SSLCertVerificationError("self-signed")), "tls"),
+        (AddressRefusedError("private"), "address_refused"),
+    ],
+)
+def test_what_goes_wrong_on_the_way_has_a_short_reason(raised: Exception, reason: str) -> None:
+    error = failure(raised)
+    assert (error.reason, error.refused, error.delivered) == (reason, False, 0)
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        ("120", 120.0),
+        ("Sat, 21 Nov 2026 12:01:30 GMT", 90.0),
+        ("Sat, 21 Nov 2026 12:01:30 -0000", 90.0),
+        ("Sat, 21 Nov 2026 11:00:00 GMT", 0.0),
+        (None, None),
+        ("", None),
+        ("soon", None),
+        ("-5", None),
+        ("1.5", None),
+        ("9" * 400, None),
+        ("Sat, 99 Nov 2026 12:01:30 GMT", None),
+    ],
+)
+def test_retry_after(value: str | None, seconds: float | None) -> None:
+    assert retry_after_s(value, NOW) == seconds
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_a_target_may_ask_for_patience(status: int) -> None:
+    assert failure(httpx.Response(status, headers={"retry-after": "77"})).retry_after == 77.0
+    later = (NOW + timedelta(seconds=30)).strftime("%a, %d %b %Y %H:%M:%S GMT")
+    assert failure(httpx.Response(status, headers={"retry-after": later})).retry_after == 30.0
+    assert failure(status).retry_after is None
+
+
+# -- batches -------------------------------------------------------------------------------------------
+
+
+def test_a_declined_batch_is_posted_one_by_one_to_find_the_entry_at_fault() -> None:
+    def picky(request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content)
+        taken = isinstance(body, dict) and body["id"] != "id-3"
+        return httpx.Response(200 if taken else 400)
+
+    with pytest.raises(DeliveryError) as caught:
+        sink_to(picky, batch=10).deliver([entry(n) for n in (1, 2, 3, 4)])
+    assert (caught.value.delivered, caught.value.reason, caught.value.refused) == (2, "http_400", False)
+
+
+def test_a_target_that_does_not_take_batches_gets_everything_all_the_same() -> None:
+    target = Target(415, 200)
+    sink_to(target, batch=10).deliver([entry(1), entry(2)])
+    assert [request.headers["content-type"] for request in target.requests] == [
+        "application/cloudevents-batch+json",
+        "application/cloudevents+json",
+        "application/cloudevents+json",
+    ]
+
+
+def test_a_batch_that_cannot_be_delivered_for_now_is_not_taken_apart() -> None:
+    target = Target(503)
+    with pytest.raises(DeliveryError) as caught:
+        sink_to(target, batch=10).deliver([entry(1), entry(2)])
+    assert caught.value.delivered == 0
+    assert len(target.requests) == 1
+
+
+# -- answers that go on and on -------------------------------------------------------------------------
+
+
+class Endless(httpx.SyncByteStream):
+    """An answer without end, or one that breaks off."""
+
+    def __init__(self, breaks_off: bool = False) -> None:
+        self.breaks_off, self.read, self.closed = breaks_off, 0, False
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            self.read += 4096
+            yield b"x" * 4096
+            if self.breaks_off:
+                raise httpx.ReadError("reset")
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_no_more_of_an_answer_is_read_than_it_takes_to_be_polite() -> None:
+    answer = Endless()
+    sink_to(Target(httpx.Response(200, stream=answer))).deliver([entry(1)])
+    assert answer.read <= MOST_READ_BYTES
+    assert answer.closed
+
+
+def test_an_answer_that_breaks_off_after_its_status_was_an_answer() -> None:
+    answer = Endless(breaks_off=True)
+    sink_to(Target(httpx.Response(200, stream=answer))).deliver([entry(1)])
+    assert answer.closed
+
+
+# -- what is wrong with an entry, or with the configuration --------------------------------------------
+
+
+def test_an_entry_that_a_template_cannot_tell_is_refused_at_once() -> None:
+    target = Target(200)
+    sink = sink_to(target, format="template", template="{{ data.partitions }}")
+    with pytest.raises(DeliveryError, match=r"incident\.opened can't be written.*partitions") as caught:
+        sink.deliver([entry(1)])
+    assert (caught.value.reason, caught.value.refused) == ("format", True)
+    assert not target.requests
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"timeout": 0}, "timeout"),
+        ({"batch": 0}, "batch"),
+        ({"batch": 2, "format": "slack"}, "batch"),
+        ({"format": "teams"}, "format"),
+        ({"secrets": ["T0K3N"]}, "secrets"),
+        ({"headers": {"webhook-id": "T0K3N"}}, "headers"),
+        ({"headers": {"Host": "T0K3N"}}, "headers"),
+        ({"headers": {"Transfer-Encoding": "chunked"}}, "headers"),
+        ({"headers": {"a b": "T0K3N"}}, "headers"),
+        ({"headers": {"x": "T0K3N\r\ny: z"}}, "headers"),
+        ({"headers": {"x": "é"}}, "headers"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_construction_and_named(options: dict[str, Any], why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why) as caught:
+        WebhookSink(URL, **options)
+    assert "T0K3N" not in str(caught.value)
+
+
+def test_a_private_address_is_refused_at_construction() -> None:
+    with pytest.raises(ConfigurationError, match="allow_private"):
+        WebhookSink("http://10.1.2.3/T0K3N")
+
+
+# -- secrets -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        200,
+        302,
+        404,
+        410,
+        503,
+        httpx.ConnectError("refused"),
+        httpx.ReadTimeout("slow"),
+        httpx.RemoteProtocolError("illegal status line: T0K3N"),
+    ],
+)
+def test_neither_url_nor_headers_nor_secrets_are_told(
+    answer: int | Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    sink = sink_to(Target(answer), secrets=[SECRET], headers={"Authorization": "Bearer T0K3N"})
+    told = [repr(sink), str(sink)]
+    with capture_logs() as logs:
+        try:
+            sink.deliver([entry(1)])
+        except DeliveryError as error:
+            told += [str(error), repr(error), error.reason]
+    sink.close()
+    for text in (*told, caplog.text, str(logs)):
+        assert "T0K3N" not in text
+        assert SECRET.removeprefix("whsec_") not in text
+    assert repr(sink) == "WebhookSink('https://hooks.example.com', name='webhook')"
