@@ -1,0 +1,78 @@
+"""What this lane heeds of the journal: an entry, parsed. Pure."""
+
+import json
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from attrs import field, frozen
+
+from kafka_partition_events.incidents.moments import Bounds, moment_of
+from kafka_partition_events.outbox import Entry
+
+PASSING: Final = frozenset({
+    "topic.created", "topic.deleted", "topic.recreated", "partitions.added", "cap.reached", "cap.lifted",
+    "observer.resync",
+})  # fmt: skip
+"""Structural changes, and losses of the journal's own: they are final, so nothing is to be held down."""
+
+DOWN: Final = frozenset({
+    "partition.offline", "broker.left", "broker.suspected", "metadata.unavailable", "metadata.stale",
+})  # fmt: skip
+"""What begins; it is held down."""
+
+UP: Final = frozenset({"partition.online", "broker.joined", "broker.cleared", "metadata.recovered"})
+"""What ends it."""
+
+_HEEDED: Final = PASSING | DOWN | UP
+
+
+@frozen(kw_only=True)
+class Happening:
+    """An entry of the journal, as far as this lane needs it.
+
+    Attributes:
+        id: The entry's id.
+        name: The event's name, such as ``partition.offline``.
+        cluster: Kafka's cluster id, None where nobody can tell.
+        severity: OpenTelemetry's severity number.
+        at: The upper bound of when it happened.
+        prev_at: The lower bound, None if there is none.
+        initial: Whether it tells what *is*, not what changed.
+        data: The CloudEvent's data.
+    """
+
+    id: str
+    name: str
+    cluster: str | None = None
+    severity: int = 0
+    at: datetime
+    prev_at: datetime | None = None
+    initial: bool = False
+    data: Mapping[str, Any] = field(factory=dict)
+
+    @property
+    def bounds(self) -> Bounds:
+        """When it happened."""
+        return Bounds(self.prev_at, self.at)
+
+
+def happening_of(entry: Entry) -> Happening | None:
+    """Return what an entry tells, or None for one that this lane does not heed; those are not parsed.
+
+    Raises:
+        ValueError, KeyError, TypeError: the entry is no event of the journal.
+    """
+    if entry.name not in _HEEDED:
+        return None
+    data = json.loads(entry.body)["data"]
+    return Happening(
+        id=entry.id,
+        name=entry.name,
+        cluster=data["cluster_id"],
+        severity=entry.severity,
+        at=entry.at,
+        prev_at=moment_of(data["snapshot"]["prev_at"]),
+        initial=data["initial"],
+        data=data,
+    )

@@ -1,0 +1,225 @@
+"""The thread that derives the second lane from the journal."""
+
+import threading
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, Self
+
+import structlog
+from attrs import evolve, field, frozen
+
+from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.incidents.happening import happening_of
+from kafka_partition_events.incidents.lane import Lane, Standing, Suppressed
+from kafka_partition_events.incidents.notices import Notice, to_entry
+from kafka_partition_events.incidents.rules import Rules
+from kafka_partition_events.incidents.silences import PREFIX, Silence, decode_silence
+from kafka_partition_events.incidents.state import decode, encode
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
+from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
+
+READER: Final = "incidents"
+"""The reader's name in the outbox, and that of its state."""
+
+BATCH: Final = 1_000
+TICK_S: Final = 1.0
+
+_log = structlog.get_logger(__name__)
+
+
+@frozen(kw_only=True)
+class IncidentStats:
+    """How the second lane is doing.
+
+    Attributes:
+        standing: How many incidents are open, and the like.
+        suppressed: How much was not told, and why: every reason, since the state was first made.
+        unreadable: Entries of the journal that could not be understood, in this process.
+        failures: How often the outbox could not be read or written, in this process.
+    """
+
+    standing: Standing = field(factory=Standing)
+    suppressed: Mapping[Suppressed, int] = field(factory=lambda: dict.fromkeys(Suppressed, 0))
+    unreadable: int = 0
+    failures: int = 0
+
+
+class IncidentReader:
+    """Reads the journal, and writes what is worth attention as entries of ``Stream.INCIDENTS``.
+
+    What it tells, its own state and how far it has read become durable together: a process that dies forgets
+    no incident and tells none under two ids. Silences are read from the outbox each second, so another
+    process may add and remove them.
+
+    One per outbox. Use as a context manager, or call `start` and `close`. `stats` may be read on any thread.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        rules: Rules | None = None,
+        *,
+        clock: Clock | None = None,
+        type_prefix: str = TYPE_PREFIX,
+    ) -> None:
+        """Make a reader; it goes on where the last one on this outbox stopped.
+
+        Args:
+            outbox: Where to read and write. It stays yours to close, after the reader.
+            rules: When something is worth attention.
+            clock: Tells when a hold-down is over; the system's by default.
+            type_prefix: What comes before the name in the CloudEvents ``type``.
+
+        Raises:
+            OutboxError: the outbox can't be read.
+        """
+        self._outbox = outbox
+        self._rules = rules or Rules()
+        self._clock: Clock = clock or SystemClock()
+        self._type_prefix = type_prefix
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._restarted = True  # since the state was written; until the first round is done
+        self._refused: dict[str, bytes] = {}  # values that are no silences, so that each is logged once
+        outbox.subscribe(READER, Stream.EVENTS)
+        self._lane, self._state = self._restored()
+        self._stats = IncidentStats()
+        self._count()
+
+    @property
+    def stats(self) -> IncidentStats:
+        """How the lane is doing, as of the last round."""
+        return self._stats
+
+    def start(self) -> None:
+        """Start the thread. Idempotent."""
+        with self._condition:
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._run, name="kpe-incidents", daemon=True)
+                self._thread.start()
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Stop; what has not been read yet is read by the next reader. Idempotent.
+
+        Args:
+            timeout: Seconds to wait for the round that is under way.
+        """
+        with self._condition:
+            self._closed = True
+            self._condition.notify_all()
+            thread = self._thread
+        self._outbox.wake(READER)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout)
+
+    def __enter__(self) -> Self:
+        """Start."""
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""
+        self.close()
+
+    def run_once(self) -> bool:
+        """Read a batch, and write what follows from it; `start` makes a thread that loops on it.
+
+        Time counts only when the journal is read to its end: what lies in it happened before now.
+
+        Returns:
+            Whether there is more to be read.
+
+        Raises:
+            OutboxError: the outbox can't be read or written; nothing has been done then.
+        """
+        lane, now = self._lane, self._clock.now().astimezone(UTC)
+        lane.silences = self._silences()
+        entries = self._outbox.read(READER, BATCH)
+        told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
+        for entry in entries:
+            told += self._heard(entry, now)
+        more = len(entries) == BATCH
+        if not more:
+            told += self._as_entries(lane.tick(now), now)
+        if entries or told:  # what time alone has changed, and nobody is told, it would change again
+            self._write(entries, told)
+        self._restarted = False
+        self._count()
+        return more
+
+    # -- inside ----------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._closed:
+            try:
+                if not self.run_once():
+                    self._outbox.wait(READER, TICK_S)
+            except Exception as error:  # noqa: BLE001 - whatever it is, incidents must go on being told
+                self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self._stats = evolve(self._stats, failures=self._stats.failures + 1)
+        trace = None if isinstance(error, OutboxError) else traceback.format_exc()
+        _log.error("incidents_delayed", error=str(error) or repr(error), exception=trace)
+        try:
+            self._lane, self._state = self._restored()  # the lane is ahead of what is written
+        except OutboxError as still:
+            _log.error("incidents_delayed", error=str(still))
+        with self._condition:
+            if not self._closed:
+                self._clock.wait(self._condition, TICK_S)
+
+    def _restored(self) -> tuple[Lane, bytes | None]:
+        state = self._outbox.values(READER).get(READER)
+        if state is None:
+            return Lane(rules=self._rules), None
+        try:
+            return decode(state, self._rules), state
+        except OutboxError as error:
+            _log.critical("incidents_forgotten", error=str(error))
+            return Lane(rules=self._rules), None
+
+    def _heard(self, entry: Entry, now: datetime) -> Sequence[Entry]:
+        try:
+            happening = happening_of(entry)
+        except (ValueError, KeyError, TypeError) as error:
+            _log.error("journal_entry_not_understood", id=entry.id, name=entry.name, error=repr(error))
+            self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
+            return ()
+        if happening is None:
+            return ()
+        notices, passes = self._lane.hear(happening)
+        passed = [evolve(entry, stream=Stream.INCIDENTS, seq=0)] if passes else []
+        return [*self._as_entries(notices, now), *passed]
+
+    def _as_entries(self, notices: Iterable[Notice], now: datetime) -> list[Entry]:
+        return [to_entry(notice, self._lane.cluster, now, self._type_prefix) for notice in notices]
+
+    def _write(self, entries: Sequence[Entry], told: Sequence[Entry]) -> None:
+        state = encode(self._lane)
+        self._outbox.write(
+            Write(
+                entries=told,
+                cursors={READER: entries[-1].seq} if entries else {},
+                values={} if state == self._state else {READER: state},
+            )
+        )
+        self._state = state
+
+    def _silences(self) -> tuple[Silence, ...]:
+        found = []
+        for name, value in sorted(self._outbox.values(PREFIX).items()):
+            try:
+                found.append(decode_silence(value))
+            except ConfigurationError as error:
+                if self._refused.get(name) != value:
+                    self._refused[name] = value
+                    _log.error("silence_not_understood", name=name, error=str(error))
+        return tuple(found)
+
+    def _count(self) -> None:
+        suppressed = {reason: self._lane.suppressed[reason] for reason in Suppressed}
+        self._stats = evolve(self._stats, standing=self._lane.standing, suppressed=suppressed)

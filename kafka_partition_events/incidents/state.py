@@ -1,0 +1,120 @@
+"""The lane's state as JSON, for the outbox.
+
+Compact: partitions that went down within the same bounds are ranges, so 20,000 of one broker take what their
+topics' names take.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from attrs import asdict
+
+from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.incidents.causes import Cause, Member, packed, unpacked
+from kafka_partition_events.incidents.flapping import Flapping, Transition
+from kafka_partition_events.incidents.lane import Lane, Mute, Suppressed
+from kafka_partition_events.incidents.moments import Bounds, moment_of, rfc3339
+from kafka_partition_events.incidents.rules import Rules
+from kafka_partition_events.incidents.silences import Silence, decode_silence, encode_silence
+from kafka_partition_events.incidents.trouble import Incident, Trouble
+
+VERSION: Final = 1
+
+_MOMENTS: Final = frozenset({"after", "at", "by", "due", "opened_at", "pending", "since", "told_at"})
+
+
+def encode(lane: Lane) -> bytes:
+    """Return what a lane knows; its rules and the silences that exist are not part of it."""
+    state = {
+        "version": VERSION,
+        "cluster": lane.cluster,
+        "troubles": list(lane.troubles.values()),
+        "mutes": list(lane.mutes.values()),
+        "recent": list(lane.recent),
+        "suppressed": lane.suppressed,
+    }
+    return json.dumps(state, separators=(",", ":"), default=_plain).encode()
+
+
+def decode(value: bytes, rules: Rules) -> Lane:
+    """Return the lane whose state was encoded.
+
+    Args:
+        value: What `encode` returned.
+        rules: The rules to go on by.
+
+    Raises:
+        OutboxError: it is no such state, or one of another version.
+    """
+    try:
+        state = json.loads(value)
+        if state["version"] != VERSION:
+            raise OutboxError(f"the state of incidents has version {state['version']!r}, not {VERSION}")
+        return Lane(
+            rules=rules,
+            cluster=state["cluster"],
+            troubles={trouble.cause: trouble for trouble in map(_trouble, state["troubles"])},
+            mutes={mute.silence.id: mute for mute in map(_mute, state["mutes"])},
+            recent=dict.fromkeys(state["recent"]),
+            suppressed=Counter({Suppressed(reason): n for reason, n in state["suppressed"].items()}),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OutboxError(f"the state of incidents can't be read: {error!r}") from error
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return rfc3339(value)
+        case set():
+            return packed(value)
+        case Silence():
+            return json.loads(encode_silence(value))
+        case Trouble():
+            return {**asdict(value, recurse=False), "members": _together(value.members)}
+        case _:
+            return asdict(value, recurse=False)
+
+
+def _together(members: Mapping[Member, Bounds]) -> list[tuple[Bounds, set[Member]]]:
+    together: dict[Bounds, set[Member]] = {}
+    for member, since in members.items():
+        together.setdefault(since, set()).add(member)
+    return list(together.items())
+
+
+def _fields(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: moment_of(v) if name in _MOMENTS else v for name, v in value.items()}
+
+
+def _trouble(value: Mapping[str, Any]) -> Trouble:
+    flapping, incident = value["flapping"], value["incident"]
+    return Trouble(
+        Cause(**value["cause"]),
+        {member: _bounds(since) for since, those in value["members"] for member in unpacked(those)},
+        Flapping(
+            **{
+                **_fields(flapping),
+                "transitions": [Transition(**_fields(transition)) for transition in flapping["transitions"]],
+                "concerned": set(unpacked(flapping["concerned"])),
+            }
+        ),
+        None if incident is None else _incident(incident),
+    )
+
+
+def _incident(value: Mapping[str, Any]) -> Incident:
+    began = None if value["began"] is None else _bounds(value["began"])
+    return Incident(**{**_fields(value), "concerned": set(unpacked(value["concerned"])), "began": began})
+
+
+def _bounds(value: Mapping[str, Any]) -> Bounds:
+    return Bounds(**_fields(value))
+
+
+def _mute(value: Mapping[str, Any]) -> Mute:
+    until = datetime.fromisoformat(value["until"])
+    return Mute(decode_silence(json.dumps(value["silence"])), until, Counter(value["muted"]))

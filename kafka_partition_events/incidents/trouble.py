@@ -1,0 +1,94 @@
+"""What is down for one cause, and what has been told of it."""
+
+from datetime import datetime
+
+from attrs import define, field
+
+from kafka_partition_events.incidents.causes import Cause, Kind, Member
+from kafka_partition_events.incidents.flapping import Flapping
+from kafka_partition_events.incidents.happening import Happening
+from kafka_partition_events.incidents.moments import Bounds
+from kafka_partition_events.incidents.rules import Rules
+
+
+@define(kw_only=True)
+class Incident:
+    """From the moment that something of a cause is down until nothing is. Held down first, then open.
+
+    Attributes:
+        id: The same for whoever sees the same first event.
+        latest: The id of the latest event.
+        due: Not later than when the hold-down is over.
+        events: How many there were.
+        worst: The highest severity among them.
+        concerned: What is or was down.
+        began: When what opened it went down.
+        opened_at: When it was opened; None while it is held down.
+        told_at: When it was told last; None if it never was.
+        pending: Since when there is something that was not told.
+        muted_by: The silence that prevented telling it.
+        silenced: Whether a silence ever did.
+    """
+
+    id: str
+    latest: str
+    due: datetime
+    events: int = 0
+    worst: int = 0
+    concerned: set[Member] = field(factory=set)
+    began: Bounds | None = None
+    opened_at: datetime | None = None
+    told_at: datetime | None = None
+    pending: datetime | None = None
+    muted_by: str | None = None
+    silenced: bool = False
+
+    def note(self, happening: Happening) -> None:
+        """Note an event that belongs to it."""
+        self.latest = happening.id
+        self.events += 1
+        self.worst = max(self.worst, happening.severity)
+        if self.opened_at is not None and self.pending is None:
+            self.pending = happening.at
+
+    def deadline(self, rules: Rules) -> datetime | None:
+        """Return when it may have to be opened or told next; None if only an event can change that."""
+        if self.opened_at is None:
+            return self.due
+        if self.pending is None or self.told_at is None:
+            return self.pending
+        return max(self.pending, self.told_at + rules.update_span)
+
+
+@define
+class Trouble:
+    """What is down for one cause.
+
+    Attributes:
+        cause: The cause.
+        members: What is down, and when it went down.
+        flapping: How often it went down and came up of late.
+        incident: None when nothing is down.
+    """
+
+    cause: Cause
+    members: dict[Member, Bounds] = field(factory=dict)
+    flapping: Flapping = field(factory=Flapping)
+    incident: Incident | None = None
+
+    @property
+    def down(self) -> bool:
+        """Whether anything is down for certain: suspicions of producers come and go within seconds."""
+        return any(member.kind is not Kind.SUSPICION for member in self.members)
+
+    @property
+    def over(self) -> bool:
+        """Whether there is nothing left to remember."""
+        return not self.members and not self.flapping.transitions
+
+    def deadline(self, rules: Rules) -> datetime | None:
+        """Return when time alone may change something; None if it can't."""
+        moments = [self.flapping.pending, self.flapping.stable_at(rules)]
+        if self.incident is not None and not self.flapping.active:
+            moments.append(self.incident.deadline(rules))
+        return min((moment for moment in moments if moment is not None), default=None)

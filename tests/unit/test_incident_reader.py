@@ -1,0 +1,311 @@
+"""The reader: what it writes is durable together with how far it has read, whatever fails in between."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
+from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
+
+from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.incidents import (
+    IncidentReader,
+    Rules,
+    Silence,
+    Standing,
+    Suppressed,
+    encode_silence,
+)
+from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
+from kafka_partition_events.testing import ManualClock
+from tests.incident_kit import START, World, moment, suspected
+
+SINK = "a sink"
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def outbox(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Outbox]:
+    made: Outbox = (
+        MemoryOutbox(clock=clock)
+        if request.param == "memory"
+        else SqliteOutbox(tmp_path / "outbox.db", clock=clock)
+    )
+    made.subscribe(SINK, Stream.INCIDENTS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(wall=START)
+
+
+class Watch:
+    """A world, its journal in an outbox, and a reader of it, all on one clock."""
+
+    def __init__(self, outbox: Outbox, clock: ManualClock, **rules: Any) -> None:
+        self.outbox, self.clock, self.rules = outbox, clock, Rules(**rules)
+        self.world = World([1, 2, 3], {"orders": [[1, 2], [2, 1]], "single": [[1], [2]]})
+        self.look()
+        self.reader = self.another_reader()
+
+    def another_reader(self) -> IncidentReader:
+        return IncidentReader(self.outbox, self.rules, clock=self.clock)
+
+    def look(self) -> None:
+        self.journal(self.world.look(self.clock.monotonic()))
+
+    def journal(self, entries: list[Entry]) -> None:
+        self.outbox.write(Write(entries=entries))
+
+    def silence(self, **fields: Any) -> Silence:
+        now = self.clock.now()
+        made = Silence(
+            id="s-1", author="ann", reason="disks", since=now, until=now + timedelta(seconds=300), **fields
+        )
+        self.outbox.write(Write(values={made.key: encode_silence(made)}))
+        return made
+
+    def after(self, seconds: float) -> list[Entry]:
+        """Let time pass, have the reader read, and return what is new for a sink."""
+        self.clock.advance(seconds)
+        return self.read()
+
+    def read(self) -> list[Entry]:
+        while self.reader.run_once():
+            pass
+        return self.delivered()
+
+    def delivered(self) -> list[Entry]:
+        entries = list(self.outbox.read(SINK, 1000))
+        if entries:
+            self.outbox.write(Write(cursors={SINK: entries[-1].seq}))
+        return entries
+
+
+@pytest.fixture
+def watch(outbox: Outbox, clock: ManualClock) -> Watch:
+    return Watch(outbox, clock)
+
+
+def names(entries: list[Entry]) -> list[str]:
+    return [entry.name for entry in entries]
+
+
+def data(entry: Entry) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(entry.body)["data"]
+    return parsed
+
+
+class TestWhatIsWritten:
+    def test_an_outage_is_opened_and_closed(self, watch: Watch) -> None:
+        assert names(watch.read()) == []
+        watch.world.down(2)
+        watch.look()
+        assert names(watch.after(29)) == []
+        assert watch.reader.stats.standing == Standing(held=1)
+        (opened,) = watch.after(2)
+        assert (opened.name, opened.stream, opened.at) == ("incident.opened", Stream.INCIDENTS, moment(30))
+        assert opened.recorded_at == moment(31)
+        assert watch.reader.stats.standing == Standing(open=1)
+        watch.clock.advance(100)
+        watch.world.up(2)
+        watch.look()
+        (closed,) = watch.read()
+        assert closed.name == "incident.closed"
+        assert data(closed)["incident_id"] == data(opened)["incident_id"]
+        assert watch.reader.stats.standing == Standing()
+
+    def test_a_blip_is_counted_only(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        watch.clock.advance(10)
+        watch.world.up(2)
+        watch.look()
+        assert names(watch.after(100)) == []
+        assert watch.reader.stats.suppressed == {
+            Suppressed.DEBOUNCED: 2,
+            Suppressed.FLAPPING: 0,
+            Suppressed.SILENCED: 0,
+            Suppressed.RATE_LIMITED: 0,
+        }
+
+    def test_a_structural_change_passes_as_it_is(self, watch: Watch) -> None:
+        watch.read()
+        watch.world.grow("orders", [[3]])
+        (grown,) = watch.world.look(0)
+        watch.journal([grown])
+        (passed,) = watch.read()
+        assert evolve(passed, seq=0) == evolve(grown, stream=Stream.INCIDENTS)
+
+    def test_what_cannot_be_understood_is_counted_and_the_rest_is_read(self, watch: Watch) -> None:
+        watch.world.down(2)
+        (*_, left) = watch.world.look(0)
+        no_events = [evolve(left, id=f"odd-{n}", body=b) for n, b in enumerate((b"{", b"{}", b"[]", b"\xff"))]
+        watch.journal([*no_events, left])
+        assert names(watch.after(31)) == ["incident.opened"]
+        assert watch.reader.stats.unreadable == 4
+
+    def test_more_than_a_batch_is_read_before_time_counts(self, watch: Watch) -> None:
+        watch.world.create("wide", [[2]] * 2500)
+        watch.look()
+        watch.world.down(2)
+        watch.look()
+        watch.clock.advance(10)
+        watch.world.up(2)
+        watch.look()
+        # Nobody has read for a minute: hours later than the outage, but its end lies in the journal.
+        assert names(watch.after(60)) == ["topic.created"]
+        assert watch.reader.stats.suppressed[Suppressed.DEBOUNCED] == 2502
+
+
+class TestRestarts:
+    def test_the_next_reader_closes_what_the_last_one_opened(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        (opened,) = watch.after(31)
+        watch.reader = watch.another_reader()
+        assert watch.reader.stats.standing == Standing(open=1)
+        watch.world.up(2)
+        watch.look()
+        (closed,) = watch.read()
+        assert (closed.name, data(closed)["incident_id"]) == ("incident.closed", data(opened)["incident_id"])
+
+    def test_the_next_reader_opens_what_the_last_one_held_down(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        watch.read()
+        watch.reader = watch.another_reader()
+        assert names(watch.after(29)) == []
+        (opened,) = watch.after(300)
+        assert opened.at == moment(30)
+
+    def test_the_next_reader_knows_nothing_of_the_last_process_s_producers(self, watch: Watch) -> None:
+        watch.journal([watch.world.tell(suspected(2), 0)])
+        assert names(watch.after(31)) == ["incident.opened"]
+        watch.reader = watch.another_reader()
+        assert names(watch.read()) == ["incident.closed"]
+        watch.journal([watch.world.tell(suspected(2), watch.clock.monotonic())])
+        watch.read()
+        assert names(watch.after(31)) == ["incident.opened"]
+
+    def test_a_state_that_cannot_be_read_is_begun_anew(self, watch: Watch) -> None:
+        watch.outbox.write(Write(values={"incidents": b"nonsense"}))
+        watch.reader = watch.another_reader()
+        watch.world.down(2)
+        watch.look()
+        assert names(watch.after(31)) == []  # it was not down for long when it was first heard of
+        assert names(watch.after(31)) == ["incident.opened"]
+
+
+class TestFailures:
+    @pytest.fixture
+    def fail(self, outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+        """Let the outbox refuse so many writes, as a full disk does."""
+        left = 0
+        write = outbox.write
+
+        def refuse(what: Write, /) -> None:
+            nonlocal left
+            if left:
+                left -= 1
+                raise OutboxError("the disk is full")
+            write(what)
+
+        monkeypatch.setattr(outbox, "write", refuse)
+
+        def begin(times: int) -> None:
+            nonlocal left
+            left = times
+
+        return begin
+
+    def test_the_thread_goes_on_where_it_had_written_last(
+        self, watch: Watch, fail: Callable[[int], None]
+    ) -> None:
+        watch.read()
+        watch.world.down(2)
+        watch.look()
+        fail(3)
+        with watch.reader:
+            for _ in range(40):
+                watch.clock.wait_for_waiters()
+                watch.clock.advance(1)
+            watch.clock.wait_for_waiters()
+        assert names(watch.delivered()) == ["incident.opened"]
+        assert watch.reader.stats.failures == 3
+
+    def test_a_round_that_fails_has_told_nothing(self, watch: Watch, fail: Callable[[int], None]) -> None:
+        watch.read()
+        watch.world.grow("orders", [[3]])
+        watch.look()
+        fail(1)
+        with pytest.raises(OutboxError, match="full"):
+            watch.reader.run_once()
+        assert names(watch.delivered()) == []
+        watch.reader = watch.another_reader()
+        assert names(watch.read()) == ["partitions.added"]
+
+
+class TestSilences:
+    def test_what_another_process_adds_is_heeded(self, watch: Watch) -> None:
+        watch.silence(broker=2)
+        watch.world.down(2)
+        watch.look()
+        assert names(watch.after(100)) == []
+        assert watch.reader.stats.standing == Standing(open=1, silenced=1)
+        assert watch.reader.stats.suppressed[Suppressed.SILENCED] == 1
+        assert names(watch.after(200)) == ["silence.ended", "incident.opened"]
+
+    def test_what_another_process_removes_ends(self, watch: Watch) -> None:
+        silence = watch.silence(broker=2)
+        watch.world.down(2)
+        watch.look()
+        assert names(watch.after(100)) == []
+        watch.outbox.write(Write(values={silence.key: None}))
+        assert names(watch.read()) == ["silence.ended", "incident.opened"]
+
+    def test_what_is_no_silence_mutes_nothing(self, watch: Watch) -> None:
+        watch.outbox.write(Write(values={"silence/odd": b"{}"}))
+        watch.world.down(2)
+        watch.look()
+        assert names(watch.after(31)) == ["incident.opened"]
+
+    def test_a_restart_under_a_silence_forgets_neither_it_nor_the_incident(self, watch: Watch) -> None:
+        watch.silence(broker=2)
+        watch.world.down(2)
+        watch.look()
+        watch.after(100)
+        watch.reader = watch.another_reader()
+        ended, opened = watch.after(200)
+        assert (ended.name, opened.name) == ("silence.ended", "incident.opened")
+        assert data(ended)["muted"] == {"incident.opened": 1}
+        assert data(opened)["silenced"]
+
+
+class TestTheThread:
+    def test_ticks_each_second_and_hears_of_the_journal_at_once(self, watch: Watch) -> None:
+        with watch.reader:
+            watch.clock.wait_for_waiters()
+            watch.world.down(2)
+            watch.look()
+            for _ in range(31):
+                watch.clock.wait_for_waiters()
+                watch.clock.advance(1)
+            watch.clock.wait_for_waiters()
+            assert names(watch.delivered()) == ["incident.opened"]
+
+    def test_close_does_not_wait_for_the_next_tick(self, watch: Watch) -> None:
+        watch.reader.start()
+        watch.reader.start()
+        watch.clock.wait_for_waiters()
+        watch.reader.close()
+        assert "kpe-incidents" not in {thread.name for thread in threading.enumerate()}
+        watch.reader.close()
+        watch.reader.start()
+        assert "kpe-incidents" not in {thread.name for thread in threading.enumerate()}
