@@ -9,6 +9,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Self
 
 import structlog
@@ -34,11 +35,15 @@ _log = structlog.get_logger(__name__)
 
 @frozen
 class Batch:
-    """What one accepted change, or one replay, tells: the events, and KIP-34's map for who overrides it."""
+    """What one accepted change, or one replay, tells: the events, and KIP-34's map for who overrides it.
+
+    Without an event it is the news that a look found none, for who overrides `on_settled`.
+    """
 
     cluster: Cluster
     events: tuple[Event, ...]
     changed: Mapping[TopicPartition, PartitionInfo] | None = None
+    looked_at: datetime | None = None
 
 
 class Mailbox:
@@ -63,6 +68,7 @@ class Mailbox:
         self.listener = listener
         self.name = name_of(listener)
         self.wants_changes = overrides(listener, "on_partitions_change")
+        self.wants_settled = overrides(listener, "on_settled")
         self._deaf = not hears_events(listener)
         self._has_close = overrides(listener, "close")
         self._capacity = capacity
@@ -108,9 +114,12 @@ class Mailbox:
         with self._condition:
             if self._closing or self._deaf:
                 return
+            if not batch.events and self._queue and not self._queue[-1].events:
+                self._queue[-1] = batch  # the later look says all that the earlier one did
+                return
             # A batch of any size fits an empty mailbox: one broker loss may move thousands of leaders,
             # and a listener that keeps up must not be told to start over for that.
-            if self._waiting and self._waiting + len(batch.events) > self._capacity:
+            if batch.events and self._waiting and self._waiting + len(batch.events) > self._capacity:
                 batch = self._collapse(batch)
             self._queue.append(batch)
             self._waiting += len(batch.events)
@@ -142,7 +151,7 @@ class Mailbox:
             cluster=batch.cluster,
             dropped=earlier + lost,
         )
-        return Batch(batch.cluster, (resync,), changed)
+        return Batch(batch.cluster, (resync,), changed, batch.looked_at)
 
     def _ensure_worker(self) -> None:
         if self._worker is not None:
@@ -250,14 +259,20 @@ class Mailbox:
             return batch
 
     def _deliver(self, batch: Batch) -> None:
-        if self.wants_changes and batch.changed and not (self._closing and not self._drain):
+        if self.wants_changes and batch.changed and not self._cut_short:
             changed = batch.changed
             self._attempt(lambda: self.listener.on_partitions_change(batch.cluster, changed))
         for event in batch.events:
-            if self._closing and not self._drain:
+            if self._cut_short:
                 return
             if self._attempt(lambda event=event: event.deliver(self.listener)):  # type: ignore[misc]
                 self._delivered += 1
+        if self.wants_settled and not self._cut_short:
+            self._attempt(lambda: self.listener.on_settled(batch.cluster, batch.looked_at))
+
+    @property
+    def _cut_short(self) -> bool:
+        return self._closing and not self._drain
 
     def _attempt(self, call: Callable[[], None]) -> bool:
         try:

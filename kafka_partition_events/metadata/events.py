@@ -351,7 +351,8 @@ class MetadataRecovered(Event):
     """The cluster answers again.
 
     Attributes:
-        attempts: How many fetches in a row had failed; 0 if there were answers, but none that was believed.
+        attempts: How many fetches in a row had failed; 0 if there were answers, but none that was believed,
+            or if nobody asked: a poller that resumes from a stored snapshot tells its first good answer so.
         blind_s: Seconds since the last good answer: what happened in between is known by its result only.
     """
 

@@ -26,7 +26,14 @@ _log = structlog.get_logger(__name__)
 class Intake:
     """Takes answers and failures in. Not thread-safe: every method is called under the publisher's lock."""
 
-    def __init__(self, news: Publisher, pacing: Pacing, clock: Clock, max_age: float) -> None:
+    def __init__(
+        self,
+        news: Publisher,
+        pacing: Pacing,
+        clock: Clock,
+        max_age: float,
+        stored: tuple[Cluster, datetime] | None,
+    ) -> None:
         """Make the intake of one poller.
 
         Args:
@@ -34,15 +41,19 @@ class Intake:
             pacing: When to ask again.
             clock: The time.
             max_age: Seconds after which a snapshot is not trusted any more.
+            stored: What the first good answer is compared with, and when that was seen; None: nothing.
         """
         self.health = Health()
         self._news = news
         self._pacing = pacing
         self._clock = clock
         self._max_age = max_age
+        self._stored = stored
         self._memory = Memory()
         self._blind_since = clock.monotonic()
         self._asked: frozenset[str] = frozenset()  # every topic that a good answer was ever asked for by name
+        # Topics with standing strikes, and when the last look before the first of them began.
+        self._doubted: dict[str, datetime | None] = {}
 
     def begin(self) -> tuple[float, datetime]:
         """Note that a fetch begins; return when, monotonic and UTC."""
@@ -80,18 +91,21 @@ class Intake:
 
     def _answered(self, observation: Observation, began: datetime) -> tuple[Event, ...]:
         now = self._clock.monotonic()
-        before = self._news.cluster
+        stored = self._stored_for(observation)
+        before = self._news.cluster if stored is None else stored[0]
         outcome = reconcile(before, observation, self._memory, now)
         changed = outcome.cluster is not before
         asked = observation.requested or frozenset()
         events: list[Event] = []
         changes: tuple[Event, ...] = ()
         if outcome.good:  # what was refused whole ends no outage and makes no snapshot younger
-            events += self._recovery(now)
+            if stored is not None:
+                self._resume(*stored)
+            events += self._recovery(now, resumed=stored is not None)
             if changed:
-                changes = self._news.advance(outcome.cluster, asked - self._asked)
+                changes = self._news.advance(outcome.cluster, asked - self._asked, self._doubted)
                 events += changes
-            if changed or not self._news.trusted:
+            if changed or stored is not None or not self._news.trusted:
                 events += self._news.adopt(trusted=True)
             self.health = evolve(self.health, last_success=now, failures=0, last_error=None)
         self._memory = outcome.memory
@@ -103,11 +117,32 @@ class Intake:
             refused=self.health.refused + len(outcome.refusals),
             next_delay=self._pacing.after_answer(changed=changed, urgent=urgent),
         )
-        self._news.tell(events, changes)
         if outcome.good:
+            self._doubted = {
+                topic: self._doubted.get(topic, self._news.previous_at)
+                for _, topic, _ in outcome.memory.strikes
+                if topic is not None
+            }
             self._news.previous_at = began
             self._asked |= asked
+        self._news.tell(events, changes)
         return tuple(events)
+
+    def _stored_for(self, observation: Observation) -> tuple[Cluster, datetime] | None:
+        if self._stored is None:
+            return None
+        known, seen = self._stored[0].cluster_id, observation.cluster_id
+        if known is not None and seen is not None and known != seen:
+            _log.warning("stored_snapshot_ignored", stored=known, cluster_id=seen)  # once, so under the lock
+            self._stored = None
+        return self._stored
+
+    def _resume(self, stored: Cluster, seen_at: datetime) -> None:
+        """Go on from a stored snapshot as if it were the last look's; it becomes visible with the answer."""
+        self._news.cluster, self._news.previous_at = stored, seen_at
+        self._asked = frozenset(stored.by_topic)
+        self._blind_since = self._clock.monotonic() - max(0.0, (self._clock.now() - seen_at).total_seconds())
+        self._stored = None
 
     def _failed(self, error: Exception) -> tuple[Event, ...]:
         text = str(error) or repr(error)
@@ -126,8 +161,8 @@ class Intake:
         self._news.tell(events)
         return tuple(events)
 
-    def _recovery(self, now: float) -> list[Event]:
-        if not self.health.failures and self._news.trusted:
+    def _recovery(self, now: float, *, resumed: bool) -> list[Event]:
+        if not self.health.failures and self._news.trusted and not resumed:
             return []
         blind = now - (self._blind_since if self.health.last_success is None else self.health.last_success)
         return [self._news.stamped(MetadataRecovered(attempts=self.health.failures, blind_s=blind))]

@@ -12,12 +12,14 @@ The delivery contract
   and the number of events that it missed, in place of the backlog.
 - A forked child starts every listener with one `Resync`.
 - Registering replays the current state as events with ``initial=True``, without a gap and without a
-  double to the live events that follow.
+  double to the live events that follow. Before its first answer a poller has no state, not even if it resumes
+  from a stored snapshot: who is registered by then hears what differs from the stored one, and no more.
 - What happens and is undone between two polls is not seen.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Protocol, Self
 
 from attrs import frozen
@@ -50,6 +52,19 @@ class PartitionChangeListener:
             cluster: The snapshot that the change led to.
             partitions_changed: Only the partitions that are new or differ, with what they are now.
                 Partitions of a removed topic are not among them: `on_topic_removed` tells.
+        """
+
+    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+        """Hear that everything up to this snapshot has been told, so that it can be written down in one go.
+
+        Called after the last event of each batch (of a change, a replay or a `Resync`, or of an event emitted
+        from elsewhere), and after a look that had nothing to tell. Several such looks in a row may be one
+        call when the listener is behind.
+
+        Args:
+            cluster: What all events so far lead to; `EMPTY` before the first good answer.
+            looked_at: When the last good look began, an aware UTC time: changes that are still to be told
+                happened later. None before the first good answer.
         """
 
     def on_event(self, event: ev.Event) -> None:
@@ -192,7 +207,7 @@ class RegistrationStats:
 
     Attributes:
         delivered: Events that a listener method returned from.
-        failures: Events that a listener method raised on.
+        failures: Calls of listener methods that raised.
         dropped: Events lost to a full mailbox.
         lag: Events waiting now, behind the batch in hand.
         last_error: The last exception, as text.

@@ -6,6 +6,7 @@ import threading
 import traceback
 import weakref
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Self
 
 import structlog
@@ -46,6 +47,8 @@ class MetadataPoller:
         max_age: float | None = None,
         fetch_timeout: float = 10.0,
         min_interval: float = 0.25,
+        resume: Cluster | None = None,
+        resume_at: datetime | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -60,6 +63,13 @@ class MetadataPoller:
                 intervals, and at least 300.
             fetch_timeout: Seconds that one fetch may take.
             min_interval: Seconds between polls at the least.
+            resume: A stored snapshot, of all topics unless ``topics`` names some. The first good answer is
+                told as what changed since, after a `MetadataRecovered`; under the rules of the staleness
+                gate, so a topic that is missing stays for a while. Until then nobody sees the stored
+                snapshot: it may be hours old, and no record is routed by it. One of another cluster is
+                ignored. Named topics that it lacks may just not have been asked for: they are seen, not
+                created.
+            resume_at: When the look that confirmed ``resume`` last began, an aware time.
             clock: For tests.
             rng: Source of the jitter, for tests.
 
@@ -81,11 +91,12 @@ class MetadataPoller:
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self._source = source
         self._topics = None if topics is None else frozenset(topics)
+        stored = _stored(resume, resume_at, self._topics)
         self._fetch_timeout = fetch_timeout
         self._clock: Clock = clock or SystemClock()
         self._news = Publisher(self._clock)
         self._pacing = Pacing(interval, min_interval, rng or random.Random())
-        self._intake = Intake(self._news, self._pacing, self._clock, max_age)
+        self._intake = Intake(self._news, self._pacing, self._clock, max_age, stored)
         self._thread: threading.Thread | None = None
         self._source_closed = False
         self._in_flight = 0  # fetches, on any thread
@@ -241,6 +252,8 @@ class MetadataPoller:
                 answer = error
             with self._lock:
                 events, trouble = self._intake.take(answer, began)
+                if not events:
+                    self._news.settle()
         finally:
             with self._lock:
                 self._in_flight -= 1
@@ -333,6 +346,20 @@ class MetadataPoller:
         self._news.reset_after_fork()
         if was_running and not self._news.closed:
             self.start()
+
+
+def _stored(
+    resume: Cluster | None, resume_at: datetime | None, topics: frozenset[str] | None
+) -> tuple[Cluster, datetime] | None:
+    """Return what to resume from, without topics that nobody asks for any more: they would never change."""
+    if resume is None and resume_at is None:
+        return None
+    if resume is None or resume_at is None or resume_at.tzinfo is None:
+        raise ConfigurationError("resume and resume_at go together: a snapshot, and an aware time")
+    if topics is not None:
+        known = {name: info for name, info in resume.by_topic.items() if name in topics}
+        resume = evolve(resume, by_topic=known)
+    return resume, resume_at
 
 
 _pollers: "weakref.WeakSet[MetadataPoller]" = weakref.WeakSet()

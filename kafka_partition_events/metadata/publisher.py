@@ -6,7 +6,7 @@ and no I/O runs under it (but for the log line of a contained bug). Lock order: 
 
 import threading
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
@@ -75,12 +75,16 @@ class Publisher:
 
     # -- what is told (under the lock) ---------------------------------------------------------------
 
-    def advance(self, cluster: Cluster, newly_asked: frozenset[str] = frozenset()) -> tuple[Event, ...]:
+    def advance(
+        self, cluster: Cluster, newly_asked: frozenset[str], doubted: Mapping[str, datetime | None]
+    ) -> tuple[Event, ...]:
         """Make a snapshot the one in force; return the changes, not told yet.
 
         Args:
             cluster: The snapshot.
             newly_asked: Topics that no look before this one asked for: they are seen, not created, now.
+            doubted: Topics of which the answers before this one were not believed, or not in all, and when
+                the last look before those began: what is believed now may have happened since then.
         """
         found = diff(
             self.cluster,
@@ -93,12 +97,7 @@ class Publisher:
         )
         self._sequence += len(found)
         self.cluster = cluster
-        return tuple(
-            evolve(event, initial=True, previous_at=None)
-            if isinstance(event, TopicEvent) and event.topic in newly_asked
-            else event
-            for event in found
-        )
+        return tuple(_bounded(event, newly_asked, doubted) for event in found)
 
     def adopt(self, *, trusted: bool) -> list[Event]:
         """Let every partitioner adopt the snapshot, or drop its table; return what they found out."""
@@ -147,7 +146,15 @@ class Publisher:
         if not told:
             return
         wanted = changes and any(mailbox.wants_changes for mailbox in self.mailboxes)
-        self._put_to_all(Batch(self.cluster, told, changed_partitions(changes) if wanted else None))
+        changed = changed_partitions(changes) if wanted else None
+        self._put_to_all(Batch(self.cluster, told, changed, self.previous_at))
+
+    def settle(self) -> None:
+        """Let who overrides `on_settled` know that a look had nothing to tell."""
+        quiet = Batch(self.cluster, (), looked_at=self.previous_at)
+        for mailbox in self.mailboxes:
+            if mailbox.wants_settled:
+                mailbox.put(quiet)
 
     def _put_to_all(self, batch: Batch) -> None:
         for mailbox in self.mailboxes:
@@ -157,7 +164,8 @@ class Publisher:
         now, wall_time = self._clock.monotonic(), self._clock.now()
         state = diff(EMPTY, self.cluster, observed_at=now, wall_time=wall_time, initial=True)
         events = tuple(evolve(event, sequence=self._sequence) for event in state)
-        return Batch(self.cluster, events, changed_partitions(events) if mailbox.wants_changes else None)
+        changed = changed_partitions(events) if mailbox.wants_changes else None
+        return Batch(self.cluster, events, changed, self.previous_at)
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -181,5 +189,16 @@ class Publisher:
         resync = self._marked(Resync(cluster=self.cluster), self._sequence)
         follow_ups = self.adopt(trusted=self.trusted)
         if self.cluster.generation:
-            self._put_to_all(Batch(self.cluster, (resync,), changed_partitions(diff(EMPTY, self.cluster))))
+            changed = changed_partitions(diff(EMPTY, self.cluster))
+            self._put_to_all(Batch(self.cluster, (resync,), changed, self.previous_at))
         self.tell(follow_ups)
+
+
+def _bounded(event: Event, newly_asked: frozenset[str], doubted: Mapping[str, datetime | None]) -> Event:
+    if not isinstance(event, TopicEvent):
+        return event
+    if event.topic in newly_asked:
+        return evolve(event, initial=True, previous_at=None)
+    if event.topic in doubted:
+        return evolve(event, previous_at=doubted[event.topic])
+    return event

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -63,6 +64,25 @@ class Failing(RecordingListener):
             self.times -= 1
             raise self.error
         super().on_event(event)
+
+
+class Settling(Blocking):
+    """Also keeps what it was told to be settled, among the events; blocks in its first event."""
+
+    def __init__(self, *, times_to_fail: int = 0) -> None:
+        super().__init__()
+        self.heard: list[object] = []
+        self.times_to_fail = times_to_fail
+
+    def on_event(self, event: Event) -> None:
+        super().on_event(event)
+        self.heard.append(event.sequence)
+
+    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+        if self.times_to_fail > 0:
+            self.times_to_fail -= 1
+            raise ZeroDivisionError("the listener's own trouble")
+        self.heard.append((cluster.generation, looked_at))
 
 
 def news(*sequences: int, cluster: Cluster = EMPTY) -> Batch:
@@ -181,6 +201,124 @@ class TestOverflow:
         assert cluster is new
         assert {tp: p.leader for tp, p in changed.items()} == {("orders", 0): 2, ("orders", 1): None}
         assert listener.replayed(old) == new
+
+
+def at(second: int) -> datetime:
+    return datetime(2026, 11, 20, 10, 0, second, tzinfo=UTC)
+
+
+def settled(generation: int, second: int, *sequences: int) -> Batch:
+    """A batch that leads to this generation, found by the look that began in this second."""
+    return Batch(cluster_of(generation=generation), news(*sequences).events, looked_at=at(second))
+
+
+class TestSettled:
+    """`on_settled`: everything up to this snapshot has been told."""
+
+    @pytest.fixture
+    def listener(self) -> Settling:
+        listener = Settling()
+        listener.let_go.set()
+        return listener
+
+    def test_comes_after_the_last_event_of_each_batch(self, open_mailbox: Open, listener: Settling) -> None:
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, 1, 2))
+        mailbox.put(settled(2, 20, 3))
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [1, 2, (1, at(10)), 3, (2, at(20))]
+        assert mailbox.stats.delivered == 3, "it is no event"
+
+    def test_comes_after_a_look_without_news_too(self, open_mailbox: Open, listener: Settling) -> None:
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10))
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [(1, at(10))]
+
+    def test_is_enough_for_a_listener_to_be_heard(self, open_mailbox: Open) -> None:
+        heard: list[int] = []
+
+        class Saver(PartitionChangeListener):
+            def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+                heard.append(cluster.generation)
+
+        mailbox = open_mailbox(Saver())
+        assert mailbox.wants_settled
+        mailbox.put(settled(7, 10, 1))
+        assert mailbox.wait_synced(WAIT_S)
+        assert heard == [7]
+
+    def test_one_that_does_not_override_it_does_not_ask_for_it(self, open_mailbox: Open) -> None:
+        assert not open_mailbox(RecordingListener()).wants_settled
+
+    def test_looks_without_news_that_wait_become_one(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener, capacity=1)
+        mailbox.put(settled(1, 10, 1))
+        assert listener.entered.wait(WAIT_S)
+        for second in range(11, 30):
+            mailbox.put(settled(1, second))
+        mailbox.put(settled(2, 30, 2))
+        mailbox.put(settled(2, 31))
+        listener.let_go.set()
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [1, (1, at(10)), (1, at(29)), 2, (2, at(30)), (2, at(31))]
+
+    def test_a_look_without_news_drops_nobodys_backlog(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener, capacity=1)
+        mailbox.put(settled(1, 10, 1))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.put(settled(2, 20, 2, 3, 4))  # more than the capacity, but nothing waits before it
+        mailbox.put(settled(2, 30))
+        listener.let_go.set()
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [1, 2, 3, 4]
+        assert mailbox.stats.dropped == 0
+
+    def test_comes_after_a_resync_with_the_snapshot_that_it_brought(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener, capacity=1)
+        mailbox.put(settled(1, 10, 1))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.put(settled(2, 20, 2))
+        mailbox.put(settled(3, 30, 3))
+        listener.let_go.set()
+        assert mailbox.wait_synced(WAIT_S)
+        assert isinstance(listener.events[-1], Resync)
+        assert listener.heard[-1] == (3, at(30))
+        assert (2, at(20)) not in listener.heard
+
+    def test_one_that_raises_is_counted_and_hears_of_the_next_one(self, open_mailbox: Open) -> None:
+        listener = Settling(times_to_fail=1)
+        listener.let_go.set()
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, 1))
+        mailbox.put(settled(2, 20, 2))
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [1, 2, (2, at(20))]
+        assert (mailbox.stats.delivered, mailbox.stats.failures) == (2, 1)
+        assert "the listener's own trouble" in str(mailbox.stats.last_error)
+
+    def test_is_not_claimed_of_a_batch_that_a_close_cuts_short(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, 1, 2))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.close()
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert listener.heard == [1]
+
+    def test_is_told_of_what_a_close_delivers_first(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, 1))
+        mailbox.put(settled(2, 20, 2))
+        mailbox.close(drain=True)
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert listener.heard == [1, (1, at(10)), 2, (2, at(20))]
 
 
 class TestFailures:

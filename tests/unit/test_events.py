@@ -105,7 +105,8 @@ def test_every_concrete_event_is_listed() -> None:
 
 def test_every_event_has_a_listener_method_and_no_method_is_without_an_event() -> None:
     hooks = {name for name in vars(PartitionChangeListener) if name.startswith("on_")}
-    assert hooks == {f"on_{cls.kind}" for cls in ev.EVENT_TYPES} | {"on_event", "on_partitions_change"}
+    others = {"on_event", "on_partitions_change", "on_settled"}
+    assert hooks == {f"on_{cls.kind}" for cls in ev.EVENT_TYPES} | others
 
 
 def test_what_a_partition_event_can_tell() -> None:

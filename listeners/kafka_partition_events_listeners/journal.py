@@ -1,0 +1,227 @@
+"""The journal: every event into an outbox, together with the snapshot that the events led to.
+
+Nothing is lost on the way, whatever the moment at which the process dies. Events and snapshot are written in
+one transaction, so the stored snapshot is always the one that the stored events lead to. What was seen and
+not written yet differs from the stored snapshot, and the next poller, resumed from it, finds it again::
+
+    resume, resume_at = load_snapshot(outbox) or (None, None)
+    poller = MetadataPoller(source, resume=resume, resume_at=resume_at)
+    poller.register(JournalListener(outbox))  # before the first answer, which is told as what changed
+    poller.start()
+
+An event that came twice by that has the same id, as far as Kafka's metadata identifies it (`to_cloudevent`).
+
+The snapshot lies in the outbox's small states: ``topic/NAME`` for each topic, and ``nodes`` for the rest.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+import structlog
+from attrs import evolve, frozen
+from cloudevents.core.v1.event import CloudEvent
+
+from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot, encode_topic
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.metadata.events import Event, Resync
+from kafka_partition_events.outbox import Entry, Outbox, Write
+from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
+from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
+from kafka_partition_events_listeners.entries import to_entry
+
+NODES: Final = "nodes"
+TOPIC: Final = "topic/"
+MAX_WAITING: Final = 100_000
+PAUSE_S: Final = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+@frozen(kw_only=True)
+class JournalStats:
+    """What became of the events so far.
+
+    Attributes:
+        written: Events that the outbox took.
+        waiting: Events that it has not taken yet.
+        lost: Events that had to go while it took none.
+        last_error: Why the last write failed; None if it did not.
+    """
+
+    written: int = 0
+    waiting: int = 0
+    lost: int = 0
+    last_error: str | None = None
+
+
+class JournalListener(CloudEventsListener):
+    """Writes every event, and the snapshot, to an outbox: one write for each batch of events.
+
+    While the outbox can't be written (a full disk, say), events wait in memory and the write is tried again
+    at the next look, but not more often than every 5 s. Looks that bring no news renew the time of the stored
+    snapshot as often, so that a resumed poller knows how long nobody looked.
+
+    Register it before the poller's first answer. In place of a backlog that its mailbox dropped, it finds out
+    by itself what had changed. One poller at a time; `stats` may be read from any thread.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        *,
+        observer: str | None = None,
+        type_prefix: str = TYPE_PREFIX,
+        max_waiting: int = MAX_WAITING,
+        clock: Clock | None = None,
+    ) -> None:
+        """Make a listener.
+
+        Args:
+            outbox: Where to write; it stays yours to close.
+            observer: The name of this observer, for ``data.observer``; useful when there are several.
+            type_prefix: What comes before the name in the CloudEvents ``type``.
+            max_waiting: How many events wait at most after a write that failed. Churn goes first, then the
+                oldest.
+            clock: For tests.
+        """
+        super().__init__(observer=observer, type_prefix=type_prefix, clock=clock)
+        self._outbox = outbox
+        self._max_waiting = max_waiting
+        self._waiting: list[Entry] = []
+        self._told: Cluster = EMPTY  # what the events so far lead to
+        self._looked_at: datetime | None = None
+        self._stored: Cluster | None = None  # what the outbox holds; None: nobody knows yet
+        self._tried_at = float("-inf")
+        self._written = 0
+        self._lost = 0
+        self._last_error: str | None = None
+
+    @property
+    def stats(self) -> JournalStats:
+        """What became of the events so far."""
+        return JournalStats(
+            written=self._written, waiting=len(self._waiting), lost=self._lost, last_error=self._last_error
+        )
+
+    def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
+        """Keep the event until all that belongs to it has been told."""
+        self._waiting.append(to_entry(event, cloudevent))
+
+    def on_resync(self, event: Resync) -> None:
+        """Journal that events were dropped, and what they must have been, as far as the snapshot tells."""
+        self.on_event(event)
+        self._blind_from = self._looked_at
+        missed = diff(
+            self._told,
+            event.cluster,
+            observed_at=event.observed_at,
+            wall_time=event.wall_time,
+            previous_at=self._looked_at,
+            initial=self._told.generation == 0,
+        )
+        for change in missed:
+            self.on_event(evolve(change, sequence=event.sequence))
+
+    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+        """Write what has been told, if there is something or the stored time is old."""
+        self._told, self._looked_at = cluster, looked_at
+        news = self._waiting and self._last_error is None
+        if news or self._clock.monotonic() - self._tried_at >= PAUSE_S:
+            self._write()
+
+    def close(self) -> None:
+        """Write what is left. The outbox stays open."""
+        self._write()
+        if self._waiting:
+            _log.error("journal_abandoned", events=len(self._waiting), error=self._last_error)
+
+    def _write(self) -> None:
+        self._tried_at = self._clock.monotonic()
+        try:
+            self._outbox.write(Write(entries=tuple(self._waiting), values=self._values()))
+        except OutboxError as error:
+            self._fail(str(error))
+            return
+        if self._last_error is not None:
+            _log.warning("journal_written_again", events=len(self._waiting), lost_ever=self._lost)
+        self._last_error = None
+        self._written += len(self._waiting)
+        self._waiting = []
+        if self._looked_at is not None:
+            self._stored = self._told
+
+    def _fail(self, error: str) -> None:
+        if self._last_error is None:
+            _log.error("journal_not_written", error=error, waiting=len(self._waiting))
+        self._last_error = error
+        kept = _newest(self._waiting, self._max_waiting)
+        self._lost += len(self._waiting) - len(kept)
+        self._waiting = kept
+
+    def _values(self) -> dict[str, bytes | None]:
+        if self._looked_at is None:  # no good look yet: what is stored stays
+            return {}
+        rest = Snapshot(evolve(self._told, by_topic={}), self._looked_at)
+        return {**self._changed_topics(), NODES: _json(encode_snapshot(rest))}
+
+    def _changed_topics(self) -> dict[str, bytes | None]:
+        if self._stored is not None:
+            return _differences(self._stored, self._told)
+        # The first time, what an earlier process left is brought in line.
+        stored = self._outbox.values(TOPIC)
+        whole = _differences(EMPTY, self._told)
+        changed = {name: value for name, value in whole.items() if stored.get(name) != value}
+        return {**dict.fromkeys(stored.keys() - whole.keys()), **changed}
+
+
+def load_snapshot(outbox: Outbox) -> tuple[Cluster, datetime] | None:
+    """Return the snapshot that a `JournalListener` stored last, and when the look began that confirmed it.
+
+    None if there is none, or (logged) none that this version can read.
+
+    Raises:
+        OutboxError: the outbox can't be read.
+    """
+    rest = outbox.values(NODES).get(NODES)
+    if rest is None:
+        return None
+    try:
+        document = json.loads(rest)
+        document["topics"] = [json.loads(topic) for topic in outbox.values(TOPIC).values()]
+        snapshot = decode_snapshot(document)
+    except (ValueError, TypeError) as error:
+        _log.error("stored_snapshot_unreadable", error=str(error))
+        return None
+    return None if snapshot.taken_at is None else (snapshot.cluster, snapshot.taken_at)
+
+
+def _differences(old: Cluster, new: Cluster) -> dict[str, bytes | None]:
+    """Return the topics that differ, None for those that are gone, by the names of their small states."""
+    gone = {TOPIC + name: None for name in old.by_topic.keys() - new.by_topic.keys()}
+    changed = {
+        TOPIC + name: _json(encode_topic(info))
+        for name, info in new.by_topic.items()
+        if old.by_topic.get(name) is not info  # unchanged topics keep their object
+    }
+    return {**gone, **changed}
+
+
+def _newest(entries: Sequence[Entry], limit: int) -> list[Entry]:
+    """Return the entries that stay when there is room for so many: churn goes first, then the oldest."""
+    excess = len(entries) - limit
+    kept: list[Entry] = []
+    for entry in entries:
+        if entry.churn and excess > 0:
+            excess -= 1
+        else:
+            kept.append(entry)
+    return kept[max(0, excess) :]
+
+
+def _json(document: Mapping[str, object]) -> bytes:
+    return json.dumps(document, separators=(",", ":")).encode()

@@ -1,0 +1,316 @@
+"""A poller that begins with a stored snapshot: what changed while nobody looked is told as a change."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from structlog.testing import capture_logs
+
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.listeners import to_cloudevent
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.diff import apply
+from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.source import Observation, Proof
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
+from tests.property.worlds import snapshots
+
+WAIT_S = 10.0
+BROKERS = [1, 2, 3]
+BLIND_S = 3600.0
+DOWN = MetadataFetchError("down")
+Resumed = Callable[..., MetadataPoller]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def stored_at(clock: ManualClock) -> datetime:
+    return clock.now() - timedelta(seconds=BLIND_S)
+
+
+@pytest.fixture
+def resumed(clock: ManualClock, stored_at: datetime) -> Iterator[Resumed]:
+    """Make a poller that resumes from a snapshot of an hour ago, with the answers that it gets now."""
+    pollers: list[MetadataPoller] = []
+
+    def make(stored: Cluster, *answers: Observation | Exception, **options: Any) -> MetadataPoller:
+        source = ScriptedSource(*answers)
+        pollers.append(MetadataPoller(source, clock=clock, resume=stored, resume_at=stored_at, **options))
+        return pollers[-1]
+
+    yield make
+    for poller in pollers:
+        poller.close()
+
+
+def stored(generation: int = 7, **topics: Any) -> Cluster:
+    return cluster_of(topics, brokers=BROKERS, generation=generation)
+
+
+def answer(**topics: Any) -> Observation:
+    return observe(topics, brokers=BROKERS)
+
+
+class Table(PartitionChangeListener, ClusterAdopter):
+    """A partitioner, as far as the poller is concerned."""
+
+    def __init__(self) -> None:
+        self.adopted: list[Cluster | None] = []
+
+    def adopt(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
+        self.adopted.append(cluster)
+        return ()
+
+
+class TestTheFirstGoodAnswer:
+    def test_is_told_as_what_changed_since(self, resumed: Resumed, stored_at: datetime) -> None:
+        poller = resumed(stored(orders=[1, 2]), answer(orders=[1, 2, 3], payments=[1]))
+        recovered, *changes = poller.poll_once()
+        assert isinstance(recovered, ev.MetadataRecovered)
+        assert [(e.kind, e.initial, e.previous_at) for e in changes] == [
+            ("partitions_added", False, stored_at),
+            ("topic_added", False, stored_at),
+        ]
+
+    def test_is_preceded_by_how_long_nobody_looked(
+        self, resumed: Resumed, stored_at: datetime, clock: ManualClock
+    ) -> None:
+        poller = resumed(stored(orders=[1]), DOWN, DOWN, answer(orders=[2]))
+        clock.advance(10)
+        poller.poll_once()
+        poller.poll_once()
+        recovered = poller.poll_once()[0]
+        assert isinstance(recovered, ev.MetadataRecovered)
+        assert (recovered.attempts, recovered.blind_s, recovered.previous_at) == (2, BLIND_S + 10, stored_at)
+
+    def test_tells_nothing_new_if_it_equals_the_stored_one(self, resumed: Resumed) -> None:
+        before = stored(orders=[1, None])
+        poller = resumed(before, answer(orders=[1, None]))
+        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered"]
+        assert poller.cluster == before
+        assert poller.poll_once() == ()
+
+    def test_continues_the_generation(self, resumed: Resumed) -> None:
+        same = resumed(stored(7, orders=[1]), answer(orders=[1]), answer(orders=[2]))
+        changed = resumed(stored(7, orders=[1]), answer(orders=[2]))
+        for poller in (same, changed):
+            poller.poll_once()
+        assert same.cluster is not None
+        assert changed.cluster is not None
+        assert (same.cluster.generation, changed.cluster.generation) == (7, 8)
+        assert same.poll_once()[-1].generation == 8
+
+    def test_keeps_the_objects_of_topics_that_did_not_change(self, resumed: Resumed) -> None:
+        before = stored(orders=[1], payments=[2])
+        poller = resumed(before, answer(orders=[3], payments=[2]))
+        poller.poll_once()
+        assert poller.cluster is not None
+        assert poller.cluster.by_topic["payments"] is before.by_topic["payments"]
+
+    def test_of_another_cluster_makes_the_poller_start_afresh(self, resumed: Resumed) -> None:
+        other = evolve(stored(orders=[1]), cluster_id="another")
+        poller = resumed(other, answer(payments=[1]))
+        with capture_logs() as logs:
+            events = poller.poll_once()
+        assert [(e.kind, e.initial, e.previous_at) for e in events] == [
+            *[("broker_added", True, None)] * 3,
+            ("topic_added", True, None),
+        ]
+        assert poller.cluster is not None
+        assert poller.cluster.generation == 1
+        assert [(entry["event"], entry["stored"]) for entry in logs] == [
+            ("stored_snapshot_ignored", "another")
+        ]
+
+    def test_is_waited_for_if_the_first_one_is_no_good(self, resumed: Resumed) -> None:
+        poller = resumed(stored(orders=[1]), observe(brokers=[]), answer(orders=[2]))
+        assert [e.kind for e in poller.poll_once()] == ["metadata_rejected"]
+        assert poller.cluster is None
+        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
+
+    def test_ends_the_blind_time_once(self, resumed: Resumed, clock: ManualClock) -> None:
+        poller = resumed(stored(orders=[1]), answer(orders=[1]), answer(orders=[2]))
+        looked = clock.now()
+        poller.poll_once()
+        clock.advance(10)
+        (moved,) = poller.poll_once()
+        assert (moved.kind, moved.previous_at) == ("leader_changed", looked)
+
+
+class TestTheStalenessGate:
+    def test_keeps_a_missing_topic_until_it_is_sure(
+        self, resumed: Resumed, stored_at: datetime, clock: ManualClock
+    ) -> None:
+        poller = resumed(stored(orders=[1], gone=[1]), answer(orders=[1]))
+        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "metadata_rejected"]
+        assert poller.cluster is not None
+        assert poller.cluster.topic("gone") is not None
+        clock.advance(20)
+        poller.poll_once()
+        clock.advance(20)
+        (removed,) = poller.poll_once()
+        assert (removed.kind, removed.initial) == ("topic_removed", False)
+        assert removed.previous_at == stored_at, "nobody has seen it since"
+
+    def test_takes_an_offline_leader_from_the_broker_list_also_of_a_missing_topic(
+        self, resumed: Resumed
+    ) -> None:
+        poller = resumed(stored(orders=[1], gone=[3]), observe({"orders": [1]}, brokers=[1, 2]))
+        kinds = [e.kind for e in poller.poll_once()]
+        assert kinds == ["metadata_recovered", "partition_offline", "broker_removed", "metadata_rejected"]
+
+    def test_whatever_it_doubted_began_after_the_last_look_before_the_doubt(self, clock: ManualClock) -> None:
+        """Not only of a resumed poller: a deletion is believed 30 s after the first answer without it."""
+        source = ScriptedSource(answer(orders=[1], gone=[1]), answer(orders=[1]))
+        poller = MetadataPoller(source, clock=clock)
+        saw_it = clock.now()
+        poller.poll_once()
+        events: tuple[ev.Event, ...] = ()
+        while not any(isinstance(e, ev.TopicRemoved) for e in events):
+            clock.advance(20)
+            events = poller.poll_once()
+        assert events[-1].previous_at == saw_it
+        poller.close()
+
+    def test_a_doubt_that_went_away_widens_nothing(self, clock: ManualClock) -> None:
+        both = answer(orders=[1], back=[1])
+        source = ScriptedSource(both, answer(orders=[1]), both, answer(orders=[1], back=[2]))
+        poller = MetadataPoller(source, clock=clock)
+        for _ in range(3):
+            clock.advance(20)
+            looked = clock.now()
+            poller.poll_once()
+        clock.advance(20)
+        (moved,) = poller.poll_once()
+        assert moved.previous_at == looked
+        poller.close()
+
+
+class TestBeforeTheFirstGoodAnswer:
+    def test_nothing_is_known(self, resumed: Resumed) -> None:
+        poller = resumed(stored(orders=[1]), DOWN, answer(orders=[1]))
+        assert poller.cluster is None
+        poller.poll_once()
+        assert poller.cluster is None
+        late = RecordingListener()
+        registration = poller.register(late)
+        assert registration.wait_synced(WAIT_S)
+        assert late.events == (), "there is nothing to replay"
+
+    def test_no_record_is_routed_by_what_is_stored(self, resumed: Resumed) -> None:
+        poller = resumed(stored(orders=[1]), DOWN, answer(orders=[1]))
+        table = Table()
+        poller.register(table)
+        poller.poll_once()
+        assert table.adopted == [None]
+        poller.poll_once()
+        assert table.adopted == [None, poller.cluster], "also if the answer equals it"
+
+
+class TestNamedTopics:
+    def test_only_those_that_are_asked_for_are_resumed(self, resumed: Resumed) -> None:
+        poller = resumed(stored(orders=[1], others=[1]), answer(orders=[2]), topics=["orders"])
+        _, moved = poller.poll_once()
+        assert isinstance(moved, ev.LeaderChanged)
+        assert (moved.topic, moved.initial) == ("orders", False)
+        assert poller.cluster is not None
+        assert poller.cluster.topics() == {"orders"}
+
+    def test_one_that_was_not_stored_is_seen_not_created(self, resumed: Resumed) -> None:
+        poller = resumed(stored(orders=[1]), answer(orders=[1], new=[1]), topics=["orders", "new"])
+        _, added = poller.poll_once()
+        assert (added.kind, added.initial, added.previous_at) == ("topic_added", True, None)
+
+
+class TestConfiguration:
+    def test_a_snapshot_without_its_time_is_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match="resume_at"):
+            MetadataPoller(ScriptedSource(DOWN), resume=stored(orders=[1]))
+
+    def test_a_time_without_a_snapshot_is_refused(self, stored_at: datetime) -> None:
+        with pytest.raises(ConfigurationError, match="resume_at"):
+            MetadataPoller(ScriptedSource(DOWN), resume_at=stored_at)
+
+    def test_a_time_without_a_zone_is_refused(self, stored_at: datetime) -> None:
+        with pytest.raises(ConfigurationError, match="aware"):
+            MetadataPoller(
+                ScriptedSource(DOWN), resume=stored(orders=[1]), resume_at=stored_at.replace(tzinfo=None)
+            )
+
+    def test_a_clock_that_was_set_back_makes_no_negative_blindness(
+        self, clock: ManualClock, stored_at: datetime
+    ) -> None:
+        ahead = clock.now() + timedelta(seconds=5)
+        source = ScriptedSource(answer(orders=[1]))
+        poller = MetadataPoller(source, clock=clock, resume=stored(orders=[1]), resume_at=ahead)
+        (recovered,) = poller.poll_once()
+        assert isinstance(recovered, ev.MetadataRecovered)
+        assert recovered.blind_s == 0
+        poller.close()
+
+
+# -- beside a poller that never died -----------------------------------------------------------------------
+
+PROVED = Proof(topic_ids=True, leader_epochs=True, racks=True)
+worlds = snapshots().filter(lambda cluster: bool(cluster.nodes))
+"""What a cluster can be; an answer without a broker is never believed."""
+
+
+def saying(cluster: Cluster) -> Observation:
+    return evolve(observe(dict(cluster.by_topic), cluster.nodes.values()), proof=PROVED)
+
+
+def identified(cluster: Cluster, word: str) -> Cluster:
+    topics = {name: evolve(info, topic_id=f"{name} {word}") for name, info in cluster.by_topic.items()}
+    return evolve(cluster, by_topic=topics)
+
+
+def polled(poller: MetadataPoller, clock: ManualClock, times: int) -> list[ev.Event]:
+    """Poll so often, and for so long, that the gate makes up its mind about everything."""
+    events: list[ev.Event] = []
+    for _ in range(times):
+        events += poller.poll_once()
+        clock.advance(20)
+    return events
+
+
+@given(worlds, worlds)
+def test_tells_just_what_one_that_never_died_would_have_told(a: Cluster, b: Cluster) -> None:
+    clock, later = ManualClock(), ManualClock(start=3600)
+    alive = MetadataPoller(ScriptedSource(saying(a), saying(b)), clock=clock)
+    alive.poll_once()
+    before = alive.cluster
+    assert before is not None
+    resumed = MetadataPoller(ScriptedSource(saying(b)), clock=later, resume=before, resume_at=clock.now())
+    lived = polled(alive, clock, 8)
+    _, *found = polled(resumed, later, 8)
+
+    assert apply(before, found) == resumed.cluster == alive.cluster
+    assert [type(e) for e in found] == [type(e) for e in lived]
+    assert [e.initial for e in found] == [False] * len(found)
+    for ours, theirs in zip(map(to_cloudevent, found), map(to_cloudevent, lived), strict=True):
+        data: Any = ours.get_data()
+        if data["identity"] == "transition":
+            assert ours.get_id() == theirs.get_id()
+    alive.close()
+    resumed.close()
+
+
+@given(worlds, worlds)
+def test_its_changes_lead_from_what_was_stored_to_what_is(a: Cluster, b: Cluster) -> None:
+    a, b = identified(a, "before"), identified(b, "after")  # else the gate would keep epochs and partitions
+    clock = ManualClock()
+    poller = MetadataPoller(ScriptedSource(saying(b)), clock=clock, resume=a, resume_at=clock.now())
+    assert apply(a, polled(poller, clock, 4)) == poller.cluster == b
+    poller.close()
