@@ -1,0 +1,280 @@
+"""The thread that brings entries from an outbox to a sink."""
+
+import contextlib
+import math
+import random
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Final, Literal
+
+import structlog
+from attrs import field, frozen
+
+from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.outbox.entry import Entry
+from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
+from kafka_partition_events.outbox.sink import DeliveryError, Sink
+from kafka_partition_events.outbox.store import Outbox, Write
+
+_LOOK_S: Final = 1.0
+"""How often to look for what another process has written."""
+
+_log = structlog.get_logger(__name__)
+
+State = Literal["delivering", "idle", "backing_off", "open", "off"]
+
+
+@frozen(kw_only=True)
+class DeliveryStats:
+    """What a deliverer has done since it began.
+
+    Attributes:
+        state: ``"delivering"``; ``"idle"``: nothing is waiting; ``"backing_off"``: waiting after a failure;
+            ``"open"``: the circuit is, so single entries are tried; ``"off"``: the target wants nothing any
+            more, until the process starts anew.
+        delivered: Entries that the target took.
+        failures: Tries that failed, by reason. ``error`` is an exception that the sink should not have
+            raised, ``outbox`` a failure on this side.
+        retries: Tries that followed a failed one.
+        last_error: What the last failure said.
+        delay: Seconds between the recording of the entry delivered last and its delivery; None before.
+    """
+
+    state: State
+    delivered: int = 0
+    failures: Mapping[str, int] = field(factory=dict)
+    retries: int = 0
+    last_error: str | None = None
+    delay: float | None = None
+
+
+class Deliverer:
+    """Delivers a stream to one sink, at least once, in order, on a thread of its own.
+
+    The cursor moves when the target has taken an entry, or refused it for good: that one goes to the dead
+    letters. So does what is older than the policy's ``max_age``. Whatever else goes wrong is tried again,
+    and nothing behind it comes first: a target that is down holds up its own deliverer only.
+
+    `stats` and `close` may be called from any thread.
+    """
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        sink: Sink,
+        *,
+        retry: RetryPolicy | None = None,
+        from_start: bool = True,
+        clock: Clock | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        """Make a deliverer; from now on the outbox keeps what the sink has not got.
+
+        Args:
+            outbox: Where the entries are. Close it after the deliverer.
+            sink: Where they go. It is the deliverer's from now on, which closes it.
+            retry: How patient to be.
+            from_start: Whether a sink that the outbox does not know yet gets what is there already.
+            clock: Times delays and ages; the system's by default.
+            rng: Source of the jitter.
+
+        Raises:
+            OutboxError: the outbox can't be written.
+        """
+        self._outbox = outbox
+        self._sink = sink
+        self._name = sink.name
+        self._policy = retry or RetryPolicy()
+        self._clock = clock or SystemClock()
+        self._rng = rng or random.Random()
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._deadline = math.inf  # of `close`
+        # The worker's own: up to where the target is done, what it refused, and what of that is durable.
+        self._done = self._settled = 0
+        self._refused: tuple[Entry, str] | None = None
+        # Written by the worker only.
+        self._idle = False
+        self._off = False
+        self._failures = 0
+        self._delivered = 0
+        self._retries = 0
+        self._reasons: Counter[str] = Counter()
+        self._last_error: str | None = None
+        self._delay: float | None = None
+        outbox.subscribe(self._name, sink.stream, from_start=from_start)
+
+    def start(self) -> None:
+        """Start the thread, unless it was started or the deliverer closed before."""
+        with self._condition:
+            if self._thread is None and self._deadline == math.inf:
+                thread = threading.Thread(target=self._run, name=f"kpe-sink-{self._name}", daemon=True)
+                thread.start()
+                self._thread = thread
+
+    @property
+    def stats(self) -> DeliveryStats:
+        """What became of the entries so far."""
+        with self._condition:
+            return DeliveryStats(
+                state=self._state(),
+                delivered=self._delivered,
+                failures=dict(self._reasons),
+                retries=self._retries,
+                last_error=self._last_error,
+                delay=self._delay,
+            )
+
+    def _state(self) -> State:
+        if self._off:
+            return "off"
+        if self._policy.is_open(self._failures):
+            return "open"
+        if self._failures:
+            return "backing_off"
+        return "idle" if self._idle else "delivering"
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Deliver what is waiting, for ``timeout`` seconds at most, and close the sink.
+
+        Retries come when they are due, not sooner; one that is due too late is not waited for. What is not
+        delivered stays in the outbox. A call of the sink's that takes longer is left behind, with its thread.
+        Idempotent.
+        """
+        with self._condition:
+            never_started = self._thread is None and self._deadline == math.inf
+            self._deadline = min(self._deadline, self._clock.monotonic() + timeout)
+            self._condition.notify_all()
+        if never_started:
+            self._close_sink()
+        self._outbox.wake(self._name)
+        if self._thread is not None:
+            self._thread.join(timeout)
+
+    # -- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            while self._clock.monotonic() < self._deadline and not self._off:
+                delay = self._step()
+                if delay is None:
+                    if self._deadline < math.inf:
+                        return  # drained
+                    self._wait_for_entries()
+                elif not self._sleep(delay):
+                    return
+        finally:
+            self._close_sink()
+
+    def _wait_for_entries(self) -> None:
+        self._idle = True
+        # If `close` comes between the last look at the deadline and this, its `wake` is remembered.
+        with contextlib.suppress(OutboxError):  # the next step meets it, and reports it
+            self._outbox.wait(self._name, _LOOK_S)
+        self._idle = False
+
+    def _sleep(self, delay: float) -> bool:
+        """Wait before the next try; tell whether it comes before the deadline of `close`."""
+        due = self._clock.monotonic() + delay
+        with self._condition:
+            while (left := due - self._clock.monotonic()) > 0:
+                if due > self._deadline:
+                    return False
+                self._clock.wait(self._condition, left)
+        return True
+
+    def _step(self) -> float | None:
+        """Try to deliver what is next; return the seconds to wait before the next step, None if idle."""
+        entries: Sequence[Entry] = ()
+        error: DeliveryError | None = None
+        try:
+            self._settle()
+            waiting = self._outbox.read(self._name, self._batch())
+            if not waiting:
+                self._failures = 0  # they were the outbox's, or of entries that have gone
+                return None
+            entries = self._without_aged(waiting)
+            if not entries:
+                return 0.0
+            self._sink.deliver(entries)
+        except DeliveryError as caught:
+            error = caught
+        except OutboxError as caught:
+            error = DeliveryError(str(caught), reason="outbox")
+        except Exception as caught:  # noqa: BLE001 - a bug of the sink's is not the end of its thread
+            error = DeliveryError(repr(caught), reason="error")
+        decision = decide(self._policy, self._failures, len(entries), error, self._rng.random())
+        self._log(error, decision)
+        self._note(entries, error, decision)
+        with contextlib.suppress(OutboxError):  # the next step begins with it again, and reports it
+            self._settle()
+        return decision.delay
+
+    def _batch(self) -> int:
+        return 1 if self._policy.is_open(self._failures) else self._sink.batch
+
+    def _without_aged(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Put what is too old at the head to the dead letters; the cursor must not pass what is not."""
+        oldest = self._clock.now() - timedelta(seconds=self._policy.max_age)
+        aged = next((i for i, entry in enumerate(entries) if entry.recorded_at >= oldest), len(entries))
+        for entry in entries[:aged]:
+            self._outbox.refuse(self._name, entry, "too_old")
+        if aged:
+            _log.warning("entries_too_old", sink=self._name, entries=aged)
+        return entries[aged:]
+
+    def _note(self, entries: Sequence[Entry], error: DeliveryError | None, decision: Decision) -> None:
+        taken = entries[: decision.delivered]
+        with self._condition:
+            self._retries += self._failures > 0
+            self._failures = decision.failures
+            self._off = decision.gone
+            if taken:
+                self._delivered += len(taken)
+                self._delay = (self._clock.now() - taken[-1].recorded_at).total_seconds()
+            if error is not None:
+                self._reasons[error.reason] += 1
+                self._last_error = str(error)
+        if taken:
+            self._done = taken[-1].seq
+        if error is not None and decision.refused:
+            self._refused = entries[decision.delivered], error.reason
+
+    def _settle(self) -> None:
+        """Make durable what the target has taken or refused.
+
+        As long as this fails, nothing else is tried: an outbox that can't be written must not make the target
+        hear the same entries again with each retry.
+        """
+        if self._refused is not None:
+            entry, reason = self._refused
+            self._outbox.refuse(self._name, entry, reason)
+            self._refused, self._settled = None, entry.seq
+        elif self._done > self._settled:
+            self._outbox.write(Write(cursors={self._name: self._done}))
+            self._settled = self._done
+
+    def _log(self, error: DeliveryError | None, decision: Decision) -> None:
+        log = _log.bind(sink=self._name)
+        if error is None:
+            if self._failures:
+                log.info("delivery_resumed", failures=self._failures)
+            return
+        log = log.bind(reason=error.reason, error=str(error))
+        if decision.gone:
+            log.error("sink_switched_off")
+        elif decision.refused:
+            log.warning("entry_refused")
+        elif decision.failures == self._policy.open_after:
+            log.error("sink_circuit_opened", delay_s=decision.delay)
+        else:
+            log.warning("delivery_failed", failures=decision.failures, delay_s=decision.delay)
+
+    def _close_sink(self) -> None:
+        try:
+            self._sink.close()
+        except Exception as error:  # noqa: BLE001 - what a sink raises on its way out changes nothing
+            _log.warning("sink_close_failed", sink=self._name, error=repr(error))

@@ -1,0 +1,289 @@
+"""An outbox in an SQLite file: what was written outlives the process."""
+
+import os
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.outbox import sqlite_schema as sql
+from kafka_partition_events.outbox.arrivals import Arrivals
+from kafka_partition_events.outbox.entry import Entry, Stream
+from kafka_partition_events.outbox.sqlite_file import OnCorrupt, connect, explained, open_file
+from kafka_partition_events.outbox.store import MAX_DEAD_LETTERS, DeadLetter, ReaderStats, Write
+
+_PAGE: Final = 500
+"""How many entries `history` reads at a time."""
+_CHUNK: Final = 20
+"""How many entries are dropped before the size is looked at again."""
+_LAST_CHARACTER: Final = "\U0010ffff"
+
+
+class SqliteOutbox:
+    """An `Outbox` in a file. Thread-safe; other processes may have it open at the same time.
+
+    What `write` has returned for is there after the process was killed. After a loss of power the last
+    writes may be missing, but whole writes, in reverse order (SQLite's WAL with ``synchronous=NORMAL``).
+
+    Bounds are kept by `write` when it appends. By age everything goes; by size churn first, then dead
+    letters, then structural entries, each oldest first. The size is that of the pages in use: the file is
+    at most one write larger, the ``-wal`` file beside it some 16 MiB.
+
+    One connection, guarded by a lock: an append of 2,000 takes some 50 ms, everything else less.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        max_bytes: int = 512 * 1024 * 1024,
+        max_age_s: float = 7 * 86_400,
+        on_corrupt: OnCorrupt = "raise",
+        clock: Clock | None = None,
+    ) -> None:
+        """Open an outbox, or make one.
+
+        Args:
+            path: The file, in a directory that exists; not on a network share, where SQLite's WAL fails.
+            max_bytes: How large it may grow.
+            max_age_s: How long entries are kept, in seconds since they were recorded.
+            on_corrupt: What to do with a damaged file: ``"raise"``, or ``"set_aside"``: rename it to
+                ``NAME.corrupt-TIME``, log that, and begin a new one. The latter reads the whole file first.
+            clock: Times `wait`, tells ages and dates dead letters; the system's by default.
+
+        Raises:
+            ConfigurationError: a bound is not above 0.
+            OutboxError: the file can't be opened; the message names it, the cause and the cure.
+        """
+        if not (max_bytes > 0 and max_age_s > 0):
+            raise ConfigurationError(
+                f"max_bytes and max_age_s must be more than 0, not {max_bytes} and {max_age_s}"
+            )
+        self.path = Path(path).absolute()
+        self._max_bytes = max_bytes
+        self._max_age = timedelta(seconds=max_age_s)
+        self._clock = clock or SystemClock()
+        self._arrivals = Arrivals(self._clock)
+        self._duplicates = 0
+        self._db = open_file(self.path, on_corrupt, self._clock.now())
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def write(self, write: Write, /) -> None:
+        """Do all of it, or nothing."""
+        with self._transaction() as db:
+            for reader, cursor in write.cursors.items():
+                _advance(db, reader, cursor)
+            for name, value in write.values.items():
+                if value is None:
+                    db.execute("DELETE FROM small_states WHERE name = ?", (name,))
+                else:
+                    db.execute(sql.SET, (name, value))
+            if write.entries:
+                added = db.executemany(sql.APPEND, map(sql.to_row, write.entries)).rowcount
+                self._duplicates += len(write.entries) - added
+                # Only who appends keeps the bounds: a process that adds a silence may know others.
+                self._prune(db)
+
+    def subscribe(self, reader: str, stream: Stream, *, from_start: bool = True) -> None:
+        """Make a reader known; one that is known already keeps its cursor."""
+        with self._transaction() as db:
+            last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
+            cursor = 0 if from_start or last is None else last[0]
+            db.execute(
+                "INSERT INTO readers (name, stream, cursor) VALUES (?, ?, ?)"
+                " ON CONFLICT (name) DO UPDATE SET stream = excluded.stream",
+                (reader, stream.value, cursor),
+            )
+
+    def refuse(self, reader: str, entry: Entry, reason: str) -> None:
+        """Put an entry to the dead letters and the reader's cursor behind it, both or none."""
+        with self._transaction() as db:
+            _advance(db, reader, entry.seq)
+            db.execute("UPDATE readers SET dead = dead + 1 WHERE name = ?", (reader,))
+            letter = (reader, reason, sql.to_micros(self._clock.now()), entry.seq, *sql.to_row(entry))
+            number = db.execute(sql.BURY, letter).lastrowid or 0
+            db.execute("DELETE FROM dead_letters WHERE number <= ?", (number - MAX_DEAD_LETTERS,))
+
+    def _prune(self, db: sqlite3.Connection) -> None:
+        too_old = sql.to_micros(self._clock.now() - self._max_age)
+        while _drop(db, sql.AGED, too_old):
+            pass
+        while _size(db) > self._max_bytes and (
+            _drop(db, sql.OLDEST_CHURN) or _drop_dead_letters(db) or _drop(db, sql.OLDEST)
+        ):
+            pass
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def read(self, reader: str, limit: int) -> Sequence[Entry]:
+        """Return the next entries after a reader's cursor, in order."""
+        with self._connection() as db:
+            stream, cursor, *_ = _reader(db, reader)
+            rows = db.execute(sql.READ, (stream, cursor, limit))
+            return [sql.to_entry(row) for row in rows]
+
+    def wait(self, reader: str, timeout: float) -> bool:
+        """Wait until there is something to be read, at most ``timeout`` seconds; tell whether there is.
+
+        Writes of other processes are noticed by the next `read` only.
+        """
+
+        def has_next() -> bool:
+            with self._connection() as db:
+                stream, cursor, *_ = _reader(db, reader)
+                return _recorded_after(db, stream, cursor) is not None
+
+        return self._arrivals.wait(reader, timeout, has_next)
+
+    def wake(self, reader: str) -> None:
+        """Let the reader's `wait` return now; if it does not wait, its next one returns at once."""
+        self._arrivals.wake(reader)
+
+    def dead_letters(self, reader: str | None = None) -> Sequence[DeadLetter]:
+        """Return the last dead letters of a reader, or of all, oldest first."""
+        with self._connection() as db:
+            rows = db.execute(sql.DEAD_LETTERS, (reader, reader))
+            return [
+                DeadLetter(reader=by, reason=reason, at=sql.to_moment(refused_at), entry=sql.to_entry(row))
+                for by, reason, refused_at, *row in rows
+            ]
+
+    def values(self, prefix: str) -> Mapping[str, bytes]:
+        """Return the small states whose names begin so."""
+        with self._connection() as db:
+            return dict(db.execute(sql.VALUES, (prefix, prefix + _LAST_CHARACTER)))
+
+    def history(
+        self,
+        stream: Stream,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        names: Sequence[str] | None = None,
+        subjects: Sequence[str] | None = None,
+        after_seq: int = 0,
+        limit: int | None = None,
+    ) -> Iterator[Entry]:
+        """Go through a stream in order, whoever has read it.
+
+        Reads a page at a time, over a connection of its own: a reader that stays in the middle of a query
+        would keep the ``-wal`` file from being emptied.
+        """
+        where, parameters = sql.conditions(stream, since, until, names, subjects)
+        query = f"{sql.SELECT} WHERE {where} AND seq > ? ORDER BY seq LIMIT ?"
+        left = sys.maxsize if limit is None else limit
+        try:
+            with closing(connect(self.path)) as db:
+                while left > 0:
+                    page = min(left, _PAGE)
+                    rows = db.execute(query, (*parameters, after_seq, page)).fetchall()
+                    yield from map(sql.to_entry, rows)
+                    if len(rows) < page:
+                        return
+                    left -= page
+                    after_seq = rows[-1][0]
+        except sqlite3.Error as error:
+            raise explained(self.path, error) from error
+
+    def entry(self, id_: str) -> Entry | None:
+        """Return an entry by its id; the journal's, if both streams have it."""
+        with self._connection() as db:
+            row = db.execute(sql.BY_ID, (id_,)).fetchone()
+            return None if row is None else sql.to_entry(row)
+
+    def stats(self, reader: str) -> ReaderStats:
+        """Return how a reader is doing."""
+        with self._connection() as db:
+            stream, cursor, dropped, dead = _reader(db, reader)
+            [waiting] = db.execute(sql.COUNT_AFTER, (stream, cursor)).fetchone()
+            oldest = _recorded_after(db, stream, cursor)
+            return ReaderStats(waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of the file's pages that are in use."""
+        with self._connection() as db:
+            return _size(db)
+
+    @property
+    def duplicates(self) -> int:
+        """How many entries were ignored because their stream had their id, since the outbox was opened."""
+        with self._connection():
+            return self._duplicates
+
+    def close(self) -> None:
+        """Close the file; every `wait` returns False. Idempotent."""
+        self._arrivals.close()
+        with self._arrivals.condition:
+            self._db.close()
+
+    # -- the file ------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _connection(self) -> Iterator[sqlite3.Connection]:
+        with self._arrivals.condition:
+            if self._arrivals.closed:
+                raise OutboxError(f"{self.path}: the outbox has been closed: write and read before that")
+            try:
+                yield self._db
+            except sqlite3.Error as error:
+                raise explained(self.path, error) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._connection() as db:
+            # The file has one writer from here on. So places are committed in ascending order, and no cursor
+            # passes an entry that is not to be seen yet.
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:  # SQLite has rolled back by itself after some errors
+                    db.execute("ROLLBACK")
+                raise
+            self._arrivals.condition.notify_all()
+
+
+def _reader(db: sqlite3.Connection, name: str) -> tuple[str, int, int, int]:
+    row = db.execute("SELECT stream, cursor, dropped, dead FROM readers WHERE name = ?", (name,)).fetchone()
+    if row is None:
+        raise ConfigurationError(f"{name!r} is no reader of this outbox: subscribe it first")
+    stream, cursor, dropped, dead = row
+    return stream, cursor, dropped, dead
+
+
+def _advance(db: sqlite3.Connection, reader: str, cursor: int) -> None:
+    _reader(db, reader)
+    db.execute("UPDATE readers SET cursor = max(cursor, ?) WHERE name = ?", (cursor, reader))
+
+
+def _recorded_after(db: sqlite3.Connection, stream: str, cursor: int) -> datetime | None:
+    row = db.execute(sql.RECORDED_AFTER, (stream, cursor)).fetchone()
+    return None if row is None else sql.to_moment(row[0])
+
+
+def _size(db: sqlite3.Connection) -> int:
+    [size] = db.execute(sql.SIZE).fetchone()
+    return int(size)
+
+
+def _drop(db: sqlite3.Connection, query: str, *parameters: int) -> bool:
+    """Drop some entries, count them for who has not read them, and tell whether there were any."""
+    victims = db.execute(query, (_CHUNK, *parameters)).fetchall()
+    db.executemany("DELETE FROM entries WHERE seq = ?", [(seq,) for seq, _ in victims])
+    for name, stream, cursor in db.execute("SELECT name, stream, cursor FROM readers").fetchall():
+        unread = sum(lane == stream and seq > cursor for seq, lane in victims)
+        if unread:
+            db.execute("UPDATE readers SET dropped = dropped + ? WHERE name = ?", (unread, name))
+    return bool(victims)
+
+
+def _drop_dead_letters(db: sqlite3.Connection) -> bool:
+    return db.execute(sql.DROP_DEAD_LETTERS, (_CHUNK,)).rowcount > 0

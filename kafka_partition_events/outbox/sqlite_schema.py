@@ -1,0 +1,144 @@
+# ruff: noqa: S608 - every statement here is a constant or made of constants
+"""What is in the file of an outbox, and every statement that is more than a line. Pure.
+
+Times are microseconds since 1970.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from kafka_partition_events.outbox.entry import Entry, Stream
+
+APPLICATION_ID: Final = 0x6B70656F  # "kpeo": tells our files from other people's SQLite files
+VERSION: Final = 1
+SCHEMA: Final = (
+    # AUTOINCREMENT: were the place of a dropped entry given away again, cursors would be ahead of entries.
+    """
+    CREATE TABLE entries (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL,
+        key TEXT NOT NULL, subject TEXT, severity INTEGER NOT NULL, churn INTEGER NOT NULL,
+        at INTEGER NOT NULL, recorded_at INTEGER NOT NULL, body BLOB NOT NULL
+    )
+    """,
+    "CREATE UNIQUE INDEX entries_id ON entries (id, stream)",
+    "CREATE INDEX entries_stream ON entries (stream)",  # SQLite adds seq to it: all that readers need
+    "CREATE INDEX entries_churn ON entries (churn) WHERE churn = 1",
+    """
+    CREATE TABLE readers (
+        name TEXT PRIMARY KEY, stream TEXT NOT NULL, cursor INTEGER NOT NULL,
+        dropped INTEGER NOT NULL DEFAULT 0, dead INTEGER NOT NULL DEFAULT 0
+    )
+    """,
+    "CREATE TABLE small_states (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
+    """
+    CREATE TABLE dead_letters (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, reader TEXT NOT NULL, reason TEXT NOT NULL,
+        refused_at INTEGER NOT NULL, seq INTEGER NOT NULL, stream TEXT NOT NULL, id TEXT NOT NULL,
+        name TEXT NOT NULL, key TEXT NOT NULL, subject TEXT, severity INTEGER NOT NULL,
+        churn INTEGER NOT NULL, at INTEGER NOT NULL, recorded_at INTEGER NOT NULL, body BLOB NOT NULL
+    )
+    """,
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {VERSION}",
+)
+
+_COLUMNS: Final = "stream, id, name, key, subject, severity, churn, at, recorded_at, body"
+_PLACES: Final = ", ".join("?" * 10)
+APPEND: Final = f"INSERT INTO entries ({_COLUMNS}) VALUES ({_PLACES}) ON CONFLICT (id, stream) DO NOTHING"
+SELECT: Final = f"SELECT seq, {_COLUMNS} FROM entries"
+READ: Final = f"{SELECT} WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?"
+BY_ID: Final = f"{SELECT} WHERE id = ? ORDER BY stream LIMIT 1"
+COUNT_AFTER: Final = "SELECT count(*) FROM entries WHERE stream = ? AND seq > ?"
+RECORDED_AFTER: Final = "SELECT recorded_at FROM entries WHERE stream = ? AND seq > ? ORDER BY seq LIMIT 1"
+BURY: Final = (
+    f"INSERT INTO dead_letters (reader, reason, refused_at, seq, {_COLUMNS}) VALUES (?, ?, ?, ?, {_PLACES})"
+)
+DEAD_LETTERS: Final = (
+    f"SELECT reader, reason, refused_at, seq, {_COLUMNS} FROM dead_letters"
+    " WHERE ? IS NULL OR reader = ? ORDER BY number"
+)
+DROP_DEAD_LETTERS: Final = (
+    "DELETE FROM dead_letters WHERE number IN (SELECT number FROM dead_letters ORDER BY number LIMIT ?)"
+)
+SET: Final = "INSERT INTO small_states VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
+VALUES: Final = "SELECT name, value FROM small_states WHERE name >= ? AND name < ?"
+SIZE: Final = """
+    SELECT (pages.page_count - free.freelist_count) * size.page_size
+    FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size
+"""
+OLDEST: Final = "SELECT seq, stream FROM entries ORDER BY seq LIMIT ?"
+OLDEST_CHURN: Final = "SELECT seq, stream FROM entries WHERE churn = 1 ORDER BY seq LIMIT ?"
+# Entries lie in the order in which they were recorded, more or less. Looking at some of the oldest, and not
+# at the very oldest alone, one entry from a clock that was ahead does not keep those behind it.
+AGED: Final = """
+    SELECT seq, stream FROM (SELECT seq, stream, recorded_at FROM entries ORDER BY seq LIMIT ?)
+    WHERE recorded_at < ?
+"""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+
+
+def conditions(
+    stream: Stream,
+    since: datetime | None,
+    until: datetime | None,
+    names: Sequence[str] | None,
+    subjects: Sequence[str] | None,
+) -> tuple[str, list[str | int]]:
+    """Return the condition of `Outbox.history` and the values of its placeholders."""
+    terms: list[tuple[str, list[str | int]]] = [("stream = ?", [stream.value])]
+    if since is not None:
+        terms.append(("at >= ?", [to_micros(since)]))
+    if until is not None:
+        terms.append(("at < ?", [to_micros(until)]))
+    for column, globs in (("name", names), ("subject", subjects)):
+        if globs:
+            any_of_them = " OR ".join([f"{column} GLOB ?"] * len(globs))
+            terms.append((f"({any_of_them})", [glob.replace("[!", "[^") for glob in globs]))
+    return " AND ".join(term for term, _ in terms), [value for _, values in terms for value in values]
+
+
+def to_row(entry: Entry) -> tuple[Any, ...]:
+    """Return an entry as a row of all columns but ``seq``."""
+    return (
+        entry.stream.value,
+        entry.id,
+        entry.name,
+        entry.key,
+        entry.subject,
+        int(entry.severity),
+        int(entry.churn),
+        to_micros(entry.at),
+        to_micros(entry.recorded_at),
+        entry.body,
+    )
+
+
+def to_entry(row: Sequence[Any]) -> Entry:
+    """Return the entry of a row that begins with ``seq``."""
+    seq, stream, id_, name, key, subject, severity, churn, at, recorded_at, body = row
+    return Entry(
+        id=id_,
+        stream=Stream(stream),
+        name=name,
+        key=key,
+        subject=subject,
+        severity=severity,
+        churn=bool(churn),
+        at=to_moment(at),
+        recorded_at=to_moment(recorded_at),
+        body=body,
+        seq=seq,
+    )
+
+
+def to_micros(moment: datetime) -> int:
+    """Return an aware moment as it is stored."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def to_moment(micros: int) -> datetime:
+    """Return a stored moment as an aware UTC time."""
+    return _EPOCH + timedelta(microseconds=micros)

@@ -1,0 +1,71 @@
+"""What tests of outboxes share: entries, and a sink that follows a script."""
+
+import queue
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+
+from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
+
+NOW = datetime(2024, 1, 1, tzinfo=UTC)
+
+
+def entry(
+    id_: str,
+    *,
+    stream: Stream = Stream.EVENTS,
+    name: str = "partition.offline",
+    key: str = "c|t",
+    subject: str | None = "topic/t",
+    churn: bool = False,
+    at: datetime = NOW,
+    recorded_at: datetime | None = None,
+    body: bytes = b"{}",
+) -> Entry:
+    """Return an entry that was recorded when it happened, unless told otherwise."""
+    return Entry(
+        id=id_,
+        stream=stream,
+        name=name,
+        key=key,
+        subject=subject,
+        severity=17,
+        churn=churn,
+        at=at,
+        recorded_at=at if recorded_at is None else recorded_at,
+        body=body,
+    )
+
+
+def append(outbox: Outbox, *entries: Entry | str) -> None:
+    """Append entries in one write; a text stands for an entry with that id."""
+    outbox.write(Write(entries=[entry(e) if isinstance(e, str) else e for e in entries]))
+
+
+def ids(entries: Iterable[Entry]) -> list[str]:
+    """Return the ids in order."""
+    return [e.id for e in entries]
+
+
+class ScriptedSink:
+    """Answers each call as its script says, by raising or by taking all; then it takes all."""
+
+    def __init__(self, *script: Exception | None, batch: int = 3, stream: Stream = Stream.EVENTS) -> None:
+        self.name = "scripted"
+        self.stream = stream
+        self.batch = batch
+        self.calls: queue.SimpleQueue[list[str]] = queue.SimpleQueue()
+        self.closed = 0
+        self._script = list(script)
+
+    def deliver(self, entries: Sequence[Entry], /) -> None:
+        self.calls.put(ids(entries))
+        answer = self._script.pop(0) if self._script else None
+        if answer is not None:
+            raise answer
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def next_call(self) -> list[str]:
+        """Return the ids of the next call, which may come from another thread soon."""
+        return self.calls.get(timeout=10)

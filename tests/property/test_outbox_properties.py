@@ -1,0 +1,207 @@
+"""Both outboxes beside a plain list, whatever is done to them in whatever order."""
+
+import math
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import define, frozen
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kafka_partition_events.outbox import Entry, MemoryOutbox, Outbox, SqliteOutbox, Stream, Write
+from kafka_partition_events.testing.clock import ManualClock
+from tests.outbox_kit import NOW, entry, ids
+
+MAX_ENTRIES = 12
+MAX_BYTES = 120 * 1024
+
+batches = st.lists(
+    st.builds(
+        lambda number, stream, churn, size: entry(str(number), stream=stream, churn=churn, body=b"x" * size),
+        st.integers(0, 99),
+        st.sampled_from(Stream),
+        st.booleans(),
+        st.integers(0, 3000),
+    ),
+    max_size=15,
+)
+readers = st.sampled_from(["a", "b", "c"])
+names = st.sampled_from(["x", "x/1", "x/2", "y"])
+
+
+@frozen
+class Kept:
+    """What the model remembers of an entry."""
+
+    seq: float
+    id: str
+    stream: Stream
+    churn: bool
+
+
+@define
+class Reader:
+    stream: Stream
+    cursor: int = 0
+    dropped: int = 0
+    dead: int = 0
+
+
+class OutboxMachine(RuleBasedStateMachine):
+    """An outbox, the list of what it is to hold, and what it is to tell about its readers."""
+
+    outbox: Outbox
+
+    @initialize()
+    def begin(self) -> None:
+        self.kept: list[Kept] = []
+        self.readers: dict[str, Reader] = {}
+        self.small: dict[str, bytes] = {}
+        self.dead: list[tuple[str, str]] = []
+        self.duplicates = 0
+        self.open()
+
+    def open(self) -> None:
+        raise NotImplementedError
+
+    @rule(entries=batches)
+    def append(self, entries: list[Entry]) -> None:
+        known = {(k.stream, k.id) for k in self.kept}
+        fresh = {(e.stream, e.id): e for e in reversed(entries) if (e.stream, e.id) not in known}
+        self.duplicates += len(entries) - len(fresh)
+        self.outbox.write(Write(entries=entries))
+        # Those of this write have no place that the model knows: all are after every cursor.
+        added = [Kept(math.inf, e.id, e.stream, e.churn) for e in entries if fresh.get((e.stream, e.id)) is e]
+        self.prune([*self.kept, *added])
+
+    def prune(self, before: Sequence[Kept]) -> None:
+        found = sorted((e for stream in Stream for e in self.outbox.history(stream)), key=lambda e: e.seq)
+        after = [Kept(e.seq, e.id, e.stream, e.churn) for e in found]
+        left = {(k.stream, k.id) for k in after}
+        dropped = [k for k in before if (k.stream, k.id) not in left]
+        order = [(k.stream, k.id) for k in before]
+        assert [order.index((k.stream, k.id)) for k in after] == sorted(
+            order.index((k.stream, k.id)) for k in after
+        )
+        for churn in (True, False):
+            of_kind = [k for k in before if k.churn == churn]
+            assert [k for k in dropped if k.churn == churn] == of_kind[
+                : sum(k.churn == churn for k in dropped)
+            ], "oldest first"
+        assert all(k.churn for k in dropped) or not any(k.churn for k in after), "churn first"
+        self.check_bound(len(before), len(after))
+        for reader in self.readers.values():
+            reader.dropped += sum(k.stream is reader.stream and k.seq > reader.cursor for k in dropped)
+        self.kept = after
+
+    def check_bound(self, before: int, after: int) -> None:
+        raise NotImplementedError
+
+    @rule(name=readers, stream=st.sampled_from(Stream), from_start=st.booleans())
+    def subscribe(self, name: str, stream: Stream, from_start: bool) -> None:
+        self.outbox.subscribe(name, stream, from_start=from_start)
+        if name in self.readers:
+            self.readers[name].stream = stream
+        else:
+            cursor = 0 if from_start or not self.kept else int(self.kept[-1].seq)
+            self.readers[name] = Reader(stream, cursor)
+
+    def waiting(self, reader: Reader) -> list[Kept]:
+        return [k for k in self.kept if k.stream is reader.stream and k.seq > reader.cursor]
+
+    @precondition(lambda self: self.readers)
+    @rule(name=readers, count=st.integers(1, 5), refuse=st.booleans(), value=st.binary(max_size=3))
+    def advance(self, name: str, count: int, refuse: bool, value: bytes) -> None:
+        reader = self.readers.get(name)
+        entries = [] if reader is None else self.outbox.read(name, count)
+        if reader is None or not entries:
+            return
+        if refuse:
+            self.outbox.refuse(name, entries[0], "no")
+            reader.cursor = entries[0].seq
+            reader.dead += 1
+            self.dead.append((name, entries[0].id))
+        else:
+            self.outbox.write(Write(cursors={name: entries[-1].seq}, values={"y": value}))
+            reader.cursor = entries[-1].seq
+            self.small["y"] = value
+
+    @rule(name=names, value=st.none() | st.binary(max_size=3))
+    def put(self, name: str, value: bytes | None) -> None:
+        self.outbox.write(Write(values={name: value}))
+        self.small.pop(name, None)
+        if value is not None:
+            self.small[name] = value
+
+    @invariant()
+    def readers_find_what_the_list_says(self) -> None:
+        for name, reader in self.readers.items():
+            waiting = self.waiting(reader)
+            assert ids(self.outbox.read(name, 1000)) == [k.id for k in waiting]
+            assert ids(self.outbox.read(name, 2)) == [k.id for k in waiting[:2]]
+            stats = self.outbox.stats(name)
+            assert (stats.waiting, stats.dropped, stats.dead) == (len(waiting), reader.dropped, reader.dead)
+            assert (stats.oldest is None) == (not waiting)
+
+    @invariant()
+    def the_rest_is_as_it_was_put(self) -> None:
+        if not hasattr(self, "kept"):
+            return
+        assert self.outbox.values("") == self.small
+        assert self.outbox.values("x/") == {n: v for n, v in self.small.items() if n.startswith("x/")}
+        assert self.outbox.duplicates == self.duplicates
+
+    def teardown(self) -> None:
+        if hasattr(self, "kept"):
+            self.outbox.close()
+
+
+class MemoryMachine(OutboxMachine):
+    def open(self) -> None:
+        self.outbox = MemoryOutbox(MAX_ENTRIES)
+
+    def check_bound(self, before: int, after: int) -> None:
+        assert after == min(before, MAX_ENTRIES)
+
+    @invariant()
+    def dead_letters_are_all_there(self) -> None:
+        if hasattr(self, "kept"):
+            assert [(d.reader, d.entry.id) for d in self.outbox.dead_letters()] == self.dead
+
+
+class SqliteMachine(OutboxMachine):
+    def open(self) -> None:
+        self.directory = tempfile.TemporaryDirectory()
+        self.start()
+
+    def start(self) -> None:
+        path = Path(self.directory.name) / "outbox.db"
+        self.outbox = SqliteOutbox(path, max_bytes=MAX_BYTES, clock=ManualClock(wall=NOW))
+
+    @rule()
+    def restart(self) -> None:
+        self.outbox.close()
+        self.start()
+        self.duplicates = 0
+
+    def check_bound(self, before: int, after: int) -> None:
+        assert self.outbox.size_bytes <= MAX_BYTES
+
+    @invariant()
+    def dead_letters_are_the_newest(self) -> None:
+        if hasattr(self, "kept"):
+            found = [(d.reader, d.entry.id) for d in self.outbox.dead_letters()]
+            assert found == self.dead[len(self.dead) - len(found) :]
+
+    def teardown(self) -> None:
+        super().teardown()
+        if hasattr(self, "directory"):
+            self.directory.cleanup()
+
+
+TestMemoryOutbox = MemoryMachine.TestCase
+TestMemoryOutbox.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestSqliteOutbox = SqliteMachine.TestCase
+TestSqliteOutbox.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

@@ -1,0 +1,369 @@
+"""The outbox in a file: bounds, restarts, and files that are not as they should be."""
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog.testing
+
+from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream, Write
+from kafka_partition_events.testing.clock import ManualClock
+from tests.outbox_kit import NOW, append, entry, ids
+
+EVENTS, INCIDENTS = Stream.EVENTS, Stream.INCIDENTS
+KIB = 1024
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "outbox.db"
+
+
+def opened(path: Path | str, **options: Any) -> SqliteOutbox:
+    """Open an outbox at a time when the entries of these tests are new."""
+    return SqliteOutbox(path, **{"clock": ManualClock(wall=NOW)} | options)
+
+
+def filled(path: Path, entries: int = 200) -> Path:
+    """Make an outbox with so many entries of about 1 KiB and close it."""
+    outbox = opened(path)
+    outbox.subscribe("a", EVENTS)
+    append(outbox, *(entry(f"{number}", body=b"x" * KIB) for number in range(entries)))
+    outbox.close()
+    return path
+
+
+class TestRestart:
+    def test_finds_everything_where_it_was(self, path: Path) -> None:
+        outbox = opened(path)
+        outbox.subscribe("a", EVENTS)
+        append(outbox, "1", "2", "3")
+        one, two, _ = outbox.read("a", 10)
+        outbox.write(Write(cursors={"a": one.seq}, values={"v": b"1"}))
+        outbox.refuse("a", two, "x")
+        outbox.close()
+
+        again = opened(path)
+        assert ids(again.read("a", 10)) == ["3"]
+        assert again.values("") == {"v": b"1"}
+        assert ids(d.entry for d in again.dead_letters()) == ["2"]
+        assert again.stats("a").dead == 1
+        append(again, "1", "4")
+        assert ids(again.read("a", 10)) == ["3", "4"], "an id is known across restarts"
+        again.close()
+
+    def test_gives_no_place_away_twice_even_if_nothing_is_left(self, path: Path) -> None:
+        clock = ManualClock(wall=NOW)
+        outbox = opened(path, max_age_s=10, clock=clock)
+        outbox.subscribe("a", EVENTS)
+        append(outbox, "1", "2")
+        outbox.write(Write(cursors={"a": outbox.read("a", 10)[-1].seq}))
+        clock.advance(60)
+        append(outbox, entry("old", at=NOW))  # drops all, itself included
+        assert ids(outbox.history(EVENTS)) == []
+        outbox.close()
+        again = opened(path, clock=clock)
+        append(again, entry("3", at=clock.now()))
+        assert ids(again.read("a", 10)) == ["3"]
+        again.close()
+
+    def test_in_another_directory_does_not_move_the_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        outbox = opened("outbox.db")
+        append(outbox, "1")
+        monkeypatch.chdir("/")
+        assert ids(outbox.history(EVENTS)) == ["1"]
+        outbox.close()
+
+
+class TestBoundOfSize:
+    def test_keeps_the_file_small_and_structural_entries_before_churn(self, path: Path) -> None:
+        outbox = opened(path, max_bytes=600 * KIB)
+        for number in range(100):
+            churn = [entry(f"c{number}-{i}", churn=True, body=b"x" * KIB) for i in range(19)]
+            append(outbox, *churn, entry(f"s{number}", body=b"x" * KIB))
+            assert outbox.size_bytes <= 600 * KIB
+        outbox.close()
+        assert path.stat().st_size <= 700 * KIB
+        with closing(opened(path)) as again:
+            kept = ids(again.history(EVENTS))
+        assert [id_ for id_ in kept if id_[0] == "s"] == [f"s{number}" for number in range(100)]
+        churn_kept = [id_ for id_ in kept if id_[0] == "c"]
+        all_churn = [f"c{number}-{i}" for number in range(100) for i in range(19)]
+        assert churn_kept == all_churn[-len(churn_kept) :] != []
+
+    def test_lets_structural_entries_go_oldest_first_if_there_is_nothing_else(self, path: Path) -> None:
+        outbox = opened(path, max_bytes=300 * KIB)
+        for number in range(0, 600, 20):
+            append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(number, number + 20)))
+            assert outbox.size_bytes <= 300 * KIB
+        kept = ids(outbox.history(EVENTS))
+        assert kept == [f"{i}" for i in range(600 - len(kept), 600)]
+        assert 50 < len(kept) < 300
+        outbox.close()
+
+    def test_takes_dead_letters_before_structural_entries(self, path: Path) -> None:
+        outbox = opened(path, max_bytes=600 * KIB)
+        outbox.subscribe("a", EVENTS)
+        for number in range(300):
+            outbox.refuse("a", entry(f"d{number}", body=b"x" * KIB), "x")
+        append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(300)))
+        assert len(ids(outbox.history(EVENTS))) == 300
+        assert 0 < len(outbox.dead_letters()) < 250
+        outbox.close()
+
+    def test_counts_what_goes_for_each_reader_that_has_not_read_it(self, path: Path) -> None:
+        outbox = opened(path, max_bytes=300 * KIB)
+        for reader, stream in (("done", EVENTS), ("behind", EVENTS), ("elsewhere", INCIDENTS)):
+            outbox.subscribe(reader, stream)
+        append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(150)))
+        assert outbox.stats("behind").dropped == 0
+        outbox.write(Write(cursors={"done": outbox.read("done", 150)[-1].seq}))
+        append(outbox, *(entry(f"{i}", body=b"x" * KIB) for i in range(150, 400)))
+        kept = ids(outbox.history(EVENTS))
+        assert outbox.stats("behind").dropped == 400 - len(kept)
+        assert outbox.stats("done").dropped == 250 - len(kept)
+        assert outbox.stats("elsewhere").dropped == 0
+        assert ids(outbox.read("done", 500)) == ids(outbox.read("behind", 500)) == kept
+        outbox.close()
+        with closing(opened(path)) as again:
+            assert again.stats("behind").dropped == 400 - len(kept), "counted for good"
+
+    def test_is_not_kept_by_who_only_writes_values(self, path: Path) -> None:
+        """Such as `kpe silence add`, which does not know the bounds of the service."""
+        filled(path)
+        other = opened(path, max_bytes=1, max_age_s=1e-6)
+        other.write(Write(values={"silence/1": b"{}"}))
+        assert len(ids(other.history(EVENTS))) == 200
+        other.close()
+
+    def test_that_nothing_can_meet_lets_writes_through_all_the_same(self, path: Path) -> None:
+        outbox = opened(path, max_bytes=1)
+        outbox.subscribe("a", EVENTS)
+        outbox.write(Write(entries=[entry("1")], values={"v": b"x" * 100_000}))
+        assert outbox.stats("a").dropped == 1
+        assert len(outbox.values("v")) == 1
+        outbox.close()
+
+
+class TestBoundOfAge:
+    def test_lets_everything_go_when_its_time_has_come(self, path: Path) -> None:
+        clock = ManualClock(wall=NOW)
+        outbox = opened(path, max_age_s=60, clock=clock)
+        outbox.subscribe("a", EVENTS)
+        append(outbox, *(entry(f"old{i}", churn=i % 2 == 0) for i in range(250)))
+        clock.advance(60)
+        append(outbox, entry("on time", at=clock.now()))
+        assert len(ids(outbox.history(EVENTS))) == 251, "60 s are not more than 60 s"
+        clock.advance(0.001)
+        append(outbox, entry("new", at=clock.now()))
+        assert ids(outbox.history(EVENTS)) == ["on time", "new"]
+        assert outbox.stats("a").dropped == 250
+        outbox.close()
+
+    def test_is_not_lifted_by_one_entry_from_a_clock_that_was_ahead(self, path: Path) -> None:
+        clock = ManualClock(wall=NOW)
+        outbox = opened(path, max_age_s=60, clock=clock)
+        append(outbox, entry("ahead", at=NOW + timedelta(days=9)), *(f"old{i}" for i in range(250)))
+        clock.advance(61)
+        append(outbox, entry("new", at=clock.now()))
+        assert ids(outbox.history(EVENTS)) == ["ahead", "new"]
+        outbox.close()
+
+
+@pytest.mark.parametrize("bounds", [{"max_bytes": 0}, {"max_age_s": 0}, {"max_age_s": -1.0}])
+def test_bounds_must_leave_room(path: Path, bounds: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="max_bytes and max_age_s must be more than 0"):
+        opened(path, **bounds)
+    assert not path.exists()
+
+
+class TestWriteErrors:
+    def test_a_full_disk_is_told_nothing_is_half_written_and_room_is_used_again(self, path: Path) -> None:
+        outbox = opened(path)
+        outbox.subscribe("a", EVENTS)
+        [pages] = outbox._db.execute("PRAGMA page_count").fetchone()
+        outbox._db.execute(f"PRAGMA max_page_count = {pages + 20}")
+        large = Write(entries=[entry(f"{i}", body=b"x" * KIB) for i in range(200)], values={"v": b"1"})
+        with pytest.raises(OutboxError, match="no room on the disk: make some") as refusal:
+            outbox.write(large)
+        assert str(path) in str(refusal.value)
+        assert (ids(outbox.history(EVENTS)), outbox.values("")) == ([], {})
+        outbox._db.execute("PRAGMA max_page_count = 1000000")
+        outbox.write(large)
+        assert len(outbox.read("a", 1000)) == 200
+        outbox.close()
+
+    def test_a_file_that_is_locked_for_too_long_is_told(self, path: Path) -> None:
+        outbox = opened(path)
+        outbox._db.execute("PRAGMA busy_timeout = 1")
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(OutboxError, match="another process has held it"):
+            append(outbox, "1")
+        other.execute("ROLLBACK")
+        other.close()
+        append(outbox, "1")
+        assert ids(outbox.history(EVENTS)) == ["1"]
+        outbox.close()
+
+    def test_a_file_that_must_not_be_written_is_told(self, path: Path) -> None:
+        outbox = opened(path)
+        outbox._db.execute("PRAGMA query_only = 1")
+        with pytest.raises(OutboxError, match="can't be written: give this user the right"):
+            append(outbox, "1")
+        outbox.close()
+
+
+def overwritten(path: Path, offset: int, length: int) -> Path:
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"\xa5" * length)
+    return path
+
+
+def cut(path: Path, share: float) -> Path:
+    content = path.read_bytes()
+    path.write_bytes(content[: int(len(content) * share)])
+    return path
+
+
+def text(path: Path) -> Path:
+    path.write_text("this is not an outbox\n" * 100)
+    return path
+
+
+DAMAGES: dict[str, Callable[[Path], Path]] = {
+    "header": lambda path: overwritten(filled(path), 0, 100),
+    "first page": lambda path: overwritten(filled(path), 100, 3000),
+    "middle": lambda path: overwritten(filled(path), 40 * 4096, 200 * 4096),
+    "truncated": lambda path: cut(filled(path), 0.5),
+    "truncated in the first page": lambda path: cut(filled(path), 0.001),
+    "text": text,
+}
+
+
+class TestDamagedFile:
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_is_named_with_a_cure_when_it_is_met_and_left_as_it_is(self, path: Path, damage: str) -> None:
+        content = DAMAGES[damage](path).read_bytes()
+        with pytest.raises(OutboxError, match=r"damaged, or no outbox at all") as refusal:
+            use_everything(opened(path))
+        assert str(path) in str(refusal.value)
+        assert 'on_corrupt="set_aside"' in str(refusal.value)
+        assert path.read_bytes() == content
+
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_is_set_aside_on_demand_and_a_new_one_begun(self, path: Path, damage: str) -> None:
+        content = DAMAGES[damage](path).read_bytes()
+        with structlog.testing.capture_logs() as logs:
+            outbox = opened(path, on_corrupt="set_aside")
+        aside = path.with_name("outbox.db.corrupt-20240101T000000Z")
+        assert aside.read_bytes() == content
+        [log] = [log for log in logs if log["event"] == "outbox_set_aside"]
+        assert (log["path"], log["aside"]) == (str(path), str(aside))
+        outbox.subscribe("a", EVENTS)
+        append(outbox, "1")
+        assert ids(outbox.read("a", 10)) == ["1"]
+        outbox.close()
+
+    def test_goes_aside_together_with_the_log_that_another_process_still_uses(self, path: Path) -> None:
+        """SQLite puts the log into the file and removes it, unless somebody else has them open."""
+        other = sqlite3.connect(filled(path), isolation_level=None)
+        other.execute("UPDATE readers SET dead = 7")
+        overwritten(path, 40 * 4096, 4096)
+        log = Path(f"{path}-wal").read_bytes()
+        opened(path, on_corrupt="set_aside").close()
+        aside = path.with_name("outbox.db.corrupt-20240101T000000Z")
+        assert Path(f"{aside}-wal").read_bytes() == log
+        assert other.execute("SELECT dead FROM readers").fetchone() == (7,)
+        other.close()
+        assert not Path(f"{path}-wal").exists()
+
+    def test_a_sound_file_is_not_set_aside(self, path: Path) -> None:
+        outbox = opened(filled(path), on_corrupt="set_aside")
+        assert len(ids(outbox.history(EVENTS))) == 200
+        outbox.close()
+        assert [p.name for p in path.parent.iterdir() if "corrupt" in p.name] == []
+
+
+def use_everything(outbox: SqliteOutbox) -> None:
+    """Read and write all of it: damage that opening did not meet is met here."""
+    try:
+        entries: list[Entry] = list(outbox.history(EVENTS))
+        for found in entries:
+            outbox.entry(found.id)
+        outbox.stats("a")
+        append(outbox, *(entry(f"new{i}", body=b"x" * KIB) for i in range(200)))
+        outbox.values("")
+        outbox.dead_letters()
+    finally:
+        outbox.close()
+
+
+class TestFileThatIsNoOutbox:
+    @pytest.mark.parametrize("on_corrupt", ["raise", "set_aside"])
+    def test_of_another_application_is_left_alone(self, path: Path, on_corrupt: str) -> None:
+        with sqlite3.connect(path) as db:
+            db.execute("CREATE TABLE songs (title)")
+        db.close()
+        content = path.read_bytes()
+        with pytest.raises(OutboxError, match="is the SQLite file of another application"):
+            opened(path, on_corrupt=on_corrupt)
+        assert path.read_bytes() == content
+
+    @pytest.mark.parametrize("on_corrupt", ["raise", "set_aside"])
+    def test_of_a_newer_version_is_left_alone(self, path: Path, on_corrupt: str) -> None:
+        with sqlite3.connect(filled(path)) as db:
+            db.execute("PRAGMA user_version = 2")
+        db.close()
+        with pytest.raises(OutboxError, match=r"newer kafka-partition-events \(its format is 2, .* 1\)"):
+            opened(path, on_corrupt=on_corrupt)
+        with sqlite3.connect(path) as db:
+            assert db.execute("SELECT count(*) FROM entries").fetchone() == (200,)
+        db.close()
+
+    def test_but_a_directory_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(OutboxError, match="is a directory: give the path of a file in it"):
+            opened(tmp_path)
+
+    def test_in_no_directory_is_told(self, tmp_path: Path) -> None:
+        with pytest.raises(OutboxError, match="No such file or directory: give a file in a directory that"):
+            opened(tmp_path / "absent" / "outbox.db")
+
+    def test_but_empty_becomes_one(self, path: Path) -> None:
+        path.touch()
+        outbox = opened(path)
+        append(outbox, "1")
+        assert ids(outbox.history(EVENTS)) == ["1"]
+        outbox.close()
+
+
+QUERIES = {
+    "read": ("READ", ("events", 5, 10)),
+    "stats": ("COUNT_AFTER", ("events", 5)),
+    "oldest": ("RECORDED_AFTER", ("events", 5)),
+    "churn": ("OLDEST_CHURN", (100,)),
+    "entry": ("BY_ID", ("1",)),
+    "values": ("VALUES", ("topic/", "topic0")),
+}
+
+
+@pytest.mark.parametrize("use", QUERIES)
+def test_nothing_that_is_done_often_scans_or_sorts(path: Path, use: str) -> None:
+    from kafka_partition_events.outbox import sqlite_schema  # noqa: PLC0415
+
+    outbox = opened(path)
+    name, parameters = QUERIES[use]
+    plan = outbox._db.execute(f"EXPLAIN QUERY PLAN {getattr(sqlite_schema, name)}", parameters).fetchall()
+    outbox.close()
+    steps = [detail for *_, detail in plan]
+    assert steps
+    assert all(step.startswith("SEARCH") for step in steps), steps
