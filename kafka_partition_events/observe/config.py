@@ -32,6 +32,7 @@ _NESTED = "__"
 _FILE = "_file"
 _SINKS, _WINDOWS = _LISTS = ("sinks", "windows")
 _DEFAULT = "default"
+_TAKEN = "sinks.incidents"  # what derives incidents from the journal reads under that name
 COMMAND_LINE = "command line"
 
 
@@ -162,6 +163,9 @@ class _Reader:
                 path = f"{list_}.{NAME.read(item.get('name'))}"
             except ValueError:
                 self._problems.append(f"{origin}: {list_}, number {place}: name has to be {NAME.expected}")
+                continue
+            if path == _TAKEN:
+                self._problems.append(f"{origin}: {path}: the outbox has a reader of that name already")
                 continue
             section = Window if list_ == _WINDOWS else SINK_TYPES.get(str(item.get("type")))
             if _variable(path) in map(_variable, self._sections):

@@ -24,7 +24,7 @@ from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings,
 from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import SqliteOutbox
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
+from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
 from kafka_partition_events_listeners.prometheus_pipeline import (
     PipelineCollector,
     PipelineReading,
@@ -187,7 +187,7 @@ class Service:
             name: SinkReading(
                 records=waiting.waiting,
                 oldest_age=0.0 if waiting.oldest is None else (now - waiting.oldest).total_seconds(),
-                dropped={"size": waiting.dropped},
+                dropped={"bounds": waiting.dropped, "dead_letter": waiting.dead},
                 deliveries=0 if done is None else done.delivered,
                 failures={} if done is None else done.failures,
             )
@@ -199,6 +199,10 @@ class Service:
             suppressed={str(reason): count for reason, count in incidents.suppressed.items()},
             incidents_open=incidents.standing.open,
         )
+
+    def _cluster_id(self) -> str:
+        cluster = self._poller.cluster
+        return (cluster and cluster.cluster_id) or UNKNOWN_CLUSTER
 
     # -- making the parts ----------------------------------------------------------------------------
 
@@ -257,7 +261,7 @@ class Service:
             clock=self._clock,
         )
         self._poller.register(listener)
-        PipelineCollector(self._read_pipeline, kafka_cluster="", registry=self._registry)
+        PipelineCollector(self._read_pipeline, kafka_cluster=self._cluster_id, registry=self._registry)
 
 
 def _probe(trouble: str | None, well: str = "ok") -> Response:

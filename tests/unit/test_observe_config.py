@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
 from kafka_partition_events.observe.kinds import masked
 from kafka_partition_events.observe.quantities import parse_duration, parse_size
@@ -481,6 +482,13 @@ def test_what_a_sink_needs_is_missed(config: Writer) -> None:
 def test_two_sinks_can_not_be_told_apart(config: Writer) -> None:
     sinks = '[[sinks]]\nname = "a-b"\ntype = "kafka"\n[[sinks]]\nname = "A_b"\ntype = "kafka"\n'
     assert config.problems(sinks) == ["kpe.toml: sinks.A_b: there are two sinks of that name"]
+
+
+def test_a_sink_can_not_have_the_name_of_another_reader_of_the_outbox(config: Writer) -> None:
+    assert READER == "incidents"
+    assert config.problems(f'[[sinks]]\nname = "{READER}"\ntype = "kafka"\n') == [
+        "kpe.toml: sinks.incidents: the outbox has a reader of that name already"
+    ]
 
 
 def test_all_that_is_wrong_is_told_at_once(config: Writer) -> None:
