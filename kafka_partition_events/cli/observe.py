@@ -1,6 +1,7 @@
 """``kpe observe``: the service."""
 
 import contextlib
+import gc
 import sys
 import threading
 from typing import Annotated
@@ -13,6 +14,10 @@ from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.services import Services, redacted
 from kafka_partition_events.errors import ConfigurationError
+
+_COLLECTING = 20_000, 20, 1_000
+"""Snapshots are no garbage: hundreds of thousands of objects without a cycle. By default Python looks through
+all of them at each look at the cluster; with 200,000 partitions that stops every thread for a second."""
 
 
 def observe_command(
@@ -55,6 +60,7 @@ def observe_command(
     is taken. A cluster that does not answer is waited for: see /readyz.
     """  # noqa: D301
     configure_logs(verbose=verbose)
+    gc.set_threshold(*_COLLECTING)
     overrides = {
         "observer.name": name,
         "observer.interval": interval,

@@ -92,6 +92,20 @@ class Observer:
                 return float(value)
         return None
 
+    def kpe(self, *arguments: str) -> str:
+        """Run another command with the same configuration, and return what it writes."""
+        command = [
+            sys.executable,
+            "-m",
+            "kafka_partition_events.cli",
+            *arguments,
+            "--config",
+            str(self.config),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
     def wait_until(self, what: str, is_so: Callable[[], bool], limit: float = LIMIT_S) -> float:
         """Wait, and return how long that took."""
         began = time.monotonic()
@@ -221,6 +235,44 @@ def test_what_changed_while_nobody_looked_is_told_afterwards(
     assert observed.log.read_text().rstrip().endswith("kpe: stopped")
 
 
+def test_a_silence_mutes_sinks_and_never_the_journal(
+    cluster: KafkaCluster, topic: str, observer: Callable[..., Observer]
+) -> None:
+    with Receiver() as receiver:
+        observed = observer(
+            "hushed",
+            f'[[sinks]]\nname = "pager"\ntype = "webhook"\nurl = "{receiver.url}"\nallow_private = true\n'
+            '[incidents]\nhold_down = "1s"\nbroker_hold_down = "1s"\n',
+        )
+        observed.start().ready()
+        silence = observed.kpe(
+            "silence", "add", "--event", "*", "--for", "1h", "--reason", "r", "--author", "me"
+        )
+        cluster.kill(3)
+        try:
+            observed.wait_until("an incident", lambda: (observed.metric("kpe_incidents_open") or 0) > 0)
+        finally:
+            cluster.restart(3)
+        observed.wait_until("over", lambda: observed.metric("kpe_incidents_open") == 0)
+        assert receiver.requests == []
+        assert "broker/3" in observed.kpe("events", "ls", "--type", "broker.left", "--output", "table")
+        assert observed.kpe("silence", "rm", silence.strip()) == ""
+        receiver.wait_for(1)
+        assert paged(receiver, "silence.ended") == 1
+
+
+def test_what_was_recorded_can_be_delivered_to_another_topic_under_the_same_ids(
+    cluster: KafkaCluster, topic: str, events_topic: str, reader: Reader, observer: Callable[..., Observer]
+) -> None:
+    observed = observer("archive").start().ready()
+    cluster.grow_topic(topic, 4)
+    observed.wait_until("recorded", lambda: "partitions.added" in observed.kpe("events", "ls"))
+    recorded = [json.loads(line) for line in observed.kpe("events", "ls").splitlines()]
+    observed.kpe("events", "replay", "--since", "1h", "--to-kafka", events_topic)
+    assert {event["id"] for event in reader.read()} == {event["id"] for event in recorded}
+    assert growths(reader, topic) == [4]
+
+
 def test_without_a_cluster_it_waits_and_says_so(
     tmp_path: Path, cluster: KafkaCluster, observer: Callable[..., Observer]
 ) -> None:
@@ -304,3 +356,25 @@ def test_two_publish_each_event_once_and_the_second_takes_over(
     cluster.grow_topic(topic, 9)
     first.wait_until("told by the first again", lambda: 9 in growths(reader, topic), limit=TAKE_OVER_S)
     assert len({event["id"] for event in reader.named("partitions.added")}) == 6
+
+
+def test_a_frozen_leader_gives_up_when_it_wakes(
+    cluster: KafkaCluster, topic: str, events_topic: str, reader: Reader, observer: Callable[..., Observer]
+) -> None:
+    election = f'[election]\nenabled = true\ntopic = "elect-{topic}"\ngroup = "group-{topic}"\n'
+    more = kafka_sink(events_topic) + election
+    first = observer("first", more).start().ready()
+    first.wait_until("elected", lambda: first.get("/readyz")[1] == "ok\n")
+    second = observer("second", more).start().ready()
+    assert second.get("/readyz") == (200, "ok, standing by\n")
+    assert first.process is not None
+    first.process.send_signal(signal.SIGSTOP)
+    try:
+        second.wait_until("elected", lambda: second.get("/readyz")[1] == "ok\n", limit=TAKE_OVER_S)
+    finally:
+        first.process.send_signal(signal.SIGCONT)
+    first.wait_until("standing by", lambda: first.get("/readyz")[1] == "ok, standing by\n")
+    cluster.grow_topic(topic, 4)
+    second.wait_until("told by the second", lambda: 4 in growths(reader, topic))
+    time.sleep(3.0)  # the first would have told it, too, by now
+    assert growths(reader, topic) == [4]
