@@ -300,10 +300,13 @@ class TestSettled:
         assert (mailbox.stats.delivered, mailbox.stats.failures) == (2, 1)
         assert "the listener's own trouble" in str(mailbox.stats.last_error)
 
-    def test_is_not_claimed_of_a_batch_that_a_close_cuts_short(self, open_mailbox: Open) -> None:
+    @pytest.mark.parametrize("events", [(1, 2), (1,)], ids=["before the last event", "during it"])
+    def test_is_not_told_after_a_close_that_cuts_the_batch_short(
+        self, open_mailbox: Open, events: tuple[int, ...]
+    ) -> None:
         listener = Settling()
         mailbox = open_mailbox(listener)
-        mailbox.put(settled(1, 10, 1, 2))
+        mailbox.put(settled(1, 10, *events))
         assert listener.entered.wait(WAIT_S)
         mailbox.close()
         listener.let_go.set()
