@@ -8,7 +8,7 @@ from typing import Self
 
 from attrs import frozen
 
-Answer = int | Callable[[BaseHTTPRequestHandler], None]
+Answer = int | Callable[[BaseHTTPRequestHandler], object]
 """A status, or what to do with the connection in its place."""
 
 

@@ -69,7 +69,7 @@ class WebhookListener(CloudEventsListener):
         allow_private: bool = False,
         transport: httpx.BaseTransport | None = None,
         retry: RetryPolicy | None = None,
-        capacity: int = 10_000,
+        max_entries: int = 10_000,
         drain_timeout: float = 5.0,
         observer: str | None = None,
         type_prefix: str = TYPE_PREFIX,
@@ -92,7 +92,7 @@ class WebhookListener(CloudEventsListener):
             allow_private: See there.
             transport: See there.
             retry: How patient to be with the target.
-            capacity: How many events may wait; beyond that the oldest are dropped, and counted.
+            max_entries: How many events may wait; beyond that the oldest are dropped, and counted.
             drain_timeout: Seconds that `close` waits for deliveries.
             observer: The name of this observer, for ``data.observer``; useful when there are several.
             type_prefix: What comes before the name in the CloudEvents ``type``.
@@ -120,7 +120,7 @@ class WebhookListener(CloudEventsListener):
             allow_private=allow_private,
             transport=transport,
         )
-        self._outbox = MemoryOutbox(capacity)
+        self._outbox = MemoryOutbox(max_entries)
         self._deliverer = Deliverer(self._outbox, sink, retry=retry)
         self._reader = name
 

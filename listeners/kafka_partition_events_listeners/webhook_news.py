@@ -95,7 +95,8 @@ class News:
     def unlisted(self) -> int:
         """How many partitions are concerned beyond those listed: a long list is cut short at its source."""
         listed = sum(map(_count, self.partitions.values()))
-        return max(0, self.data.get("partition_count", listed) - listed)
+        count: int = self.data.get("partition_count", listed)
+        return max(0, count - listed)
 
     @property
     def began(self) -> Bounds | None:
@@ -160,7 +161,7 @@ def details(news: News) -> list[str]:
         if word in after
     ]
     return changed + [
-        f"{name.replace('_', ' ')}: {clipped(_listed(value), _LONGEST_DETAIL)}"
+        name.replace("_", " ") + ("" if value is True else f": {clipped(_listed(value), _LONGEST_DETAIL)}")
         for name, value in news.data.items()
         if name not in _TOLD_ELSEWHERE and value
     ]

@@ -131,8 +131,9 @@ def test_an_endless_answer_is_cut_off_and_counts_as_one() -> None:
     def pour(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.end_headers()
-        while True:
+        for _ in range(10_000):
             handler.wfile.write(b"x" * 65536)
+        handler.close_connection = True
 
     with Receiver(pour) as receiver:
         started = time.monotonic()
@@ -146,8 +147,11 @@ def test_an_answer_that_trickles_does_not_keep_us() -> None:
     def trickle(handler: BaseHTTPRequestHandler) -> None:
         handler.send_response(200)
         handler.end_headers()
-        while not over.wait(0.05):
+        for _ in range(200):
+            if over.wait(0.05):
+                break
             handler.wfile.write(b"x")
+        handler.close_connection = True
 
     with Receiver(trickle) as receiver:
         started = time.monotonic()
@@ -301,7 +305,7 @@ def test_a_target_that_comes_back_gets_everything_in_order() -> None:
 def test_a_target_that_hangs_holds_up_neither_the_poller_nor_other_listeners() -> None:
     over = threading.Event()
     with Receiver(lambda _: over.wait(60)) as receiver:
-        webhook = listener_to(receiver.url, timeout=60.0, drain_timeout=0.2, capacity=100)
+        webhook = listener_to(receiver.url, timeout=60.0, drain_timeout=0.2, max_entries=100)
         other = RecordingListener()
         poller = MetadataPoller(ScriptedSource(*[UP, DOWN] * 100))
         poller.register(webhook)

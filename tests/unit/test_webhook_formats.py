@@ -307,7 +307,7 @@ def test_a_closed_incident_on_slack_tells_how_long_it_lasted() -> None:
         "It ended between 2026-11-20 10:01:00 and 2026-11-20 10:01:10 UTC.\n"
         "It lasted between 50 s and 71 s."
     )
-    assert message["blocks"][2] == section("events: 12\nsilenced: True")
+    assert message["blocks"][2] == section("events: 12\nsilenced")
 
 
 def test_nothing_is_claimed_of_a_beginning_that_nobody_saw() -> None:
@@ -382,7 +382,7 @@ def test_a_list_that_was_cut_short_at_its_source_does_not_pass_for_all() -> None
 
 
 def test_the_end_of_a_silence_says_what_was_muted() -> None:
-    silence = {"cluster_id": "c-1", "silence_id": "s-1", "author": "ada", "reason": "upgrade"}
+    silence: dict[str, Any] = {"cluster_id": "c-1", "silence_id": "s-1", "author": "ada", "reason": "upgrade"}
     silence |= {"muted": {"incident.opened": 2, "topic.deleted": 1}, "still_open": ["inc-1", "inc-2"]}
     blocks = written(notice("silence.ended", "silence/s-1", silence, 9), "slack")["blocks"]
     assert blocks[0] == section(":large_blue_circle: *Silence ended: silence s-1*")

@@ -54,10 +54,10 @@ def listener_to(target: Target, **options: Any) -> WebhookListener:
     return WebhookListener(URL, transport=httpx.MockTransport(target), **options)
 
 
-def posted(events: Iterable[ev.Event], **options: Any) -> Target:
+def posted(happened: Iterable[ev.Event], /, **options: Any) -> Target:
     target = Target()
     listener = listener_to(target, **options)
-    for event in events:
+    for event in happened:
         event.deliver(listener)
     listener.close()  # delivers what waits
     assert listener.stats.waiting == 0
@@ -133,7 +133,7 @@ def test_a_listener_that_heard_nothing_closes_at_once() -> None:
         ({"events": []}, "events"),
         ({"events": "partition.*"}, "events"),
         ({"drain_timeout": -1}, "drain_timeout"),
-        ({"capacity": 0}, "max_entries"),
+        ({"max_entries": 0}, "max_entries"),
         ({"format": "teams"}, "format"),
         ({"timeout": 0}, "timeout"),
     ],

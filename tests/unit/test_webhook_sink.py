@@ -272,6 +272,7 @@ class Endless(httpx.SyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         while True:
             self.read += 4096
+            assert self.read < 10 * MOST_READ_BYTES, "read on and on"
             yield b"x" * 4096
             if self.breaks_off:
                 raise httpx.ReadError("reset")
