@@ -9,19 +9,41 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kafka_partition_events_listeners.cloudevents import to_cloudevent, to_record
+    from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
     from kafka_partition_events_listeners.kafka_events import KafkaEventListener, PublishStats
+    from kafka_partition_events_listeners.kafka_sink import KafkaSink
+    from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
 
-__all__ = ["KafkaEventListener", "PublishStats", "StructlogListener", "to_cloudevent", "to_record"]
+__all__ = [
+    "CloudEventsListener",
+    "KafkaEventListener",
+    "KafkaSink",
+    "PublishStats",
+    "RecorderListener",
+    "RecorderStats",
+    "StructlogListener",
+    "to_cloudevent",
+    "to_record",
+]
 
 _HOME = {
+    "CloudEventsListener": "cloudevents_listener",
     "KafkaEventListener": "kafka_events",
+    "KafkaSink": "kafka_sink",
     "PublishStats": "kafka_events",
+    "RecorderListener": "recorder",
+    "RecorderStats": "recorder",
     "StructlogListener": "structlog_listener",
     "to_cloudevent": "cloudevents",
     "to_record": "cloudevents",
 }
-_EXTRA = {"kafka_events": "events", "cloudevents": "events"}
+_EXTRA = {
+    "cloudevents": "events",
+    "cloudevents_listener": "events",
+    "kafka_events": "events",
+    "kafka_sink": "events",
+}
 
 
 def __getattr__(name: str) -> Any:

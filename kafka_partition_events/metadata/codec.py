@@ -6,17 +6,28 @@ under the same ``version``; whoever reads passes over what it does not know.
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from types import UnionType
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.metadata.events import Clearance, Event, Rejection, Suspicion, TopicRecreated
+from kafka_partition_events.metadata.events import (
+    EVENT_TYPES,
+    Clearance,
+    Event,
+    Rejection,
+    Suspicion,
+    TopicRecreated,
+)
 
 FORMAT = "kpe.snapshot"
 VERSION = 1
+
+EVENT_KINDS: Final = {cls.kind: cls for cls in EVENT_TYPES}
+"""The events that `decode_event` knows, by kind."""
 
 Value = TypeVar("Value")
 _OPTIONAL_INT = int | None
@@ -141,29 +152,35 @@ def decode_snapshot(document: object) -> Snapshot:
     version = top.need("version", int)
     if version != VERSION:
         raise CodecError(f"snapshot version {version} is not known here, only {VERSION}; update this library")
-    nodes = [_decode_node(item) for item in top.items("brokers")]
-    topics = [_decode_topic(item) for item in top.items("topics")]
+    return Snapshot(_decode_cluster(top), top.time("taken_at"))
+
+
+def decode_event(document: object) -> Event:
+    """Return the event that `encode_event` made this JSON object of; its ``observed_at`` is 0.
+
+    Raises:
+        CodecError: the object is something else, or its ``kind`` is not one of `EVENT_KINDS`.
+    """
+    item = _Reader(document, "")
+    cls = EVENT_KINDS.get(kind := item.need("kind", str))
+    if cls is None:
+        raise CodecError(f"events of the kind {kind!r} are not known here; update this library")
+    fields = [f for f in attrs.fields(cls) if f.name in item or f.default is attrs.NOTHING]
+    return cls(**{f.name: _FIELDS[f.type](item, f.name) for f in fields})
+
+
+def _decode_cluster(item: "_Reader") -> Cluster:
+    nodes = [_decode_node(each) for each in item.items("brokers")]
+    topics = [_decode_topic(each) for each in item.items("topics")]
     cluster = Cluster(
         nodes=nodes,
         by_topic=topics,
-        cluster_id=top.get("cluster_id", _OPTIONAL_TEXT),
-        generation=top.need("generation", int),
+        cluster_id=item.get("cluster_id", _OPTIONAL_TEXT),
+        generation=item.need("generation", int),
     )
     if len(cluster.nodes) != len(nodes) or len(cluster.by_topic) != len(topics):
         raise CodecError("a broker id or a topic name occurs twice")
-    return Snapshot(cluster, _decode_time(top.get("taken_at", _OPTIONAL_TEXT)))
-
-
-def _decode_time(text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise CodecError(f"taken_at: {text!r} is not an ISO-8601 time with a zone")
-    return moment.astimezone(UTC)
+    return cluster
 
 
 def _decode_node(item: "_Reader") -> Node:
@@ -218,6 +235,38 @@ class _Reader:
         value: Value = self.get(name, kind)
         return value
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._value
+
+    def child(self, name: str) -> "_Reader":
+        """Return an object."""
+        return _Reader(self._value.get(name), self._path(name))
+
+    def flag(self, name: str) -> bool:
+        """Return true or false."""
+        if not isinstance(value := self._value.get(name), bool):
+            raise CodecError(f"{self._path(name)} must be true or false, not {_kind(value)}")
+        return value
+
+    def time(self, name: str, kind: "type[str] | UnionType" = _OPTIONAL_TEXT) -> datetime | None:
+        """Return an aware time in UTC."""
+        if (text := self.get(name, kind)) is None:
+            return None
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            moment = None
+        if moment is None or moment.tzinfo is None:
+            raise CodecError(f"{self._path(name)}: {text!r} is not an ISO-8601 time with a zone")
+        return moment.astimezone(UTC)
+
+    def choice(self, name: str, choices: type[StrEnum]) -> StrEnum:
+        """Return one of a set of words."""
+        text = self.need(name, str)
+        if text not in set(choices):
+            raise CodecError(f"{self._path(name)} must be one of {', '.join(choices)}, not {text!r}")
+        return choices(text)
+
     def items(self, name: str) -> "list[_Reader]":
         """Return the objects of a list."""
         found = self.need(name, list)
@@ -231,7 +280,14 @@ class _Reader:
         return tuple(found)
 
 
-_JSON_NAMES = {int: "a whole number", str: "text", list: "a list", dict: "an object", type(None): "null"}
+_JSON_NAMES = {
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    list: "a list",
+    dict: "an object",
+    type(None): "null",
+}
 
 
 def _name(kind: "type[Any] | UnionType") -> str:
@@ -242,3 +298,26 @@ def _name(kind: "type[Any] | UnionType") -> str:
 
 def _kind(value: object) -> str:
     return _JSON_NAMES.get(type(value), type(value).__name__)
+
+
+def _scalar(kind: "type[Any] | UnionType") -> Callable[[_Reader, str], Any]:
+    return lambda item, name: item.get(name, kind)
+
+
+_FIELDS: dict[Any, Callable[[_Reader, str], Any]] = {
+    **{kind: _scalar(kind) for kind in (int, str, _OPTIONAL_INT, _OPTIONAL_TEXT)},
+    float: _scalar(int | float),  # JSON does not tell 2 from 2.0
+    float | None: _scalar(int | float | None),
+    bool: _Reader.flag,
+    datetime: lambda item, name: item.time(name, str),
+    datetime | None: _Reader.time,
+    tuple[int, ...]: _Reader.ids,
+    Rejection: lambda item, name: item.choice(name, Rejection),
+    Suspicion: lambda item, name: item.choice(name, Suspicion),
+    Clearance: lambda item, name: item.choice(name, Clearance),
+    Node: lambda item, name: _decode_node(item.child(name)),
+    TopicInfo: lambda item, name: _decode_topic(item.child(name)),
+    Cluster: lambda item, name: _decode_cluster(item.child(name)),
+    PartitionInfo: lambda item, name: _decode_partition(item.need("topic", str), item.child(name)),
+}
+"""How the fields of events are read, by their types."""

@@ -1,4 +1,4 @@
-"""Public test kit: a real Kafka, a mock cluster, a scripted source, a manual clock, a partitioners' contract.
+"""Public test kit: real, mock and scripted clusters, recorded stories, a clock, a contract for partitioners.
 
 Importing this package imports none of them; each name is loaded on first use, so the pytest plugin costs
 nothing to those who use one part only.
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing.kafka_cluster import KafkaCluster
     from kafka_partition_events.testing.mock_cluster import MockCluster
     from kafka_partition_events.testing.recording import RecordingListener
+    from kafka_partition_events.testing.replay import Recording
     from kafka_partition_events.testing.scripted import Hang, ScriptedSource, cluster_of, observe
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "ManualClock",
     "MockCluster",
     "PartitionerContract",
+    "Recording",
     "RecordingListener",
     "ScriptedSource",
     "cluster_of",
@@ -36,6 +38,7 @@ _HOME = {
     "ManualClock": "clock",
     "MockCluster": "mock_cluster",
     "PartitionerContract": "contract",
+    "Recording": "replay",
     "RecordingListener": "recording",
     "ScriptedSource": "scripted",
     "cluster_of": "scripted",

@@ -26,6 +26,7 @@ doubles. ``data.identity`` tells which it is: ``"transition"`` or ``"observation
 import json
 import uuid
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, Final
 
 from cloudevents.core.bindings.kafka import KafkaMessage, to_structured
@@ -34,10 +35,13 @@ from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events_listeners.facts import Facts, facts_of
-from kafka_partition_events_listeners.vocabulary import name_of, severity_of
+from kafka_partition_events_listeners.vocabulary import name_of, schema_of, severity_of
 
 TYPE_PREFIX: Final = "io.github.kafka-partition-events"
 """The default prefix of event types: the project's name on the Python package index, reversed."""
+
+RECORD_HEADERS: Final = {"content-type": JSONFormat.CONTENT_TYPE.encode()}
+"""The headers of every record: CloudEvents' structured content mode."""
 
 _IDS: Final = uuid.UUID("6f1b2f0e-0c55-5d0b-9a42-3d1f0b8d7c11")
 _UNKNOWN_CLUSTER: Final = "unknown"
@@ -78,6 +82,8 @@ def to_cloudevent(
         "sequence": f"{event.sequence:020d}",  # CloudEvents compares it as text
         "severitynumber": int(severity_of(event)),
     }
+    if (schema := schema_of(name)) is not None:
+        attributes["dataschema"] = schema
     if facts.subject is not None:
         attributes["subject"] = facts.subject
     if recorded_at is not None:
@@ -118,5 +124,6 @@ def _id(event: Event, name: str, facts: Facts, observer: str | None) -> str:
     return str(uuid.uuid5(_IDS, json.dumps(identity)))
 
 
+@lru_cache(maxsize=16)  # the events of one look share their times
 def _rfc3339(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

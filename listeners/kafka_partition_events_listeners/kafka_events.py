@@ -2,16 +2,17 @@
 
 import threading
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from attrs import frozen
+from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.events import Event, MetadataRecovered
-from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_cloudevent, to_record
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_record
+from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
+from kafka_partition_events_listeners.kafka_producer import make_producer
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -34,7 +35,7 @@ class PublishStats:
     pending: int = 0
 
 
-class KafkaEventListener(PartitionChangeListener):
+class KafkaEventListener(CloudEventsListener):
     """Writes every event to a Kafka topic as a CloudEvent in structured JSON mode.
 
     The record key keeps the events of one topic, and those of the cluster as a whole, in order. Producing
@@ -75,12 +76,10 @@ class KafkaEventListener(PartitionChangeListener):
             raise ConfigurationError(f"flush_timeout must not be negative, but is {flush_timeout} s")
         if not topic:
             raise ConfigurationError("topic must name the topic to write events to, but is empty")
+        super().__init__(observer=observer, type_prefix=type_prefix)
         self.topic = topic
-        self._producer = _make_producer(producer) if isinstance(producer, Mapping) else producer
-        self._observer = observer
-        self._type_prefix = type_prefix
+        self._producer = make_producer(producer) if isinstance(producer, Mapping) else producer
         self._flush_timeout = flush_timeout
-        self._blind_from: datetime | None = None
         self._counting = threading.Lock()
         self._queued = self._published = self._failed = 0
 
@@ -96,39 +95,16 @@ class KafkaEventListener(PartitionChangeListener):
 
     def on_event(self, event: Event) -> None:
         """Queue the event. Never raises and never waits."""
-        self._learn(event)
         with self._counting:
             self._queued += 1
         try:
-            self._publish(event)
+            super().on_event(event)
         except Exception as error:  # noqa: BLE001 - a full queue, a fatal producer, an event of the user's
             self._lost(event.kind, error)
 
-    def flush(self, timeout: float) -> int:
-        """Wait for deliveries, at most ``timeout`` seconds, and return how many events are still pending."""
-        self._producer.flush(timeout)
-        return self.stats.pending
-
-    def close(self) -> None:
-        """Wait for deliveries, for ``flush_timeout`` seconds at most."""
-        if pending := self.flush(self._flush_timeout):
-            _log.error("event_publish_abandoned", topic=self.topic, events=pending)
-
-    def _learn(self, event: Event) -> None:
-        if isinstance(event, MetadataRecovered):
-            # Told first of what one look found; whatever else it found has the same beginning.
-            self._blind_from = event.previous_at
-
-    def _publish(self, event: Event) -> None:
-        record = to_record(
-            to_cloudevent(
-                event,
-                observer=self._observer,
-                recorded_at=datetime.now(UTC),
-                blind=event.previous_at is not None and event.previous_at == self._blind_from,
-                type_prefix=self._type_prefix,
-            )
-        )
+    def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
+        """Queue the CloudEvent made of an event."""
+        record = to_record(cloudevent)
 
         def report(error: Any, _message: Any) -> None:
             if error is None:
@@ -146,13 +122,17 @@ class KafkaEventListener(PartitionChangeListener):
         )
         self._producer.poll(0)
 
+    def flush(self, timeout: float) -> int:
+        """Wait for deliveries, at most ``timeout`` seconds, and return how many events are still pending."""
+        self._producer.flush(timeout)
+        return self.stats.pending
+
+    def close(self) -> None:
+        """Wait for deliveries, for ``flush_timeout`` seconds at most."""
+        if pending := self.flush(self._flush_timeout):
+            _log.error("event_publish_abandoned", topic=self.topic, events=pending)
+
     def _lost(self, kind: str, error: Any) -> None:
         with self._counting:
             self._failed += 1
         _log.error("event_publish_failed", topic=self.topic, kind=kind, error=str(error))
-
-
-def _make_producer(config: Mapping[str, Any]) -> "Producer":
-    from confluent_kafka import Producer  # noqa: PLC0415 - an extra, needed for a configuration only
-
-    return Producer({"enable.idempotence": True, "linger.ms": 5, **config})

@@ -55,6 +55,14 @@ def name_of(event: ev.Event) -> str:
     return event.kind.replace("_", ".") if entry is None else entry[0]
 
 
+def schema_of(name: str) -> str | None:
+    """Return the URN of the JSON Schema of an event's data (see `kafka_partition_events.assets`).
+
+    An event of the user's own has none.
+    """
+    return f"urn:kpe:schema:{name}:1" if name in NAMES else None
+
+
 def severity_of(event: ev.Event) -> Severity:
     """Return how grave the event is; an unknown one is for information."""
     if isinstance(event, ev.IsrChanged):

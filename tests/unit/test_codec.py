@@ -9,6 +9,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
 from kafka_partition_events.metadata.codec import (
     CodecError,
     Snapshot,
+    decode_event,
     decode_snapshot,
     encode_event,
     encode_snapshot,
@@ -193,3 +194,55 @@ def test_every_kind_of_event_becomes_json() -> None:
 def test_a_reason_is_plain_text(reason: Any) -> None:
     encoded = encode_event(ev.MetadataRejected(reason=reason))["reason"]
     assert (type(encoded), encoded) == (str, reason.value)
+
+
+class TestDecodingAnEvent:
+    OFFLINE = encode_event(
+        ev.PartitionOffline(
+            topic="orders",
+            partition=0,
+            old=RICH_CLUSTER.by_topic["orders"].partitions[0],
+            new=RICH_CLUSTER.by_topic["orders"].partitions[1],
+            wall_time=NOON,
+            observed_at=17.5,
+        )
+    )
+
+    def test_the_monotonic_clock_is_forgotten(self) -> None:
+        back = decode_event(_through_json(self.OFFLINE))
+        assert (back.kind, back.wall_time, back.observed_at) == ("partition_offline", NOON, 0.0)
+
+    def test_what_a_later_version_adds_is_passed_over_and_what_an_earlier_one_lacked_has_its_default(
+        self,
+    ) -> None:
+        document = {**self.OFFLINE, "new_in_a_later_version": 1}
+        del document["previous_at"]
+        assert decode_event(document) == decode_event(self.OFFLINE)
+
+    @pytest.mark.parametrize(
+        ("damage", "complaint"),
+        [
+            ({"kind": "earthquake"}, "events of the kind 'earthquake' are not known here"),
+            ({"kind": 3}, "kind must be text, not a whole number"),
+            ({"partition": "0"}, "partition must be a whole number, not text"),
+            ({"initial": 1}, "initial must be true or false, not a whole number"),
+            ({"wall_time": None}, "wall_time must be text, not null"),
+            ({"wall_time": "noon"}, "wall_time: 'noon' is not an ISO-8601 time with a zone"),
+            ({"new": None}, "new must be an object, not null"),
+            ({"new": {"partition": 0, "leader": "x"}}, "new.leader must be a whole number or null, not text"),
+        ],
+    )
+    def test_a_damaged_one_is_refused_with_the_place(self, damage: dict[str, Any], complaint: str) -> None:
+        with pytest.raises(CodecError) as refused:
+            decode_event(self.OFFLINE | damage)
+        assert str(refused.value).startswith(complaint)
+
+    def test_one_without_a_field_that_it_needs_is_refused(self) -> None:
+        document = {name: value for name, value in self.OFFLINE.items() if name != "partition"}
+        with pytest.raises(CodecError, match="partition must be a whole number, not null"):
+            decode_event(document)
+
+    def test_a_reason_that_is_not_known_is_refused_with_those_that_are(self) -> None:
+        document = encode_event(ev.MetadataRejected(reason=ev.Rejection.SHRINK)) | {"reason": "mood"}
+        with pytest.raises(CodecError, match=r"reason must be one of no_brokers, foreign_cluster, .*'mood'"):
+            decode_event(document)

@@ -1,0 +1,216 @@
+"""The JSON Schemas: every event has one, every event keeps to it, and none forbids what comes later."""
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from attrs import asdict, evolve
+from cloudevents.core.v1.event import CloudEvent
+from hypothesis import given
+from jsonschema import Draft202012Validator
+
+from kafka_partition_events.assets import schemas, validator
+from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent, to_record
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
+from kafka_partition_events_listeners.vocabulary import NAMES, name_of
+from tests.every_event import EVERY_EVENT
+from tests.property.worlds import snapshots
+
+INCIDENTS = {
+    "incident.opened", "incident.updated", "incident.closed",
+    "flapping.started", "flapping.stopped", "silence.ended",
+}  # fmt: skip
+SHARED = {"common", "envelope"}
+VALIDATORS = {name: validator(name) for name in schemas()}
+BY_ID = {schema["$id"]: VALIDATORS[name] for name, schema in schemas().items()}
+NOON = "2026-11-20T12:00:00.000000Z"
+BOUNDS = {"after": None, "by": NOON}
+INCIDENT = {
+    "cluster_id": "c-1",
+    "incident_id": "i-1",
+    "cause": {"broker": 2},
+    "opened_at": NOON,
+    "closed_at": None,
+    "began": BOUNDS,
+    "ended": None,
+    "partitions": {"orders": "0-2,5"},
+    "brokers": [2],
+    "events": 4,
+    "worst": 17,
+    "silenced": False,
+}
+
+
+def check(event: CloudEvent) -> None:
+    """Hold an event as it is sent against the schema of the envelope and the one that it names itself."""
+    sent = json.loads(to_record(event).value)
+    VALIDATORS["envelope"].validate(sent)
+    BY_ID[sent["dataschema"]].validate(sent["data"])
+
+
+def complaints(name: str, data: Mapping[str, Any]) -> list[str]:
+    return [error.json_path for error in VALIDATORS[name].iter_errors(data)]
+
+
+def data_of(name: str) -> dict[str, Any]:
+    (event,) = (event for event in EVERY_EVENT if name_of(event) == name)
+    data: dict[str, Any] = json.loads(to_record(to_cloudevent(event)).value)["data"]
+    return data
+
+
+def objects(schema: object) -> Iterator[dict[str, Any]]:
+    if isinstance(schema, dict):
+        yield schema
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for part in schema:
+            yield from objects(part)
+
+
+class TestTheFiles:
+    def test_every_name_has_a_schema_and_there_is_no_other(self) -> None:
+        assert set(schemas()) == NAMES | INCIDENTS | SHARED
+
+    @pytest.mark.parametrize("name", schemas())
+    def test_each_is_a_schema_that_says_what_it_is(self, name: str) -> None:
+        schema = schemas()[name]
+        Draft202012Validator.check_schema(schema)
+        assert schema["$id"] == f"urn:kpe:schema:{name}:1"
+        assert name in SHARED or schema["title"] == name
+        assert name in SHARED or schema["description"]
+
+    @pytest.mark.parametrize("name", schemas())
+    def test_none_forbids_what_a_later_version_adds(self, name: str) -> None:
+        for part in objects(schemas()[name]):
+            assert part.get("additionalProperties") is not False
+            assert part.get("unevaluatedProperties") is not False
+
+    @pytest.mark.parametrize(
+        ("name", "reasons"),
+        [
+            ("broker.suspected", ev.Suspicion),
+            ("broker.cleared", ev.Clearance),
+            ("metadata.rejected", ev.Rejection),
+        ],
+    )
+    def test_the_reasons_that_there_are_now_are_listed(self, name: str, reasons: Any) -> None:
+        assert schemas()[name]["properties"]["reason"]["examples"] == [reason.value for reason in reasons]
+
+
+class TestTheEvents:
+    @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
+    def test_every_event_keeps_to_its_schema(self, event: ev.Event) -> None:
+        check(to_cloudevent(event, observer="a", recorded_at=event.wall_time))
+
+    @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
+    def test_an_event_that_nobody_has_stamped_does_too(self, event: ev.Event) -> None:
+        check(to_cloudevent(evolve(event, **asdict(ev.Event(), recurse=False))))
+
+    @given(snapshots(), snapshots())
+    def test_whatever_changes_between_two_snapshots_keeps_to_its_schema(
+        self, old: Cluster, new: Cluster
+    ) -> None:
+        for event in (*diff(EMPTY, old, initial=True), *diff(old, new)):
+            check(to_cloudevent(event))
+
+    def test_so_does_a_story_as_a_listener_hears_it(self) -> None:
+        heard: list[CloudEvent] = []
+
+        class Checking(CloudEventsListener):
+            def on_cloudevent(self, event: ev.Event, cloudevent: CloudEvent) -> None:
+                heard.append(cloudevent)
+
+        up = observe({"orders": [1, 2], "old": [1]}, brokers=[1, 2])
+        down = observe({"orders": [1, None]}, brokers=[1])
+        clock = ManualClock()
+        poller = MetadataPoller(ScriptedSource(up, OSError("no route"), *[down] * 3, up), clock=clock)
+        poller.register(Checking(observer="a"))
+        for _ in range(6):
+            poller.poll_once()
+            clock.advance(30)
+        poller.close()
+        for cloudevent in heard:
+            check(cloudevent)
+        told = {cloudevent.get_type().split("events.")[1].removesuffix(".v1") for cloudevent in heard}
+        assert told >= {"topic.deleted", "partition.offline", "metadata.recovered", "metadata.rejected"}
+
+
+class TestWhatTheyRefuse:
+    @pytest.mark.parametrize("text", ["", "1, 2", "1-", "-1", "1,,2", "all", "1-2-3"])
+    def test_partitions_that_are_no_ranges(self, text: str) -> None:
+        assert complaints("topic.created", data_of("topic.created") | {"partitions": text}) == [
+            "$.partitions"
+        ]
+
+    @pytest.mark.parametrize("field", ["cluster_id", "snapshot", "initial", "identity", "observer"])
+    @pytest.mark.parametrize("name", sorted(NAMES))
+    def test_an_event_without_what_every_event_has(self, name: str, field: str) -> None:
+        data = data_of(name)
+        del data[field]
+        assert complaints(name, data) == ["$"]
+
+    @pytest.mark.parametrize(
+        ("name", "path", "value"),
+        [
+            ("partition.offline", "after.leader", 2),
+            ("partition.online", "after.leader", None),
+            ("partition.offline", "partitions", "1-2"),
+            ("topic.created", "before", {"count": 1, "topic_id": None}),
+            ("broker.left", "after", {"host": "b", "port": 1, "rack": None}),
+            ("topic.deleted", "snapshot.at", "10 o'clock"),
+            ("topic.deleted", "identity", "guess"),
+            ("metadata.rejected", "strike", 0),
+        ],
+    )
+    def test_a_value_that_contradicts_the_name(self, name: str, path: str, value: object) -> None:
+        data = data_of(name)
+        *parents, last = path.split(".")
+        place = data
+        for step in parents:
+            place = place[step]
+        place[last] = value
+        assert complaints(name, data) == [f"$.{path}"]
+
+    def test_an_envelope_that_is_no_cloudevent(self) -> None:
+        sent = json.loads(to_record(to_cloudevent(EVERY_EVENT[0])).value)
+        for damage in ({"specversion": "0.3"}, {"source": "c-1"}, {"sequence": "3"}, {"severitynumber": 0}):
+            assert complaints("envelope", sent | damage)
+        assert not complaints("envelope", sent | {"anything": "else"})
+
+
+class TestTheSecondLane:
+    @pytest.mark.parametrize("name", ["incident.opened", "incident.updated"])
+    def test_an_open_incident_has_no_end(self, name: str) -> None:
+        assert not complaints(name, INCIDENT)
+        assert complaints(name, INCIDENT | {"closed_at": NOON, "ended": BOUNDS}) == ["$.closed_at", "$.ended"]
+
+    def test_a_closed_one_has(self) -> None:
+        assert not complaints("incident.closed", INCIDENT | {"closed_at": NOON, "ended": BOUNDS})
+        assert complaints("incident.closed", INCIDENT) == ["$.closed_at", "$.ended"]
+
+    @pytest.mark.parametrize("cause", [{"broker": 1}, {"topic": "orders"}, None])
+    def test_its_cause_is_a_broker_a_topic_or_nothing(self, cause: object) -> None:
+        assert not complaints("incident.opened", INCIDENT | {"cause": cause})
+        assert complaints("incident.opened", INCIDENT | {"cause": "the weather"}) == ["$.cause"]
+
+    @pytest.mark.parametrize("name", ["flapping.started", "flapping.stopped"])
+    def test_flapping_says_how_often_and_for_how_long(self, name: str) -> None:
+        data = {
+            "cluster_id": "c-1", "cause": {"topic": "orders"}, "since": NOON, "transitions": 6,
+            "offline_s": 41.5,
+        }  # fmt: skip
+        assert not complaints(name, data)
+        assert complaints(name, data | {"offline_s": "long"}) == ["$.offline_s"]
+
+    def test_a_silence_that_ends_says_what_it_muted(self) -> None:
+        data = {
+            "cluster_id": "c-1", "silence_id": "s-1", "author": "ada", "reason": "upgrade",
+            "ended_at": NOON, "muted": {"incident.opened": 2},
+        }  # fmt: skip
+        assert not complaints("silence.ended", data)
+        assert complaints("silence.ended", data | {"muted": {"incident.opened": "two"}})
