@@ -27,6 +27,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.connection import connecting
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.codec import encode_time
 
 SESSION_S: Final = 10.0
@@ -66,9 +67,9 @@ class Election:
             config: librdkafka's settings; those that say how to connect are used.
             topic: The topic; it is created with one partition if need be.
             group: The consumer group.
-            on_elected: Called with the progress of the former leader. Must not raise.
+            on_elected: Called with the progress of the former leader.
             on_deposed: Called when another one is to follow, or this one left; returns when the sinks have
-                stopped.
+                stopped. Must not raise; the others may, and this observer leaves and joins again then.
             on_progress: Called now and then in an observer that stands by, with the leader's progress.
             progress: Returns this leader's progress.
         """
@@ -99,8 +100,40 @@ class Election:
     # -- the thread ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        if not self._prepare_topic():
-            return
+        while not self._stopping.is_set():
+            try:
+                self._ensure_topic()
+                self._take_part()
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to feed the sinks
+                _log.error("election_failed", topic=self._topic, error=_text(error))
+                self._stopping.wait(_COMMIT_S)
+
+    def _ensure_topic(self) -> None:
+        """Create the topic if there is none.
+
+        Raises:
+            ConfigurationError: it has several partitions, which would be as many leaders.
+            KafkaException, TimeoutError: nobody answers, or it must not be created.
+        """
+        admin = AdminClient({"log_level": 2, **self._connecting})
+        listed = admin.list_topics(timeout=_REQUEST_S)
+        found = listed.topics.get(self._topic)
+        if found is None:
+            replicas = min(_REPLICAS, len(listed.brokers))
+            wanted = NewTopic(self._topic, num_partitions=1, replication_factor=replicas)
+            try:
+                admin.create_topics([wanted], request_timeout=_REQUEST_S)[self._topic].result(_REQUEST_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # the other observer was quicker
+                    raise
+        elif len(found.partitions) > 1:
+            raise ConfigurationError(
+                f"topic {self._topic} has {len(found.partitions)} partitions, which would be as many leaders:"
+                " delete it, or set election.topic to another one"
+            )
+
+    def _take_part(self) -> None:
+        """Be a member of the group until `close`."""
         consumer = Consumer(
             {
                 "log_level": 2,
@@ -116,13 +149,14 @@ class Election:
         )
         consumer.subscribe([self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._lost)
         try:
-            self._take_part(consumer)
+            self._look_after(consumer)
         finally:
             with contextlib.suppress(KafkaException):
                 consumer.close()  # calls `_taken` if there is something to hand over
+            self._assigned = False
             self._step_down()
 
-    def _take_part(self, consumer: Consumer) -> None:
+    def _look_after(self, consumer: Consumer) -> None:
         due = 0.0
         while not self._stopping.is_set():
             message = consumer.poll(_LOOK_S)
@@ -137,32 +171,13 @@ class Election:
                 elif (progress := self._committed(consumer)) is not None:
                     self._on_progress(progress)
 
-    def _prepare_topic(self) -> bool:
-        """Create the topic if there is none; try until it is there. False when `close` came first."""
-        while not self._stopping.is_set():
-            try:
-                admin = AdminClient({"log_level": 2, **self._connecting})
-                found = admin.list_topics(timeout=_REQUEST_S)
-                if self._topic in found.topics:
-                    return True
-                replicas = min(_REPLICAS, len(found.brokers))
-                wanted = NewTopic(self._topic, num_partitions=1, replication_factor=replicas)
-                admin.create_topics([wanted], request_timeout=_REQUEST_S)[self._topic].result(_REQUEST_S)
-            except (KafkaException, TimeoutError) as error:
-                reason = error.args[0] if error.args else None
-                if isinstance(reason, KafkaError) and reason.code() == KafkaError.TOPIC_ALREADY_EXISTS:
-                    return True
-                _log.warning("election_topic_not_ready", topic=self._topic, error=str(error))
-                self._stopping.wait(_COMMIT_S)
-        return False
-
     # -- coming and going ----------------------------------------------------------------------------
 
     def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if partitions:
             consumer.incremental_assign(partitions)
             consumer.pause(partitions)  # there is nothing to be read, and so nothing to be fetched
-            self._assigned = True  # what follows is no work for a callback: see `_take_part`
+            self._assigned = True  # what follows is no work for a callback: see `_look_after`
 
     def _taken(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         if self._leader:
@@ -222,6 +237,10 @@ def encode_progress(progress: Progress) -> str:
             del told[name]
             break
     return json.dumps(told)
+
+
+def _text(error: Exception) -> str:
+    return str(error.args[0].str()) if isinstance(error, KafkaException) else str(error) or repr(error)
 
 
 def decode_progress(text: str | None) -> Progress:

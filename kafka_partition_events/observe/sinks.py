@@ -1,5 +1,7 @@
 """The sinks that the configuration asks for."""
 
+from collections.abc import Mapping
+
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.settings import (
     Kafka,
@@ -33,6 +35,7 @@ def make_sink(settings: SinkSettings, kafka: Kafka) -> Sink:
 
 def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
     from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
+
     from kafka_partition_events_listeners.kafka_sink import KafkaSink  # noqa: PLC0415
 
     servers, properties = settings.bootstrap_servers, settings.properties
@@ -44,7 +47,15 @@ def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
     try:
         return KafkaSink(config, settings.topic, name=settings.name, stream=Stream(settings.stream))
     except KafkaException as error:
-        raise ConfigurationError(f"librdkafka refuses a property: {error.args[0].name()}") from None
+        raise ConfigurationError(f"librdkafka refuses a property: {_told(error, properties)}") from None
+
+
+def _told(error: Exception, properties: Mapping[str, str]) -> str:
+    """Return librdkafka's message without the values that it quotes, which may be secrets."""
+    text = str(error.args[0].str())
+    for value in properties.values():
+        text = text.replace(f'"{value}"', "***")
+    return text
 
 
 def _webhook_sink(settings: WebhookSinkSettings) -> Sink:

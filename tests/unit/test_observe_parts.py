@@ -119,7 +119,14 @@ def test_it_tells_what_waits_and_what_was_delivered(world: World) -> None:
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        (KafkaSinkSettings(name="k", properties={"nonsense": "hunter2"}), "sinks.k: librdkafka refuses"),
+        (
+            KafkaSinkSettings(name="k", properties={"nonsense": "hunter2"}),
+            'sinks.k: librdkafka refuses a property: No such configuration property: "nonsense"',
+        ),
+        (
+            KafkaSinkSettings(name="k", properties={"security.protocol": "hunter2"}),
+            "sinks.k: librdkafka refuses a property: Invalid value ***",
+        ),
         (WebhookSinkSettings(name="w", url="http://127.0.0.1/"), "sinks.w: url names 127.0.0.1"),
         (WebhookSinkSettings(name="w", url="https://x.example/", format="template"), "sinks.w: format"),
         (WebhookSinkSettings(name="w", url="https://x.example/", secrets=("hunter2",)), "sinks.w: secrets"),
