@@ -4,13 +4,12 @@ import contextlib
 import math
 import random
 import threading
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
 import structlog
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
@@ -43,7 +42,7 @@ class DeliveryStats:
         delay: Seconds between the recording of the entry delivered last and its delivery; None before.
     """
 
-    state: State
+    state: State = "idle"
     delivered: int = 0
     failures: Mapping[str, int] = field(factory=dict)
     retries: int = 0
@@ -93,18 +92,12 @@ class Deliverer:
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._deadline = math.inf  # of `close`
-        # The worker's own: up to where the target is done, what it refused, and what of that is durable.
+        # From here on the worker's own: up to where the target is done, what it refused, and how far that is
+        # durable; failures in a row; what others may read.
         self._done = self._settled = 0
         self._refused: tuple[Entry, str] | None = None
-        # Written by the worker only.
-        self._idle = False
-        self._off = False
         self._failures = 0
-        self._delivered = 0
-        self._retries = 0
-        self._reasons: Counter[str] = Counter()
-        self._last_error: str | None = None
-        self._delay: float | None = None
+        self._stats = DeliveryStats()
         outbox.subscribe(self._name, sink.stream, from_start=from_start)
 
     def start(self) -> None:
@@ -118,24 +111,7 @@ class Deliverer:
     @property
     def stats(self) -> DeliveryStats:
         """What became of the entries so far."""
-        with self._condition:
-            return DeliveryStats(
-                state=self._state(),
-                delivered=self._delivered,
-                failures=dict(self._reasons),
-                retries=self._retries,
-                last_error=self._last_error,
-                delay=self._delay,
-            )
-
-    def _state(self) -> State:
-        if self._off:
-            return "off"
-        if self._policy.is_open(self._failures):
-            return "open"
-        if self._failures:
-            return "backing_off"
-        return "idle" if self._idle else "delivering"
+        return self._stats
 
     def close(self, timeout: float = 5.0) -> None:
         """Deliver what is waiting, for ``timeout`` seconds at most, and close the sink.
@@ -158,7 +134,7 @@ class Deliverer:
 
     def _run(self) -> None:
         try:
-            while self._clock.monotonic() < self._deadline and not self._off:
+            while self._clock.monotonic() < self._deadline and self._stats.state != "off":
                 delay = self._step()
                 if delay is None:
                     if self._deadline < math.inf:
@@ -170,11 +146,10 @@ class Deliverer:
             self._close_sink()
 
     def _wait_for_entries(self) -> None:
-        self._idle = True
+        self._stats = evolve(self._stats, state="idle")
         # If `close` comes between the last look at the deadline and this, its `wake` is remembered.
         with contextlib.suppress(OutboxError):  # the next step meets it, and reports it
             self._outbox.wait(self._name, _LOOK_S)
-        self._idle = False
 
     def _sleep(self, delay: float) -> bool:
         """Wait before the next try; tell whether it comes before the deadline of `close`."""
@@ -194,11 +169,12 @@ class Deliverer:
             self._settle()
             waiting = self._outbox.read(self._name, self._batch())
             if not waiting:
-                self._failures = 0  # they were the outbox's, or of entries that have gone
                 return None
             entries = self._without_aged(waiting)
             if not entries:
                 return 0.0
+            if self._stats.state == "idle":
+                self._stats = evolve(self._stats, state="delivering")
             self._sink.deliver(entries)
         except DeliveryError as caught:
             error = caught
@@ -227,21 +203,26 @@ class Deliverer:
         return entries[aged:]
 
     def _note(self, entries: Sequence[Entry], error: DeliveryError | None, decision: Decision) -> None:
-        taken = entries[: decision.delivered]
-        with self._condition:
-            self._retries += self._failures > 0
-            self._failures = decision.failures
-            self._off = decision.gone
-            if taken:
-                self._delivered += len(taken)
-                self._delay = (self._clock.now() - taken[-1].recorded_at).total_seconds()
-            if error is not None:
-                self._reasons[error.reason] += 1
-                self._last_error = str(error)
+        taken, stats = entries[: decision.delivered], self._stats
         if taken:
             self._done = taken[-1].seq
-        if error is not None and decision.refused:
-            self._refused = entries[decision.delivered], error.reason
+            delay = (self._clock.now() - taken[-1].recorded_at).total_seconds()
+            stats = evolve(stats, delivered=stats.delivered + len(taken), delay=delay)
+        if error is not None:
+            failures = {**stats.failures, error.reason: stats.failures.get(error.reason, 0) + 1}
+            stats = evolve(stats, failures=failures, last_error=str(error))
+            if decision.refused:
+                self._refused = entries[decision.delivered], error.reason
+        retries = stats.retries + (self._failures > 0)
+        self._failures = decision.failures
+        self._stats = evolve(stats, state=self._state(decision), retries=retries)
+
+    def _state(self, decision: Decision) -> State:
+        if decision.gone:
+            return "off"
+        if self._policy.is_open(decision.failures):
+            return "open"
+        return "backing_off" if decision.failures else "delivering"
 
     def _settle(self) -> None:
         """Make durable what the target has taken or refused.
@@ -249,13 +230,12 @@ class Deliverer:
         As long as this fails, nothing else is tried: an outbox that can't be written must not make the target
         hear the same entries again with each retry.
         """
-        if self._refused is not None:
-            entry, reason = self._refused
-            self._outbox.refuse(self._name, entry, reason)
-            self._refused, self._settled = None, entry.seq
-        elif self._done > self._settled:
+        if self._done > self._settled:
             self._outbox.write(Write(cursors={self._name: self._done}))
             self._settled = self._done
+        if self._refused is not None:
+            self._outbox.refuse(self._name, *self._refused)
+            self._refused = None
 
     def _log(self, error: DeliveryError | None, decision: Decision) -> None:
         log = _log.bind(sink=self._name)

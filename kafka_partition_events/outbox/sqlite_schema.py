@@ -12,15 +12,14 @@ from kafka_partition_events.outbox.entry import Entry, Stream
 
 APPLICATION_ID: Final = 0x6B70656F  # "kpeo": tells our files from other people's SQLite files
 VERSION: Final = 1
+_ENTRY: Final = """
+    stream TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL, key TEXT NOT NULL, subject TEXT,
+    severity INTEGER NOT NULL, churn INTEGER NOT NULL, at INTEGER NOT NULL, recorded_at INTEGER NOT NULL,
+    body BLOB NOT NULL
+"""
 SCHEMA: Final = (
     # AUTOINCREMENT: were the place of a dropped entry given away again, cursors would be ahead of entries.
-    """
-    CREATE TABLE entries (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT, stream TEXT NOT NULL, id TEXT NOT NULL, name TEXT NOT NULL,
-        key TEXT NOT NULL, subject TEXT, severity INTEGER NOT NULL, churn INTEGER NOT NULL,
-        at INTEGER NOT NULL, recorded_at INTEGER NOT NULL, body BLOB NOT NULL
-    )
-    """,
+    f"CREATE TABLE entries (seq INTEGER PRIMARY KEY AUTOINCREMENT, {_ENTRY})",
     "CREATE UNIQUE INDEX entries_id ON entries (id, stream)",
     "CREATE INDEX entries_stream ON entries (stream)",  # SQLite adds seq to it: all that readers need
     "CREATE INDEX entries_churn ON entries (churn) WHERE churn = 1",
@@ -31,12 +30,10 @@ SCHEMA: Final = (
     )
     """,
     "CREATE TABLE small_states (name TEXT PRIMARY KEY, value BLOB NOT NULL)",
-    """
+    f"""
     CREATE TABLE dead_letters (
         number INTEGER PRIMARY KEY AUTOINCREMENT, reader TEXT NOT NULL, reason TEXT NOT NULL,
-        refused_at INTEGER NOT NULL, seq INTEGER NOT NULL, stream TEXT NOT NULL, id TEXT NOT NULL,
-        name TEXT NOT NULL, key TEXT NOT NULL, subject TEXT, severity INTEGER NOT NULL,
-        churn INTEGER NOT NULL, at INTEGER NOT NULL, recorded_at INTEGER NOT NULL, body BLOB NOT NULL
+        refused_at INTEGER NOT NULL, seq INTEGER NOT NULL, {_ENTRY}
     )
     """,
     f"PRAGMA application_id = {APPLICATION_ID}",

@@ -99,7 +99,7 @@ LARGEST = {
     "routing": 800,
     "partitioners": 1_650,
     "clients": 2_500,
-    "outbox": 900,
+    "outbox": 1_000,
     "incidents": 900,
     "observe": 1_300,
 }

@@ -408,6 +408,7 @@ class TestClosing:
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
         deliverer.start()
         assert sink.next_call() == ["1"]
+        assert deliverer.stats.state == "delivering"
         deliverer.close(0)
         assert sink.closed == 0
         sink.gate.set()
