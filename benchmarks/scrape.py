@@ -83,10 +83,12 @@ def main(*, quick: bool = False) -> None:
     pairs = 2 if quick else 7
     poller = MetadataPoller(ScriptedSource(observation(0.0, changed=False)))
     poller.poll_once()
-    by_topic, by_partition = Listener(poller, "topic"), Listener(poller, "partition")
-    gauges = Gauges(poller.cluster or EMPTY)
+    by_topic = Listener(poller, "topic")
     again = interleaved(by_topic.again, by_topic.first, pairs)
+    # Made only now: the garbage collector goes through their millions of objects in our measurements too.
+    by_partition = Listener(poller, "partition")
     partition = interleaved(by_topic.first, by_partition.first, pairs)
+    gauges = Gauges(poller.cluster or EMPTY)
     plain = interleaved(by_topic.first, gauges.first, pairs)
     sizes = {
         "topic": Exposition.of(generate_latest(by_topic.registry)),
@@ -99,7 +101,7 @@ def main(*, quick: bool = False) -> None:
         return [name, f"{cost.text(3)} s", f"{size.series:,}", f"{size.megabytes:.1f}", ratio]
 
     rows = [
-        row("by topic, first scrape after a change", plain.a, sizes["topic"], None),
+        row("by topic, first scrape after a change", again.b, sizes["topic"], None),
         row("by topic, without a change", again.a, sizes["topic"], None),
         row("by partition, first scrape after a change", partition.b, sizes["partition"], partition),
         row("gauges of the client library, set and scraped", plain.b, sizes["gauges"], plain),

@@ -18,6 +18,8 @@ from kafka_partition_events import (
     MetadataFetchError,
     MetadataPoller,
     PartitionChangeListener,
+    PartitionOffline,
+    PartitionOnline,
     Resync,
 )
 from kafka_partition_events.errors import ConfigurationError
@@ -274,20 +276,34 @@ class TestOffline:
     def test_what_a_dropped_backlog_hid_is_known_to_have_begun_by_now(
         self, watch: Watch, clock: ManualClock
     ) -> None:
-        watched = watch(orders(1, None, 3))
-        began, later = clock.now(), 90
-        clock.advance(later)
-        watched.poll(orders(None, None, 3))
-        watched.listener._since.clear()  # as if the event had been dropped
-        watched.listener._since.update({("orders", 1): began.timestamp()})  # type: ignore[dict-item]
-        now = cluster_of({"orders": [None, None, 3]}, brokers=BROKERS)
-        watched.listener.on_event(Resync(cluster=now, dropped=1, wall_time=clock.now()))
-        scrape = watched.scrape()
-        assert scrape.by("partition", self.SINCE) == {
-            "0": began.timestamp() + later,
-            "1": began.timestamp(),
+        began = clock.now().timestamp()
+        topics: dict[str, Any] = {"a": [None, None], "gone": [None], "new": {"id": "A", "partitions": [None]}}
+        watched = watch(observe(topics, brokers=BROKERS))
+        back: dict[str, Any] = {"a": [None, 2], "new": {"id": "B", "partitions": [1]}}
+        for _ in range(3):
+            clock.advance(30)
+            watched.poll(observe(back, brokers=BROKERS))
+        assert watched.scrape().by("topic", self.SINCE) == {"a": began}
+        now = cluster_of({**topics, "new": [None]}, brokers=BROKERS)
+        watched.listener.on_event(Resync(cluster=now, dropped=9, wall_time=clock.now()))
+        assert watched.listener._since == {
+            ("a", 0): began,
+            ("a", 1): began + 90,
+            ("gone", 0): began + 90,
+            ("new", 0): began + 90,
         }
-        assert scrape.value("kpe_events_total", event="observer.resync") == 1
+        assert watched.scrape().value("kpe_events_total", event="observer.resync") == 1
+
+    def test_what_the_snapshot_knows_better_is_left_out(self, watch: Watch) -> None:
+        watched = watch(orders(1, None))
+        poller = watched.poller
+        watched.source.then(orders(1, 2))
+        events = poller.poll_once()
+        assert watched.registration.wait_synced(WAIT_S)
+        (back,) = events
+        assert isinstance(back, PartitionOnline)
+        watched.listener.on_event(PartitionOffline(topic="orders", partition=1, old=back.new, new=back.old))
+        assert watched.scrape().by("partition", self.SINCE) == {}
 
 
 class TestAFailedPoll:
@@ -451,16 +467,30 @@ class TestAProcess:
 
 class TestScraping:
     def test_two_scrapers_at_once_cost_one_collection(self, watch: Watch) -> None:
-        watched = watch(REPLICATED)
-        together, made = threading.Barrier(2), []
+        class Turnstile:
+            """A lock that tells who has come to it."""
+
+            def __init__(self) -> None:
+                self.lock, self.arrived = threading.Lock(), threading.Semaphore(0)
+
+            def __enter__(self) -> None:
+                self.arrived.release()
+                self.lock.acquire()
+
+            def __exit__(self, *_: object) -> None:
+                self.lock.release()
+
+        watched, turnstile, made = watch(REPLICATED), Turnstile(), []
+        watched.listener._building = turnstile  # type: ignore[assignment]
 
         def scrape() -> None:
-            together.wait(WAIT_S)
             made.append({m.name: m for m in watched.listener.collect()}["kpe_topic_partitions"])
 
         scrapers = [threading.Thread(target=scrape) for _ in range(2)]
-        for scraper in scrapers:
-            scraper.start()
+        with turnstile.lock:
+            for scraper in scrapers:
+                scraper.start()
+                assert turnstile.arrived.acquire(timeout=WAIT_S)
         for scraper in scrapers:
             scraper.join(WAIT_S)
         assert len(made) == 2
