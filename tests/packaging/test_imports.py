@@ -100,7 +100,7 @@ LARGEST = {
     "partitioners": 1_650,
     "clients": 2_500,
     "outbox": 1_000,
-    "incidents": 900,
+    "incidents": 1_050,
     "observe": 1_300,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

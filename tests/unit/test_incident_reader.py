@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 from attrs import evolve
-from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
-from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.incidents import (
@@ -22,6 +20,8 @@ from kafka_partition_events.incidents import (
     encode_silence,
 )
 from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
+from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
+from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.testing import ManualClock
 from tests.incident_kit import START, World, moment, suspected
 
@@ -199,7 +199,6 @@ class TestRestarts:
         watch.reader = watch.another_reader()
         watch.world.down(2)
         watch.look()
-        assert names(watch.after(31)) == []  # it was not down for long when it was first heard of
         assert names(watch.after(31)) == ["incident.opened"]
 
 
