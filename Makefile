@@ -42,7 +42,7 @@ bench: setup           ## run the benchmarks; results go to benchmarks/results/
 bench-faults: setup    ## faults on real brokers, beside other producers (over an hour); see docs/benchmarks.md
 	@$(BIN)/python -m benchmarks.faults
 
-bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (about an hour); see docs/kip-480.md
+bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (90 minutes); see docs/kip-480.md
 	@$(BIN)/python -m benchmarks.kip480
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment

@@ -1,16 +1,22 @@
-"""What the commands of the two campaigns share: options, exit codes, where page and pictures go."""
+"""What the commands of the two campaigns share: options, exit codes, what becomes of results."""
 
 import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from attrs import frozen
 
+from benchmarks import kept
 from benchmarks.errors import BenchError
+from benchmarks.kept import Result
+from benchmarks.measure import RESULTS
 from kafka_partition_events.errors import JvmError
 from kafka_partition_events.testing.errors import KitError
 
-_ROOT = Path(__file__).parents[1]
+R = TypeVar("R")
+
+_DOCS = Path(__file__).parents[1] / "docs"
 
 
 def say(line: str) -> None:
@@ -44,32 +50,62 @@ def exit_code_of(campaign: Callable[[], bool]) -> int:
         return 2
 
 
-@frozen
-class Paper:
-    """Where page and pictures go: into the project's docs, or beside the results."""
+@frozen(kw_only=True)
+class Book(Generic[R]):
+    """A campaign's results, kept in a file, and the page and pictures that are made of them.
 
-    page: Path
-    images: Path
-    link: str
+    Attributes:
+        name: The file of results in benchmarks/results/, without its suffix.
+        page: The page in docs/.
+        new_page: What stands there to begin with.
+        parse: Reads a run.
+        render: Returns the page, given what it was, all results, and the path to the pictures.
+        draw: Returns pictures, SVG by file name; None is left out.
+        elsewhere: Another file for the results; page and pictures are made beside it.
+    """
 
-    def write(
-        self, render: Callable[[str, str], str], new_page: str, pictures: Mapping[str, str | None]
-    ) -> None:
-        """Make the page anew by ``render``, and the pictures (SVG by file name; None is left out)."""
-        self.images.mkdir(parents=True, exist_ok=True)
-        text = self.page.read_text(encoding="utf-8") if self.page.exists() else new_page
-        self.page.write_text(render(text, self.link), encoding="utf-8")
-        for name, picture in pictures.items():
+    name: str
+    page: str
+    new_page: str
+    parse: kept.Parse[R]
+    render: Callable[[str, Mapping[str, Result[R]], str], str]
+    draw: Callable[[Mapping[str, Result[R]]], Mapping[str, str | None]]
+    elsewhere: Path | None = None
+
+    @property
+    def results(self) -> Path:
+        """The file of results."""
+        return self.elsewhere or RESULTS / f"{self.name}.json"
+
+    def load(self) -> dict[str, Result[R]]:
+        """Return what was kept, by scenario."""
+        return kept.load(self.results, self.parse)
+
+    def add(self, result: Result[R]) -> None:
+        """Keep a scenario's result, and make page and pictures anew."""
+        self._write(kept.merge(self.results, result, self.parse))
+
+    def render_again(self) -> int:
+        """Make page and pictures anew; return the exit code."""
+        found = self.load()
+        if not found:
+            say(f"error: no results in {self.results}; measure first")
+            return 2
+        self._write(found)
+        return 0
+
+    def _write(self, found: Mapping[str, Result[R]]) -> None:
+        if self.elsewhere is None:
+            page, images, link = _DOCS / self.page, _DOCS / "img", "img"
+        else:
+            page, images, link = self.elsewhere.with_suffix(".md"), self.elsewhere.parent, "."
+        images.mkdir(parents=True, exist_ok=True)
+        text = page.read_text(encoding="utf-8") if page.exists() else self.new_page
+        page.write_text(self.render(text, found, link), encoding="utf-8")
+        for name, picture in self.draw(found).items():
             if picture is not None:
-                (self.images / name).write_text(picture, encoding="utf-8")
-        say(f"rendered {self.page}")
-
-
-def paper_for(results: Path, page: str, *, official: bool) -> Paper:
-    """Return the project's own page of this name, or one beside the results."""
-    if official:
-        return Paper(_ROOT / "docs" / page, _ROOT / "docs" / "img", "img")
-    return Paper(results.with_suffix(".md"), results.parent, ".")
+                (images / name).write_text(picture, encoding="utf-8")
+        say(f"rendered {page}")
 
 
 def _positive(word: str) -> int:

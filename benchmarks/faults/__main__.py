@@ -3,23 +3,23 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
 
-from benchmarks.command import add_options, exit_code_of, paper_for, say
-from benchmarks.faults import plots, report, results
+from benchmarks.command import Book, add_options, exit_code_of, say
+from benchmarks.faults import plots, report
 from benchmarks.faults.campaign import measure
 from benchmarks.faults.java_load import compile_load
+from benchmarks.faults.metrics import Run
 from benchmarks.faults.one_run import Bench
 from benchmarks.faults.plan import BROKERS, PRODUCERS, SCENARIOS, Scenario
-from benchmarks.measure import RESULTS
+from benchmarks.faults.results import Result
 from kafka_partition_events.testing import KafkaCluster
 
-_OFFICIAL = RESULTS / "faults.json"
 _QUICK_S = 6.0
 
 _DESCRIPTION = """\
@@ -49,11 +49,10 @@ or Java or the cluster failed; 130 interrupted (finished scenarios are kept).
 
 def main(words: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
-    official = arguments.results is None
-    path: Path = arguments.results or _OFFICIAL
+    book = evolve(_BOOK, elsewhere=arguments.results)
     if arguments.render:
-        return _render_only(path, official=official)
-    keep = not official or not (arguments.quick or arguments.producers)
+        return book.render_again()
+    keep = arguments.results or not (arguments.quick or arguments.producers)
     scenarios = [_chosen(SCENARIOS[name], arguments) for name in arguments.scenarios or SCENARIOS]
     scenarios = [scenario for scenario in scenarios if scenario.producers]
     if not scenarios:
@@ -72,7 +71,7 @@ def main(words: Sequence[str] | None = None) -> int:
                 complete = complete and result.complete
                 say("\n" + report.render_scenario(scenario, result))
                 if keep:
-                    _render(path, results.merge(path, result), official=official)
+                    book.add(result)
         return complete
 
     return exit_code_of(campaign)
@@ -127,25 +126,20 @@ def _bench(scenarios: Sequence[Scenario]) -> Iterator[Bench]:
             yield Bench(cluster, classpath)
 
 
-def _render_only(path: Path, *, official: bool) -> int:
-    found = results.load(path)
-    if not found:
-        say(f"error: no results in {path}; measure first")
-        return 2
-    _render(path, found, official=official)
-    return 0
+def _draw(found: Mapping[str, Result]) -> dict[str, str | None]:
+    return {
+        report.image_name(SCENARIOS[name]): plots.picture(SCENARIOS[name], one) for name, one in found.items()
+    }
 
 
-def _render(path: Path, found: dict[str, results.Result], *, official: bool) -> None:
-    paper_for(path, "benchmarks.md", official=official).write(
-        lambda page, images: report.render_page(page, found, images),
-        report.NEW_PAGE,
-        {
-            report.image_name(SCENARIOS[name]): plots.picture(SCENARIOS[name], one)
-            for name, one in found.items()
-        },
-    )
-
+_BOOK = Book(
+    name="faults",
+    page="benchmarks.md",
+    new_page=report.NEW_PAGE,
+    parse=Run.from_json,
+    render=report.render_page,
+    draw=_draw,
+)
 
 if __name__ == "__main__":
     sys.exit(main())

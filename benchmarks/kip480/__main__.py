@@ -4,24 +4,19 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Any
 
 from attrs import evolve
 
-from benchmarks import kept
 from benchmarks.campaign import Procedure, measure
-from benchmarks.command import add_options, exit_code_of, paper_for, say
+from benchmarks.command import Book, add_options, exit_code_of, say
 from benchmarks.kept import Result
 from benchmarks.kip480 import plots, report
 from benchmarks.kip480.metrics import Run
 from benchmarks.kip480.one_run import run_once
 from benchmarks.kip480.plan import BROKERS, CELLS, KINDS, LOADS, WARM_UP, Cell
 from benchmarks.kip480.rules import why_discarded
-from benchmarks.measure import RESULTS
 from kafka_partition_events.testing import KafkaCluster
 
-_OFFICIAL = RESULTS / "kip480.json"
 _QUICK_S = 2.0
 
 _DESCRIPTION = """\
@@ -29,7 +24,7 @@ Reproduce KIP-480: what sticking to one partition for a while is worth, by parti
 robin, random and librdkafka's default, on a real cluster of three brokers.
 
 A cell is PARTITIONSp-LINGERms-LOAD, such as 16p-0ms-1x: one producer, unkeyed records, no linger. In each
-cell the five kinds of producer take turns, run by run, each run with a fresh topic and processes of its own.
+cell the kinds of producer take turns, run by run, each run with a fresh topic and processes of its own.
 Runs on a disturbed machine are thrown out by a rule and repeated (benchmarks/kip480/rules.py). Needs Java
 17+. Keep the machine to yourself meanwhile.
 """
@@ -43,7 +38,7 @@ what becomes of the results:
   are then made beside it.
 
 examples:
-  python -m benchmarks.kip480                                     everything that is missing, about an hour
+  python -m benchmarks.kip480                                     everything that is missing, about 90 minutes
   python -m benchmarks.kip480 --cell 16p-0ms-1x --cell 128p-0ms-1x --again
   python -m benchmarks.kip480 --load 1x --quick                   one short round of one load
   python -m benchmarks.kip480 --cell 128p-0ms-1x --kind ours --quick
@@ -56,24 +51,24 @@ or Java or the cluster failed; 130 interrupted (finished cells are kept).
 
 def main(words: Sequence[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
-    official = arguments.results is None
-    path: Path = arguments.results or _OFFICIAL
+    book = evolve(_BOOK, elsewhere=arguments.results)
     if arguments.render:
-        return _render_only(path, official=official)
-    keep = not official or not (arguments.quick or arguments.kinds)
+        return book.render_again()
+    keep = arguments.results or not (arguments.quick or arguments.kinds)
     rounds = 1 if arguments.quick else arguments.rounds
-    done = kept.load(path, _parse) if keep and not arguments.again else {}
+    done = book.load() if keep and not arguments.again else {}
     cells = [cell for cell in _chosen(arguments) if not _is_done(done.get(cell.name), rounds)]
     kinds = [kind for kind in KINDS if kind in (arguments.kinds or KINDS)]
-    seconds = sum(cell.seconds_a_run for cell in cells) * len(kinds) * rounds
-    say(f"{len(cells)} cells, {len(cells) * len(kinds) * rounds} runs, about {seconds / 60:.0f} minutes")
+    runs = [cell for cell in cells for kind in cell.kinds if kind in kinds] * rounds
+    minutes = sum(cell.seconds_a_run for cell in runs) / 60
+    say(f"{len(cells)} cells, {len(runs)} runs, about {minutes:.0f} minutes")
 
     def campaign() -> bool:
         complete = True
         for cell, result in _measured(cells, kinds, rounds):
             complete = complete and result.complete
             if keep:
-                _render(path, kept.merge(path, result, _parse), official=official)
+                book.add(result)
             else:
                 say("\n" + report.render_load(cell.load, {cell.name: result}))
         return complete
@@ -105,7 +100,7 @@ class _List(argparse.Action):
         say(f"kinds: {' '.join(KINDS)}")
         for load in LOADS.values():
             cells = [cell for cell in CELLS.values() if cell.load is load]
-            minutes = 3 * len(KINDS) * sum(cell.seconds_a_run for cell in cells) / 60
+            minutes = 3 * sum(cell.seconds_a_run * len(cell.kinds) for cell in cells) / 60
             say(f"{load.name}: {load.title}; 3 rounds: about {minutes:.0f} min")
             say(f"  {' '.join(cell.name for cell in cells)}")
         parser.exit()
@@ -136,7 +131,8 @@ def _measured(cells: Sequence[Cell], kinds: Sequence[str], rounds: int) -> Itera
             procedure = Procedure(
                 run=partial(run_once, cluster, cell), why_discarded=why_discarded, in_words=_in_words
             )
-            yield cell, measure(procedure, cell.name, kinds, rounds, say)
+            asked = [kind for kind in cell.kinds if kind in kinds]
+            yield cell, measure(procedure, cell.name, asked, rounds, say)
 
 
 def _in_words(run: Run) -> str:
@@ -148,26 +144,18 @@ def _in_words(run: Run) -> str:
     )
 
 
-def _render_only(path: Path, *, official: bool) -> int:
-    found = kept.load(path, _parse)
-    if not found:
-        say(f"error: no results in {path}; measure first")
-        return 2
-    _render(path, found, official=official)
-    return 0
+def _draw(found: Mapping[str, Result[Run]]) -> dict[str, str | None]:
+    return {report.image_name(load): plots.picture(load, found) for load in LOADS.values()}
 
 
-def _render(path: Path, found: dict[str, Result[Run]], *, official: bool) -> None:
-    paper_for(path, "kip-480.md", official=official).write(
-        lambda page, images: report.render_page(page, found, images),
-        report.NEW_PAGE,
-        {report.image_name(load): plots.picture(load, found) for load in LOADS.values()},
-    )
-
-
-def _parse(data: Mapping[str, Any]) -> Run:
-    return Run(**data)
-
+_BOOK = Book(
+    name="kip480",
+    page="kip-480.md",
+    new_page=report.NEW_PAGE,
+    parse=lambda data: Run(**data),
+    render=report.render_page,
+    draw=_draw,
+)
 
 if __name__ == "__main__":
     sys.exit(main())

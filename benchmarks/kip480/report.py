@@ -39,10 +39,10 @@ Real Kafka, {plan.BROKERS} brokers on one machine, replication factor {plan.REPL
 producer sends {plan.RATE:,} records/s of 100 B for 5 s after {plan.WARM_UP_S:.0f} s of warm-up, by an open
 schedule. All producers are librdkafka's with its defaults but for `linger.ms`: *round robin* and *random*
 name each record's partition, the *default* leaves it to librdkafka, and ours is `PartitioningProducer`.
-Without linger ours also keeps five requests in flight instead of a million, so librdkafka's default takes
-part with that, too: what is gained beyond it is the choice of partitions. Each run has a process for each
-producer and a fresh topic; producers take turns, run by run. A record to each partition of the topic comes
-first: brokers open and sync files for it, which only new topics pay for.
+Without linger ours also keeps five requests in flight instead of a million, so there librdkafka's default
+takes part with that, too: what is gained beyond it is the choice of partitions. Each run has a process for
+each producer and a fresh topic; producers take turns, run by run. A record to each partition of the topic
+comes first: brokers open and sync files for it, which only new topics pay for.
 
 - **p50**, **p99**: from `produce()` to the delivery report, ms. Reports are waited for up to
   {plan.DRAIN_S:.0f} s after the load; a record without one counts with its time until then, and a p99 that is

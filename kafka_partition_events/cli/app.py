@@ -201,7 +201,8 @@ def doctor_partitioner_command(
     Reads the latest records, the same number from each partition, without joining a group or committing
     anything. Only keys are looked at, and no key is shown without --show-keys. A key that is not where the
     hash says was placed by something else; a hash is named if chance explains its hits less than once in
-    1,000 topics. Records from before the topic has grown are recognized.
+    1,000 topics. Records from before the topic has grown are recognized, and so are both mappings of
+    GrowthSafePartitioner: "pinned" as a hash of fewer partitions, "rendezvous" as such.
 
     \b
     kpe doctor partitioner -b localhost:9092 --topic orders

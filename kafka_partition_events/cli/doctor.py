@@ -1,8 +1,8 @@
 """``kpe doctor partitioner``: which key hash a topic's writers use, and whether they disagree."""
 
 import sys
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
 
 from attrs import frozen
 
@@ -10,7 +10,15 @@ from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliE
 from kafka_partition_events.cli.output import Output, write_json_line
 from kafka_partition_events.cli.render import counted
 from kafka_partition_events.cli.services import Sample, SampledRecord, SampleRequest, Services, redacted
-from kafka_partition_events.routing.fingerprint import Finding, Fingerprint, Verdict, fingerprint
+from kafka_partition_events.routing.fingerprint import (
+    MONOTONE,
+    Finding,
+    Fingerprint,
+    Verdict,
+    fingerprint,
+)
+from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.routing.monotone import Range
 
 EXIT_CODES = {
     Verdict.ONE_HASH: 0,
@@ -26,8 +34,14 @@ _CURES = {
     "clients (partitioner=consistent_random); the Java client needs a partitioner class of your own",
     "fnv1a": 'fnv1a: hash_name="fnv1a" in this library; the default of Sarama; confluent-kafka and other '
     "librdkafka clients need partitioner=fnv1a_random",
+} | {
+    f"rendezvous-{name}": f"rendezvous-{name}: GrowthSafePartitioner("
+    f'mapping="rendezvous", hash_name="{name}") of this library; no other client has it, but a Java program '
+    "can compute it with Guava"
+    for name in get_args(HashName)
 }
 _LONGEST_KEY = 80
+_MOST_NUMBERS = 5
 
 
 @frozen(kw_only=True)
@@ -109,6 +123,7 @@ class _Diagnosis:
         return {
             "hash": finding.rule and finding.rule.hash_name,
             "partitions": finding.rule and finding.rule.partitions,
+            "partition_counts": finding.counts,
             "share": round(finding.share, 6),
             "explained": finding.explained,
             "example": record
@@ -135,9 +150,9 @@ class _Diagnosis:
             yield f"{counted(self._empty, 'record')} with an empty key left out: clients differ about them"
         if found.keys:
             yield ""
-            yield f"{'hash':<10}{'explains':>10}{'beyond chance':>16}"
+            yield f"{'hash':<20}{'explains':>10}{'beyond chance':>16}"
             for fit in found.fits:
-                yield f"{fit.hash_name:<10}{fit.explained:>10.2%}{fit.beyond_chance:>16.2%}"
+                yield f"{fit.hash_name:<20}{fit.explained:>10.2%}{fit.beyond_chance:>16.2%}"
         yield ""
         yield from self._verdict()
         yield from map(self._finding_line, found.findings)
@@ -170,18 +185,23 @@ class _Diagnosis:
         return f"{counted(found.keys, 'key')} are too few, {found.needed:,} are enough"
 
     def _finding_line(self, finding: Finding) -> str:
-        rule, record = finding.rule, self._example(finding)
-        if rule is None:
-            name = "no known rule"
-        elif rule.partitions == self._found.partitions:
-            name = rule.hash_name
-        else:
-            name = f"{rule.hash_name} of {rule.partitions} partitions"
-        line = f"  {finding.share:>7.2%}  {name:<28}"
+        record = self._example(finding)
+        line = f"  {finding.share:>7.2%}  {self._name(finding):<36}"
         if record is None:
             return line.rstrip()
         key = f", key {_key_text(record.key)}" if self._show_keys else ""
-        return f"{line}e.g. partition {record.partition}, offset {record.offset:,}{key}"
+        return f"{line}  e.g. partition {record.partition}, offset {record.offset:,}{key}"
+
+    def _name(self, finding: Finding) -> str:
+        if finding.rule is None:
+            return "no known rule"
+        if not self._of_fewer(finding):
+            return finding.rule.hash_name
+        return f"{finding.rule.hash_name} of {_numbers(finding.counts)} partitions"
+
+    def _of_fewer(self, finding: Finding) -> bool:
+        """Tell whether it was, or may have been, with fewer partitions than the topic has now."""
+        return any(first < self._found.partitions for first, _last in finding.counts)
 
     def _example(self, finding: Finding) -> SampledRecord | None:
         """Return the latest record of the example's key on the example's partition."""
@@ -194,10 +214,17 @@ class _Diagnosis:
     def _advice(self) -> Iterator[str]:
         found = self._found
         names = found.hash_names
-        if any(f.rule is not None and f.rule.partitions < found.partitions for f in found.findings):
+        of_fewer = {f.rule.hash_name for f in found.findings if f.rule is not None and self._of_fewer(f)}
+        if of_fewer - MONOTONE:
             yield (
                 "Fewer partitions: written before the topic grew, or by writers that have not noticed it or "
-                "keep their keys where they were."
+                'keep their keys where they were, as GrowthSafePartitioner(mapping="pinned") does until a '
+                "cut-over; `kpe mapping show` tells its pins."
+            )
+        if of_fewer & MONOTONE:
+            yield (
+                "Rendezvous leaves most keys where they are when the topic grows. These are the fewest "
+                "numbers of partitions that explain where all are; there may have been others."
             )
         if found.verdict is Verdict.DISAGREE:
             yield "Records of one key may be on several partitions then, without order among them."
@@ -211,6 +238,13 @@ class _Diagnosis:
                 "another hash or mapping."
             )
         yield from (_CURES[name] for name in names if name in _CURES)
+
+
+def _numbers(ranges: Sequence[Range]) -> str:
+    words = [f"{first:,}" if first == last else f"{first:,}-{last:,}" for first, last in ranges]
+    if len(words) > _MOST_NUMBERS:
+        words[2:-1] = ["..."]
+    return ", ".join(words)
 
 
 def _key_text(key: bytes | None) -> str:

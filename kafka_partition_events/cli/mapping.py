@@ -113,15 +113,17 @@ def cut_over_command(
     most keys move: 12 to 13 moves 92%, 6 to 12 moves half. The order of a key's records is not kept over it.
     It can't be called back.
 
-    With -b, the cluster is asked whether the topic has so many partitions.
+    With -b, the cluster is asked whether the topic has so many partitions. Without, a number that is too
+    large waits until the topic has grown to it, and no smaller one can be chosen any more.
 
     \b
     1. Let the topic grow:    kafka-topics.sh --alter --topic orders --partitions 12 ...
-    2. See what would be:     kpe mapping cut-over --store pins.json --topic orders --count 12 --dry-run
-    3. Cut over:              kpe mapping cut-over --store pins.json --topic orders --count 12 --in 2m
+    2. See what would be:     ... --topic orders --count 12 --dry-run
+    3. Cut over:              ... --topic orders --count 12 --in 2m
     4. See it pending:        kpe mapping show --store pins.json
 
     \b
+    kpe mapping cut-over --store pins.json -b localhost:9092 --topic orders --count 12
     kpe mapping cut-over --store kafka:kpe.mappings -b localhost:9092 --topic orders --count 12
 
     Exit codes: 0 it is in the store; 2 a cut-over is pending, or the topic is not pinned or pinned to as many
@@ -131,7 +133,9 @@ def cut_over_command(
     services: Services = context.obj
     config = _config(bootstrap, client_options)
     with _opened(store, config) as opened:
-        if bootstrap is not None:
+        if bootstrap is None:
+            typer.echo(f"kpe: note: without -b nobody checks that {topic} has {count} partitions", err=True)
+        else:
             _check_partitions(topic, count, config, services)
         history = _cut_over(opened, store, topic, count, parse_duration(delay), services, dry_run=dry_run)
     if dry_run:
@@ -181,6 +185,8 @@ def _opened(store: str, config: Mapping[str, str]) -> Iterator[PinStore]:
 
 
 def _open(store: str, config: Mapping[str, str]) -> PinStore:
+    if not store:
+        raise CliError("no store is given; write --store PATH or --store kafka:TOPIC")
     if not store.startswith(_KAFKA):
         return FilePinStore(store)
     topic = store.removeprefix(_KAFKA)

@@ -49,8 +49,11 @@ def parse_client_options(bootstrap: str, pairs: Iterable[str]) -> dict[str, str]
     """Return the confluent-kafka configuration of ``-b`` and ``-X key=value ...``.
 
     Raises:
-        CliError: a pair has no ``=``. The message does not repeat the pair, which may be a password.
+        CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or no
+            broker is given.
     """
+    if not bootstrap.strip(", "):
+        raise CliError("no broker is given; write -b HOST:PORT")
     config = {"bootstrap.servers": bootstrap}
     for place, pair in enumerate(pairs, start=1):
         name, equals, value = pair.partition("=")

@@ -23,11 +23,9 @@ _LEAST_STEP = 100
 _PROGRESS_S = 3.0
 _UNKNOWN = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001 - librdkafka's name
 
-_DEFAULTS = {
-    "group.id": "kpe-doctor",  # required by librdkafka; nobody joins it, and nothing is committed
-    "log_level": 2,
-}
+_DEFAULTS = {"log_level": 2}
 _FIXED = {
+    "group.id": "kpe-doctor",  # required by librdkafka; nobody joins it, and nothing is committed
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
     "enable.partition.eof": True,
@@ -104,6 +102,8 @@ def _bounds(connection: Connection, topic: str, partitions: Sequence[int]) -> Ra
 def _refusal(topic: str, error: KafkaError) -> str:
     if error.code() in _UNKNOWN:
         return f"there is no topic {topic}, or you may not see it"
+    if error.code() == KafkaError.TOPIC_EXCEPTION:
+        return f"{topic!r} can't be the name of a topic"
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
         return f"topic {topic}: this user may not read it; the ACL operation READ on the topic is needed"
     return f"topic {topic}: {error_name(error)}: {one_line(error.str())}"

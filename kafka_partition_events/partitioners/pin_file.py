@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -77,11 +78,13 @@ class FilePinStore:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield
         except OSError as error:
-            raise PinStoreError(f"{self.path}: can't write the pins: {error.strerror or error}") from error
+            where = error.filename or self.path
+            raise PinStoreError(f"{where}: can't write the pins: {error.strerror or error}") from error
 
     def _write(self, histories: Mapping[str, History]) -> None:
         draft = self._beside("new")
         with draft.open("w", encoding="utf-8") as file:
+            self._keep_owner_and_mode(file.fileno())
             json.dump(_encode(histories), file, indent=1)
             file.write("\n")
             file.flush()
@@ -92,6 +95,13 @@ class FilePinStore:
             os.fsync(directory)
         finally:
             os.close(directory)
+
+    def _keep_owner_and_mode(self, draft: int) -> None:
+        """Shut nobody out who could read the file before somebody else, root maybe, wrote it."""
+        with contextlib.suppress(FileNotFoundError, PermissionError):
+            before = self.path.stat()
+            os.fchmod(draft, stat.S_IMODE(before.st_mode) | stat.S_IWUSR)
+            os.fchown(draft, before.st_uid, before.st_gid)
 
     def _beside(self, suffix: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{suffix}")
@@ -113,5 +123,12 @@ def _decode(document: object) -> dict[str, History]:
         case {"format": str(kind), "version": version, "topics": dict(topics)} if kind == _FORMAT:
             if version != _VERSION:
                 raise ValueError(f"version {version} of {_FORMAT} is not known here")
-            return {str(topic): decode_history(history) for topic, history in topics.items()}
+            return {str(topic): _decode_topic(topic, history) for topic, history in topics.items()}
     raise ValueError(f"not a document of the format {_FORMAT}")
+
+
+def _decode_topic(topic: object, history: object) -> History:
+    try:
+        return decode_history(history)
+    except ValueError as error:
+        raise ValueError(f"topic {topic}: {error}") from None

@@ -21,6 +21,11 @@ INTERVAL_S = 1.0
 READ_LIMIT_S = 2.0
 """How long a store may take to read, once it is connected."""
 
+FARTHEST_S = 366 * 86_400.0
+"""How far ahead a cut-over may lie. What is farther was mistyped, and it can't be called back."""
+
+_YEAR_10000 = 253_402_300_800
+
 
 @frozen
 class Pin:
@@ -95,13 +100,18 @@ def check_delay(delay: float, interval: float) -> None:
     In the worst case one has just read it, waits for the cut-over of another topic, and then for the store.
 
     Raises:
-        ConfigurationError: the delay is too short, or endless.
+        ConfigurationError: the delay is too short, or longer than a year.
     """
     least = interval + 2 * READ_LIMIT_S
-    if not least <= delay < math.inf:
+    if not least <= delay:
         raise ConfigurationError(
             f"a cut-over must lie at least {least:g} s ahead, not {delay:g} s: by then every instance has to "
             "have read the store, and seen that the topic has grown"
+        )
+    if delay > FARTHEST_S:
+        raise ConfigurationError(
+            f"a cut-over lies at most {FARTHEST_S / 86_400:g} days ahead, not {delay / 86_400:,.0f}: "
+            "it can't be called back"
         )
 
 
@@ -193,6 +203,6 @@ def decode_history(document: object) -> History:
 def _decode_pin(document: object) -> Pin:
     match document:
         case {"generation": int(generation), "count": int(count), "effective_at": int() | float() as at}:
-            if generation >= 1 and count >= 1 and math.isfinite(at):
+            if generation >= 1 and count >= 1 and 0 <= at < _YEAR_10000:
                 return Pin(generation, count, float(at))
     raise ValueError("a pin has a generation and a count of 1 or more, and an effective_at in Unix seconds")

@@ -6,13 +6,18 @@ only if it explains more keys than chance would, once in 1,000 topics (`ERROR_RA
 Chernoff's, divided by the number of questions that are asked (Bonferroni). Then what is left unexplained is
 asked the same: by another hash, then by any hash when the topic had fewer partitions.
 
+A hash that is taken modulo n places a key anew with each n, so each n is a question of its own. A *monotone*
+hash (`routing.monotone`; "rendezvous" of growth-safe keys) leaves most keys where they are when n grows. All
+fewer partitions are one question then: is the key where some n, at least 2, has put it?
+
 What is counted are *placements*, the different pairs of a key and a partition: records of one key are no
 independent evidence. Empty keys are left out, because clients differ about them.
 """
 
 import math
+import random
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from typing import get_args
@@ -20,6 +25,8 @@ from typing import get_args
 from attrs import frozen
 
 from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
+from kafka_partition_events.routing.jump import jump_hash
+from kafka_partition_events.routing.monotone import Range, fewest_counts, mean_places
 
 ERROR_RATE = 0.001
 """How often a verdict may be wrong."""
@@ -29,6 +36,11 @@ _SEARCHED = 500
 """On how many placements an earlier partition count is searched for; it is then tried on all."""
 
 _STEPS = 200
+
+_HASHES: tuple[HashName, ...] = get_args(HashName)
+
+MONOTONE: frozenset[str] = frozenset(f"rendezvous-{name}" for name in _HASHES)
+"""The known hashes that move a key to new partitions only, and so to none if there are no new ones."""
 
 Placement = tuple[bytes, int]
 
@@ -48,10 +60,20 @@ class Verdict(StrEnum):
 
 @frozen
 class Rule:
-    """A hash, and how many partitions it was taken modulo."""
+    """A hash, and over how many partitions it was taken.
+
+    Attributes:
+        hash_name: The hash.
+        partitions: How many; None, for a monotone hash: any number from 2 to what the topic has.
+    """
 
     hash_name: str
-    partitions: int
+    partitions: int | None
+
+    def asked_with(self, partition: int) -> int:
+        """Return over how many partitions the hash is taken, to tell about a key on this one."""
+        # A monotone hash puts a key on a partition when that is the newest one, or never.
+        return max(2, partition + 1) if self.partitions is None else self.partitions
 
 
 @frozen(kw_only=True)
@@ -62,12 +84,15 @@ class Finding:
         rule: The rule; None for whatever else has placed the rest.
         share: Of all placements, without those that the rule explains by chance (maximum likelihood).
         explained: Placements that it explains, those by chance included; for no rule, what is left over.
+        counts: The fewest numbers of partitions that explain the placements which no other rule found does,
+            ascending. Each is any one of a range.
         example: A placement that no other rule found explains, if there is one.
     """
 
     rule: Rule | None
     share: float
     explained: int
+    counts: tuple[Range, ...]
     example: Placement | None
 
 
@@ -121,12 +146,16 @@ class Fingerprint:
 
 
 def known_hashes() -> dict[str, KeyHash]:
-    """Return the hashes of this library, by name."""
-    return {name: key_hash(name) for name in get_args(HashName)}
+    """Return the hashes of this library, by name: taken modulo, and as growth-safe keys use them."""
+    modulo = {str(name): key_hash(name) for name in _HASHES}
+    return modulo | {f"rendezvous-{name}": jump_hash(name) for name in _HASHES}
 
 
 def fingerprint(
-    pairs: Iterable[Placement], partitions: int, hashes: Mapping[str, KeyHash] | None = None
+    pairs: Iterable[Placement],
+    partitions: int,
+    hashes: Mapping[str, KeyHash] | None = None,
+    monotone: Collection[str] = MONOTONE,
 ) -> Fingerprint:
     """Tell how keyed records were placed.
 
@@ -135,13 +164,15 @@ def fingerprint(
         partitions: How many partitions the topic has now, at least 1.
         hashes: What to try, by name: any function of a key and a number of partitions, so that a mapping
             which is no hash modulo n can be tried too. By default `known_hashes`.
+        monotone: The names of those that are monotone.
     """
     hashes = known_hashes() if hashes is None else hashes
     placements = sorted({(key, partition) for key, partition in pairs if key})
-    rules = _search(placements, partitions, hashes) if partitions > 1 else []
-    findings = _findings(placements, partitions, rules, hashes)
+    rules = _search(placements, partitions, hashes, monotone) if partitions > 1 else []
+    findings = _findings(placements, partitions, rules, hashes, monotone)
     needed = needed_keys(partitions, len(hashes))
-    overlooked = _overlooked(len(placements), partitions)
+    stays = any(rule.hash_name in monotone for rule in rules)
+    overlooked = _overlooked(len(placements), partitions, mean_places(partitions) if stays else 1.0)
     held = Counter(key for key, _ in placements)
     return Fingerprint(
         verdict=_verdict(findings, len(placements), needed, overlooked),
@@ -157,7 +188,7 @@ def fingerprint(
 
 
 @cache
-def needed_keys(partitions: int, hashes: int = 3) -> int | None:
+def needed_keys(partitions: int, hashes: int = 2 * len(_HASHES)) -> int | None:
     """Return how many keys are enough to tell two hashes with half of the keys each; None: no number is.
 
     Each of the two then explains so much more than chance, (1 + 1/n) / 2 instead of 1/n, that it is taken
@@ -178,7 +209,7 @@ def needed_keys(partitions: int, hashes: int = 3) -> int | None:
 
 def _strictness(partitions: int, hashes: int) -> float:
     """Return the logarithm of the chance that a rule must be below: every question may err."""
-    questions = (_MOST_RULES + 1) * hashes * (partitions - 1)
+    questions = (_MOST_RULES + 1) * hashes * partitions
     return math.log(ERROR_RATE / questions)
 
 
@@ -191,21 +222,33 @@ def _log_chance(hits: int, trials: int, chance: float) -> float:
     return -trials * (rate * math.log(rate / chance) + miss)
 
 
-def _search(placements: Sequence[Placement], partitions: int, hashes: Mapping[str, KeyHash]) -> list[Rule]:
+def _search(
+    placements: Sequence[Placement],
+    partitions: int,
+    hashes: Mapping[str, KeyHash],
+    monotone: Collection[str],
+) -> list[Rule]:
     """Find rules one by one: each explains more of what the ones before have left than chance would."""
     limit = _strictness(partitions, len(hashes))
     now = [Rule(name, partitions) for name in hashes]
-    earlier = [Rule(name, count) for count in range(partitions - 1, 1, -1) for name in hashes]
+    modulo = [name for name in hashes if name not in monotone]
+    grown = [Rule(name, None) for name in hashes if name in monotone]
+    earlier = [Rule(name, count) for count in range(partitions - 1, 1, -1) for name in modulo] + grown
     found: list[Rule] = []
     left = placements
     while left and len(found) < _MOST_RULES:
-        some = left[:: math.ceil(len(left) / _SEARCHED)]
+        # At random, because each tenth key of a sorted list may have a pattern that looks like a hash's.
+        some = random.Random(0).sample(left, min(len(left), _SEARCHED))
         rule = _best(now, left, hashes, limit) or _best(earlier, some, hashes, limit)
         if rule is None:
             break
         found.append(rule)
-        left = [placement for placement in left if not _explains(rule, placement, hashes)]
-    return found
+        left = _unexplained(rule, left, hashes)
+    # What is left of a growth is few keys, too few to be a finding perhaps. Where a monotone hash is in use
+    # and explains all of them by fewer partitions, they are no sign of somebody else.
+    settled = (each for each in grown if Rule(each.hash_name, partitions) in found)
+    found += [each for each in settled if left and not _unexplained(each, left, hashes)]
+    return [rule for rule in found if Rule(rule.hash_name, None) not in found or rule.partitions is None]
 
 
 def _best(
@@ -216,19 +259,35 @@ def _best(
     for rule in rules:
         # A partition that the rule can't reach is no evidence: so a writer who names partitions, always
         # the first ones perhaps, does not look like a hash of fewer partitions.
-        within = [placement for placement in placements if placement[1] < rule.partitions]
+        within = [each for each in placements if rule.partitions is None or each[1] < rule.partitions]
         if not within:
             continue
         hits = sum(_explains(rule, placement, hashes) for placement in within)
-        chance = _log_chance(hits, len(within), 1 / rule.partitions)
+        chance = _log_chance(hits, len(within), _mean_chance(rule, within))
         if chance <= least:
             best, least = rule, chance
     return best
 
 
+def _mean_chance(rule: Rule, placements: Sequence[Placement]) -> float:
+    """Return how likely a rule explains one of the placements by chance.
+
+    So many hits of different chances are no likelier than as many of their mean (Hoeffding 1956).
+    """
+    if rule.partitions is not None:
+        return 1 / rule.partitions
+    return sum(1 / rule.asked_with(partition) for _, partition in placements) / len(placements)
+
+
 def _explains(rule: Rule, placement: Placement, hashes: Mapping[str, KeyHash]) -> bool:
     key, partition = placement
-    return hashes[rule.hash_name](key, rule.partitions) == partition
+    return hashes[rule.hash_name](key, rule.asked_with(partition)) == partition
+
+
+def _unexplained(
+    rule: Rule, placements: Iterable[Placement], hashes: Mapping[str, KeyHash]
+) -> list[Placement]:
+    return [placement for placement in placements if not _explains(rule, placement, hashes)]
 
 
 def _findings(
@@ -236,53 +295,58 @@ def _findings(
     partitions: int,
     rules: Sequence[Rule],
     hashes: Mapping[str, KeyHash],
+    monotone: Collection[str],
 ) -> tuple[Finding, ...]:
     """Return who placed what, without rules that the others turn out to explain altogether."""
     if not rules:
         return ()
     patterns = [tuple(_explains(rule, placement, hashes) for rule in rules) for placement in placements]
-    *shares, rest = _shares(Counter(patterns), 1 / partitions)
+    likely = [1.0 if rule.partitions else 1 / mean_places(partitions) for rule in rules]
+    *shares, rest = _shares(Counter(patterns), [*likely, 1 / partitions])
     findings = []
     for place, (rule, share) in enumerate(zip(rules, shares, strict=True)):
         if share * len(placements) < 0.5:  # all that was placed before a growth fits the new count in part
             continue
         alone = tuple(other == place for other in range(len(rules)))
+        its_own = [p for p, pattern in zip(placements, patterns, strict=True) if pattern == alone]
         findings.append(
             Finding(
                 rule=rule,
                 share=share,
                 explained=sum(pattern[place] for pattern in patterns),
-                example=_first(placements, patterns, alone),
+                counts=(
+                    fewest_counts(hashes[rule.hash_name], its_own, partitions)
+                    if rule.partitions is None or rule.hash_name in monotone
+                    else ((rule.partitions, rule.partitions),)
+                ),
+                example=next(iter(its_own), None),
             )
         )
     nobody = (False,) * len(rules)
     if nobody in patterns:
-        example = _first(placements, patterns, nobody)
-        findings.append(Finding(rule=None, share=rest, explained=patterns.count(nobody), example=example))
+        example = placements[patterns.index(nobody)]
+        explained = patterns.count(nobody)
+        findings.append(Finding(rule=None, share=rest, explained=explained, counts=(), example=example))
     return tuple(sorted(findings, key=lambda finding: (finding.rule is None, -finding.share)))
 
 
-def _first(
-    placements: Sequence[Placement], patterns: Sequence[tuple[bool, ...]], wanted: tuple[bool, ...]
-) -> Placement | None:
-    return next((p for p, pattern in zip(placements, patterns, strict=True) if pattern == wanted), None)
-
-
-def _shares(patterns: "Counter[tuple[bool, ...]]", chance: float) -> list[float]:
+def _shares(patterns: "Counter[tuple[bool, ...]]", likely: Sequence[float]) -> list[float]:
     """Return the share of each rule, and last that of no rule, that make the patterns likeliest.
 
     Expectation maximization: what several could have placed is divided among them by their shares, and that
-    gives the next shares. No rule places a key where a given one says with the probability ``chance``. With
-    one rule alone this is (explained - 1/n) / (1 - 1/n).
+    gives the next shares. ``likely`` says how likely each of them is to place a key on a place that it
+    explains: no rule does by chance, a hash for certain. With one rule alone this is
+    (explained - 1/n) / (1 - 1/n).
     """
     parts = len(next(iter(patterns))) + 1
     shares = [1 / parts] * parts
     for _ in range(_STEPS):
         sums = [0.0] * parts
         for pattern, count in patterns.items():
-            likely = [share * fits for share, fits in zip(shares, (*pattern, chance), strict=True)]
-            whole = sum(likely)
-            for part, value in enumerate(likely):
+            fits = zip(shares, (*pattern, True), likely, strict=True)
+            weights = [share * could * how for share, could, how in fits]
+            whole = sum(weights)
+            for part, value in enumerate(weights):
                 sums[part] += count * value / whole
         shares = [value / patterns.total() for value in sums]
     return shares
@@ -296,10 +360,11 @@ def _fit(name: str, placements: Sequence[Placement], partitions: int, hashes: Ma
     return Fit(hash_name=name, explained=explained, beyond_chance=beyond)
 
 
-def _overlooked(placements: int, partitions: int) -> float:
+def _overlooked(placements: int, partitions: int, places: float) -> float:
+    """Return the share of another rule whose every key may lie on one of the places that are explained."""
     if not placements or partitions == 1:
         return 1.0
-    return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - 1 / partitions))
+    return min(1.0, -math.expm1(math.log(ERROR_RATE) / placements) / (1 - places / partitions))
 
 
 def _verdict(findings: Sequence[Finding], placements: int, needed: int | None, overlooked: float) -> Verdict:

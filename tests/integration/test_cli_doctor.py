@@ -19,6 +19,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 from kafka import KafkaProducer
 
+from kafka_partition_events import GrowthSafePartitioner
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.partitioners.pins import MemoryPinStore
 from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 
@@ -57,6 +60,14 @@ def write_by_kafka_python(servers: str, topic: str, keys: Iterable[bytes]) -> No
         producer.send(topic, b"v", key)
     producer.flush(LIMIT_S)
     producer.close()
+
+
+def write_growth_safe(servers: str, topic: str, keys: Iterable[bytes], **mapping: Any) -> None:
+    config = {"bootstrap.servers": servers}
+    with PartitioningProducer(config, GrowthSafePartitioner(**mapping)) as producer:
+        for key in keys:
+            producer.produce(topic, b"v", key)
+        assert producer.flush(LIMIT_S) == 0
 
 
 def names(document: dict[str, Any]) -> list[tuple[str, int]]:
@@ -102,6 +113,24 @@ def test_a_topic_that_has_grown(kafka_cluster: KafkaCluster, servers: str, kafka
     write_by_confluent(servers, topic, LATER, partitioner="murmur2_random")
     code, document = diagnosed(servers, topic)
     assert (code, sorted(names(document))) == (0, [("murmur2", 6), ("murmur2", 12)])
+
+
+@pytest.mark.kafka
+def test_growth_safe_keys(kafka_cluster: KafkaCluster, servers: str, kafka_topic: MakeTopic) -> None:
+    """Both mappings on both sides of a growth: pinned is murmur2 of 6 partitions, rendezvous is itself."""
+    told = {}
+    for mapping, store in (("pinned", MemoryPinStore()), ("rendezvous", None)):
+        topic = kafka_topic(6)
+        write_growth_safe(servers, topic, EARLIER, mapping=mapping, store=store)
+        kafka_cluster.grow_topic(topic, 12)
+        write_growth_safe(servers, topic, LATER, mapping=mapping, store=store)
+        code, document = diagnosed(servers, topic)
+        (finding,) = document["findings"]
+        told[mapping] = (code, finding["hash"], finding["partition_counts"])
+    assert told == {
+        "pinned": (0, "murmur2", [[6, 6]]),
+        "rendezvous": (0, "rendezvous-murmur2", [[6, 6], [12, 12]]),
+    }
 
 
 @pytest.mark.kafka
@@ -155,6 +184,22 @@ def test_an_unknown_topic_is_told_and_not_created(kafka_cluster: KafkaCluster, s
     assert done.stderr == "kpe: there is no topic nowhere, or you may not see it\n"
     admin = AdminClient({"bootstrap.servers": servers})
     assert "nowhere" not in admin.list_topics(timeout=LIMIT_S).topics
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("topic", ["", "or ders"])
+def test_what_can_not_be_a_topic_is_told(topic: str, servers: str) -> None:
+    done = doctor(servers, topic)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"kpe: {topic!r} can't be the name of a topic\n"
+
+
+@pytest.mark.kafka
+def test_no_group_of_the_users_is_taken(servers: str, kafka_topic: MakeTopic) -> None:
+    """Least of all an empty one, which librdkafka answers with SIGABRT."""
+    topic = kafka_topic(3)
+    write_by_confluent(servers, topic, EARLIER)
+    assert doctor(servers, topic, "-X", "group.id=").returncode == 0
 
 
 def test_a_short_time_is_kept(mock_cluster: MockCluster) -> None:

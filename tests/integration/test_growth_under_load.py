@@ -168,5 +168,9 @@ def test_growth_beyond_the_cap_and_an_outage(cluster: KafkaCluster, client: Clie
         cluster.restart(2)
         returned = wait_until(lambda: usable() == admitted, "the first choice is back")
         wait_until(lambda: load.partitions(returned) >= admitted, "and gets records")
+        time.sleep(1.0)  # what was on its way to the stand-ins has arrived
+        given_back = time.monotonic()
+        time.sleep(1.0)
+        assert load.partitions(given_back) == admitted, "and the stand-ins get none any more"
     finally:
         load.stop()

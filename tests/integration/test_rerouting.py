@@ -1,14 +1,21 @@
-"""``keyed="reroute"`` on a real cluster: where records go whose partition is offline, and what tells."""
+"""Keyed records whose partition is offline, on a real cluster: rerouted, and what tells; or refused."""
 
 import gc
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaProducer
 
-from kafka_partition_events import AdaptivePartitioner, MetadataPoller, PartitionOffline
+from kafka_partition_events import (
+    AdaptivePartitioner,
+    MetadataPoller,
+    PartitionOffline,
+    PartitionOfflineError,
+)
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.kafka_python import attach
 from kafka_partition_events.clients.rerouting import HOME_HEADER
@@ -29,7 +36,7 @@ Found = dict[bytes, tuple[int, dict[str, bytes]]]
 def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
     """Broker 2 is dead, and soon everybody knows: partition 1 of each topic is offline."""
     cluster = own_kafka_cluster(brokers=3)
-    for topic in ("one-by-one", "batch", "kafka-python"):
+    for topic in ("one-by-one", "batch", "kafka-python", "refusing"):
         cluster.create_topic(topic, assignment={partition: [partition + 1] for partition in range(3)})
     cluster.kill(2)
     return cluster
@@ -115,3 +122,43 @@ def test_kafka_python(cluster: KafkaCluster, read: Callable[[str], Found]) -> No
     producer.close()
     gc.collect()  # of the sockets, while their warning is filtered
     check(read("kafka-python"), {"mine": b"yes"})
+
+
+# -- keyed="raise" -----------------------------------------------------------------------------------
+
+
+def send_each(send: Callable[[bytes], object]) -> None:
+    """Of all keys, those of partition 1 are refused at once, with the cause and the cure."""
+    for key in KEYS:
+        if murmur2_partition(key, 3) != 1:
+            send(key)
+            continue
+        began = time.monotonic()
+        with pytest.raises(PartitionOfflineError, match=r'partition 1 of topic refusing .*"reroute"'):
+            send(key)
+        assert time.monotonic() - began < 1
+
+
+def test_confluent_kafka_refuses(cluster: KafkaCluster) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 10_000}
+    partitioner = AdaptivePartitioner(keyed="raise")
+    with PartitioningProducer(config, partitioner, poller_options={"interval": 0.2}) as producer:
+        producer.poller.track("refusing")
+        await_offline(producer.poller)
+        send_each(lambda key: producer.produce("refusing", b"v", key))
+        assert producer.flush(LIMIT_S) == 0
+        with pytest.raises(PartitionOfflineError):
+            producer.produce_batch("refusing", [{"key": key} for key in KEYS])
+        assert len(producer) == 0, "of a batch nothing is sent"
+
+
+def test_kafka_python_refuses(cluster: KafkaCluster) -> None:
+    servers = cluster.bootstrap_servers.split(",")
+    producer = KafkaProducer(bootstrap_servers=servers, partitioner=AdaptivePartitioner(keyed="raise"))
+    poller = attach(producer, interval=0.2)
+    poller.track("refusing")
+    await_offline(poller)
+    send_each(partial(producer.send, "refusing", b"v"))
+    producer.flush(LIMIT_S)
+    producer.close()
+    gc.collect()  # of the sockets, while their warning is filtered

@@ -95,10 +95,10 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_800,
-    "routing": 800,
+    "metadata": 1_900,
+    "routing": 850,
     "partitioners": 1_650,
-    "clients": 2_500,
+    "clients": 2_520,
     "outbox": 1_000,
     "incidents": 1_050,
     "observe": 1_300,

@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 from attrs import evolve
 
-from benchmarks import markdown
-from benchmarks.faults import plots, report, results
+from benchmarks import kept, markdown
+from benchmarks.faults import plots, report
 from benchmarks.faults.metrics import (
     NOT_REPORTED,
     Figures,
@@ -339,11 +339,14 @@ class TestThePictures:
 class TestTheResultsFile:
     def test_a_scenario_takes_the_place_of_its_older_result(self, tmp_path: Path) -> None:
         path = tmp_path / "results" / "faults.json"
-        results.merge(path, result("kill", ours=[run()]))
-        results.merge(path, result("brownout", ours=[run()]))
+        kept.merge(path, result("kill", ours=[run()]), Run.from_json)
+        kept.merge(path, result("brownout", ours=[run()]), Run.from_json)
         newer = result("kill", ours=[run(in_flight=9)])
-        assert results.merge(path, newer)["kill"] == newer
-        assert results.load(path) == {"kill": newer, "brownout": result("brownout", ours=[run()])}
+        assert kept.merge(path, newer, Run.from_json)["kill"] == newer
+        assert kept.load(path, Run.from_json) == {
+            "kill": newer,
+            "brownout": result("brownout", ours=[run()]),
+        }
 
     def test_complete_means_a_kept_run_for_every_round(self) -> None:
         assert result(rounds=1, ours=[run()]).complete

@@ -19,7 +19,6 @@ from kafka_partition_events import (
     UniformStickyPartitioner,
 )
 from kafka_partition_events.clients.confluent import choosing
-from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE, split
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ScriptedSource, observe
@@ -151,38 +150,6 @@ def test_a_probe_that_a_batch_takes_leaves_no_chunk_that_nobody_counts(
     assert chooser.choose_for("orders", 100) == (1, 1)
     assert (list(chooser.turns["orders"].chunk), list(chooser.turns["orders"].keyed)) == ([], [])
     assert placed(chooser).total() == 3
-
-
-# -- batches -----------------------------------------------------------------------------------------
-
-
-def parts(messages: list[dict[str, Any]], *, by_turns: bool) -> list[tuple[int, list[dict[str, Any]]]]:
-    turns = iter(range(100, 200))
-    return split(
-        messages,
-        choose=lambda key, value: 7,
-        take_turn=(lambda count: (next(turns), count)) if by_turns else None,
-        native_keys=False,
-        keyless=True,
-    )
-
-
-def test_in_a_batch_keyed_messages_share_the_turn_too() -> None:
-    unkeyed, keyed, empty = {"value": b"u"}, {"key": b"k"}, {"key": b""}
-    explicit = {"key": b"e", "partition": 3}
-    assert parts([unkeyed, keyed, explicit, empty], by_turns=True) == [
-        (3, [explicit]),
-        (100, [unkeyed, keyed, empty]),
-    ]
-    assert parts([unkeyed, keyed, explicit, empty], by_turns=False) == [
-        (7, [unkeyed, keyed, empty]),
-        (3, [explicit]),
-    ]
-
-
-def test_a_long_batch_of_keyed_messages_takes_several_turns() -> None:
-    messages: list[dict[str, Any]] = [{"key": b"k"} for _ in range(LONGEST_SLICE + 1)]
-    assert [(p, len(part)) for p, part in parts(messages, by_turns=True)] == [(100, LONGEST_SLICE), (101, 1)]
 
 
 # -- keys that librdkafka must not place -------------------------------------------------------------

@@ -90,8 +90,9 @@ def test_the_document_says_everything(capsys: Captured) -> None:
         "split_keys": 0,
         "overlooked": document["overlooked"],
     }
-    assert [each["hash"] for each in hashes] == ["murmur2", "crc32", "fnv1a"]
+    assert [each["hash"] for each in hashes] == list(HASHES)
     assert {(each["hash"], each["partitions"]) for each in findings} == {("murmur2", 12), ("crc32", 12)}
+    assert [each["partition_counts"] for each in findings] == [[[12, 12]], [[12, 12]]]
     assert sum(each["share"] for each in findings) == pytest.approx(1.0, abs=0.001)
 
 
@@ -127,7 +128,7 @@ def test_the_table_of_one_hash(capsys: Captured) -> None:
     assert told.startswith(
         "topic orders: 12 partitions; 2,000 records read, 2,000 with a key, 1,000 different keys\n"
     )
-    assert "\ncrc32        100.00%         100.00%\n" in told
+    assert "\ncrc32                  100.00%         100.00%\n" in told
     assert "\none hash: crc32\n" in told
     assert 'hash_name="crc32"' in told
     assert "murmur2_random" not in told
@@ -152,8 +153,52 @@ def test_the_table_tells_of_growth_and_split_keys(capsys: Captured) -> None:
     answer = Sample(partitions=12, records=records)
     assert run([*COMMAND, "--output", "table"], Topic(answer).services()) == 0
     told = capsys.readouterr().out
-    for words in ("murmur2 of 6 partitions", "keys on more than one partition", "before the topic grew"):
+    for words in (
+        " murmur2 of 6 partitions ",
+        "keys on more than one partition",
+        "before the topic grew",
+        'GrowthSafePartitioner(mapping="pinned")',
+        "`kpe mapping show`",
+    ):
         assert words in told
+    assert "Rendezvous" not in told
+
+
+def grown(*counts: int) -> Sample:
+    """Return a sample that `GrowthSafePartitioner(mapping="rendezvous")` has placed while a topic grew."""
+    place = HASHES["rendezvous-murmur2"]
+    numbers = range(1_000 * len(counts))
+    records = [(number, b"customer-%d" % number, counts[number // 1_000]) for number in numbers]
+    return Sample(
+        partitions=counts[-1],
+        records=[SampledRecord(place(key, count), number, key) for number, key, count in records],
+    )
+
+
+def test_rendezvous_is_told_with_the_fewest_numbers_of_partitions_that_explain_it(capsys: Captured) -> None:
+    code, document = diagnosed(grown(6, 12), capsys)
+    assert (code, document["verdict"]) == (0, "one_hash")
+    (finding,) = document["findings"]
+    assert (finding["hash"], finding["partitions"]) == ("rendezvous-murmur2", None)
+    assert (finding["share"], finding["partition_counts"]) == (1.0, [[6, 6], [12, 12]])
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ((12,), " rendezvous-murmur2 "),
+        ((6, 12), " rendezvous-murmur2 of 6, 12 partitions "),
+        (tuple(range(6, 13)), " rendezvous-murmur2 of 6, 7, ..., 12 partitions "),
+    ],
+)
+def test_the_table_of_rendezvous(counts: tuple[int, ...], told: str, capsys: Captured) -> None:
+    assert run([*COMMAND, "--output", "table"], Topic(grown(*counts)).services()) == 0
+    shown = capsys.readouterr().out
+    assert "\none hash: rendezvous-murmur2\n" in shown
+    assert told in shown
+    assert 'GrowthSafePartitioner(mapping="rendezvous", hash_name="murmur2")' in shown
+    assert ("there may have been others" in shown) == (len(counts) > 1)
+    assert 'mapping="pinned"' not in shown
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,12 @@ def test_the_brokers_have_one_place() -> None:
         parse_client_options("a:1", ["bootstrap.servers=b:2"])
 
 
+@pytest.mark.parametrize("bootstrap", ["", " ", ",", ", ,"])
+def test_a_broker_must_be_given(bootstrap: str) -> None:
+    with pytest.raises(CliError, match="no broker is given; write -b HOST:PORT"):
+        parse_client_options(bootstrap, [])
+
+
 def test_values_of_client_options_are_cut_out_of_messages() -> None:
     config = {"bootstrap.servers": "host:1", "sasl.password": "hunter2", "nonsense": "1"}
     text = 'hunter2 is no good for "1" at host:1'

@@ -1,8 +1,6 @@
 """What of the confluent-kafka client can be said without a broker."""
 
-from itertools import pairwise
-from operator import length_hint
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
@@ -10,7 +8,6 @@ from confluent_kafka import KafkaError
 from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller, TopicPartition
 from kafka_partition_events.clients.confluent import PartitioningProducer, ProducerStats
 from kafka_partition_events.clients.confluent.answers import error_name
-from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE, split
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.confluent.reports import Reports
 from kafka_partition_events.clients.confluent.settings import (
@@ -19,16 +16,9 @@ from kafka_partition_events.clients.confluent.settings import (
     with_hash,
     with_requests_in_flight,
 )
-from kafka_partition_events.clients.confluent.turns import (
-    CHUNK_S,
-    LONGEST_CHUNK,
-    Turn,
-    TurnLength,
-    turn_length,
-)
-from kafka_partition_events.partitioners.base import UNASSIGNED
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
+from tests.poller_kit import a_partitioner
 
 IN_FLIGHT = "max.in.flight.requests.per.connection"
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -142,210 +132,6 @@ def test_error_names_are_kafkas() -> None:
     assert error_name(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)) == "TOPIC_AUTHORIZATION_FAILED"
 
 
-# -- turns -------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("config", "seconds"),
-    [
-        ({}, 0.005),
-        ({"linger.ms": 0}, 0.025),
-        ({"linger.ms": 4}, 0.025),
-        ({"linger.ms": "100"}, 0.1),
-        ({"queue.buffering.max.ms": 50}, 0.05),
-        ({"linger.ms": 100, "sticky.partitioning.linger.ms": 10}, 0.01),
-    ],
-)
-def test_a_turn_lasts_as_long_as_a_batch_is_filled(config: dict[str, Any], seconds: float) -> None:
-    assert turn_length(config).least == seconds
-
-
-@pytest.mark.parametrize(
-    ("config", "answer", "lasts"),
-    [
-        ({"linger.ms": 0}, None, 0.025),  # nobody has answered yet
-        ({"linger.ms": 0}, 0.003, 0.025),  # the usual case: brokers are not busy
-        ({"linger.ms": 0}, 0.04, 0.12),
-        ({"linger.ms": 0}, 2.0, 0.25),  # a longer turn would put too much on a broker that fails meanwhile
-        ({"linger.ms": 10}, 2.0, 0.01),  # lingering fills the batches
-        ({"linger.ms": 0, "sticky.partitioning.linger.ms": 10}, 2.0, 0.01),  # the user's own setting is kept
-    ],
-)
-def test_without_linger_a_turn_is_longer_while_brokers_take_long_to_answer(
-    config: dict[str, Any], answer: float | None, lasts: float
-) -> None:
-    assert turn_length(config).while_answers_take(answer) == pytest.approx(lasts)
-
-
-def test_a_turn_asks_how_long_brokers_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, deliveries = Turn(partitioner), partitioner.deliveries
-    for broker in (1, 2, 3):
-        deliveries.sent("orders", broker - 1, broker)
-        deliveries.answered("orders", broker - 1, 0.05, "p")
-    first = turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True)
-    times.now += 0.149
-    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) == first
-    times.now += 0.002  # 3 answers of 50 ms
-    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) != first
-    poller.close()
-
-
-SHORT, LONG = TurnLength(0.025, 0.025), TurnLength(60.0, 60.0)
-
-
-class Times:
-    """A clock that is set by hand."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 1000.0
-        monkeypatch.setattr("time.monotonic", lambda: self.now)
-
-
-def a_partitioner() -> tuple[DefaultPartitioner, MetadataPoller]:
-    partitioner = DefaultPartitioner()
-    poller = MetadataPoller(
-        ScriptedSource(observe({"orders": [1, 2, 3]}), observe({"orders": [1, None, None]}, brokers=[1]))
-    )
-    poller.register(partitioner)
-    poller.poll_once()
-    return partitioner, poller
-
-
-def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, went = Turn(partitioner), []
-    for _ in range(20):
-        times.now += 1.0
-        assert list(turn.chunk) == []
-        went.append(turn.look("orders", partitioner, SHORT, stay=True))
-    assert all(one != other for one, other in pairwise(went))
-    poller.close()
-
-
-def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, looks, moves = Turn(partitioner), 0, 0
-    for _ in range(100_000):
-        for partition in turn.chunk:
-            assert partition == turn.partition
-            break
-        else:
-            before = turn.partition
-            looks += 1
-            moves += turn.look("orders", partitioner, SHORT, stay=True) != before
-        times.now += 1e-6
-    assert looks <= 0.1 / CHUNK_S + 10
-    assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
-    poller.close()
-
-
-def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn = Turn(partitioner)
-    turn.look("orders", partitioner, LONG, stay=True)
-    turn.look("orders", partitioner, LONG, stay=True)  # no time has passed: the longest chunk
-    assert length_hint(turn.chunk) == LONGEST_CHUNK - 1
-    poller.poll_once()
-    assert list(turn.chunk) == []  # so a producer looks again, though the turn is not over
-    times.now += 1e-6
-    assert turn.look("orders", partitioner, LONG, stay=True) == 0
-    assert turn.counted() == (1, 0, 0)
-    assert [partition for partition, _ in zip(turn.chunk, range(10), strict=False)] == [0] * 10
-    assert turn.counted() == (11 + 1, 0, 0)  # zip takes one more than it gives
-    poller.close()
-
-
-def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, partition = Turn(partitioner), partitioner.partition
-    turn.look("orders", partitioner, LONG, stay=True)
-
-    def overtaken(*record: Any) -> int:
-        chosen = partition(*record)
-        poller.poll_once()  # the poller swaps the routes and drops the chunk before there is one
-        return chosen
-
-    monkeypatch.setattr(partitioner, "partition", overtaken)
-    turn.look("orders", partitioner, LONG, stay=True)
-    assert partitioner._routes is not turn.seen
-    assert list(turn.chunk) == []
-    poller.close()
-
-
-def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    poller.poll_once()
-    turn = Turn(partitioner)
-    for count, left in ((100, LONGEST_CHUNK - 100), (1000, 0)):
-        monkeypatch.setattr(turn, "_looked_at", 1000.0)  # no time has passed: the longest chunk
-        turn.look("orders", partitioner, LONG, stay=True, count=count)
-        assert length_hint(turn.chunk) == left
-    assert turn.counted() == (1100, 0, 0)
-    poller.close()
-
-
-class Suspicions:
-    """Stands for `Deliveries`: another thread may begin to suspect while this one reads."""
-
-    def __init__(self, *answers: bool) -> None:
-        self._answers = list(answers)
-
-    @property
-    def avoiding(self) -> bool:
-        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-
-
-def test_nobody_follows_keyed_records_while_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn = Turn(partitioner)
-    assert list(turn.keyed) == []  # the first one looks
-    turn.sample_keyed(partitioner.deliveries)
-    assert length_hint(turn.keyed) > 10**9
-    poller.poll_once()
-    assert list(turn.keyed) == []  # and so does the first one with new routes
-    poller.close()
-
-
-def test_a_sample_of_keyed_records_is_followed_while_a_broker_is_suspect(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, followed = Turn(partitioner), 0
-    for _ in range(100_000):
-        for partition in turn.keyed:
-            assert partition == UNASSIGNED
-            break
-        else:
-            followed += 1
-            turn.sample_keyed(cast("Any", Suspicions(True)))
-        times.now += 1e-6
-    assert 0.1 / CHUNK_S / 2 <= followed <= 0.1 / CHUNK_S + 10
-    for _ in range(20):
-        times.now += 1.0
-        turn.sample_keyed(cast("Any", Suspicions(True)))
-    assert list(turn.keyed) == []  # a slow producer follows each
-    poller.close()
-
-
-def test_a_suspicion_that_comes_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn = Turn(partitioner)
-    turn.sample_keyed(cast("Any", Suspicions(False, True)))
-    assert list(turn.keyed) == []
-    poller.close()
-
-
-def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
-    partitioner, poller = a_partitioner()
-    turn, _gone = Turn(partitioner), Turn(partitioner)
-    assert len(partitioner._keepers) == 2
-    del _gone
-    poller.poll_once()
-    assert [reference() for reference in partitioner._keepers] == [turn]
-    poller.close()
-
-
 # -- reports -----------------------------------------------------------------------------------------
 
 
@@ -423,53 +209,3 @@ def test_records_are_told_by_broker() -> None:
     cluster = cluster_of({"orders": [1, 2, None]}, brokers=[1, 2])
     placed = {TopicPartition("orders", partition): 10 + partition for partition in range(3)}
     assert ProducerStats(records=placed).by_broker(cluster) == {1: 10, 2: 11, -1: 12}
-
-
-# -- batches -----------------------------------------------------------------------------------------
-
-
-def parts(
-    messages: Any, *, by_turns: bool = True, native_keys: bool = True, keyless: bool = False
-) -> list[tuple[int, list[Any]]]:
-    turns = iter(range(100, 200))
-    return split(
-        messages,
-        choose=lambda key, value: 7,
-        take_turn=(lambda count: (next(turns), count)) if by_turns else None,
-        native_keys=native_keys,
-        keyless=keyless,
-    )
-
-
-def test_unkeyed_messages_share_a_turn() -> None:
-    messages = [{"value": b"v"} for _ in range(3)]
-    [(partition, sent)] = parts(messages)
-    assert partition == 100
-    assert [id(message) for message in sent] == [id(message) for message in messages]
-
-
-def test_a_long_batch_takes_several_turns() -> None:
-    messages = [{"value": b"v"} for _ in range(2 * LONGEST_SLICE + 1)]
-    assert [(p, len(part)) for p, part in parts(messages)] == [
-        (100, LONGEST_SLICE),
-        (101, LONGEST_SLICE),
-        (102, 1),
-    ]
-
-
-def test_keys_explicit_partitions_and_the_rest_are_parted() -> None:
-    unkeyed, keyed, empty = {"value": b"u"}, {"key": b"k"}, {"key": b""}
-    explicit, unset = {"value": b"e", "partition": 3}, {"key": None, "partition": -1}
-    assert parts([unkeyed, keyed, explicit, empty, unset]) == [
-        (-1, [keyed]),
-        (3, [explicit]),
-        (7, [empty]),
-        (100, [unkeyed, unset]),
-    ]
-    assert parts([keyed, explicit], native_keys=False) == [(7, [keyed]), (3, [explicit])]
-    assert parts([unkeyed, keyed], by_turns=False, native_keys=False) == [(7, [unkeyed, keyed])]
-
-
-@pytest.mark.parametrize("messages", ["text", None, [1], [{"value": b"v"}, None]])
-def test_what_is_no_list_of_messages_is_left_to_confluent_kafka(messages: Any) -> None:
-    assert parts(messages) == [(-1, messages)]

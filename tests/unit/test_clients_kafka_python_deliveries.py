@@ -19,7 +19,8 @@ from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kafka_partition_events import DefaultPartitioner, Event
 from kafka_partition_events.clients.kafka_python.connections import IDLE_S, watch_connections
-from kafka_partition_events.clients.kafka_python.deliveries import SAMPLE_S, Reports, override, watch
+from kafka_partition_events.clients.kafka_python.deliveries import SAMPLE_S, Reports, watch
+from kafka_partition_events.clients.kafka_python.overriding import override
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.partitioners.deliveries import Deliveries

@@ -21,6 +21,7 @@ from kafka_partition_events.routing.fingerprint import (
 )
 
 HASHES = known_hashes()
+RENDEZVOUS = "rendezvous-murmur2"
 Writer = Callable[[bytes], int]
 
 
@@ -45,8 +46,25 @@ def written(count: int, *writers: tuple[float, Writer], seed: int = 1) -> list[P
     return [(key, writer(key)) for key, writer in zip(keys(count), chosen, strict=True)]
 
 
+def in_turn(name: str, *counts: int) -> list[Placement]:
+    """Return 1,000 keys that a hash has placed with each of these numbers of partitions."""
+    every = keys(1_000 * len(counts))
+    return [(key, HASHES[name](key, counts[number // 1_000])) for number, key in enumerate(every)]
+
+
 def rules(found: Fingerprint) -> dict[Rule | None, float]:
     return {finding.rule: finding.share for finding in found.findings}
+
+
+def test_the_hashes_that_are_known() -> None:
+    assert list(HASHES) == [
+        "murmur2",
+        "crc32",
+        "fnv1a",
+        "rendezvous-murmur2",
+        "rendezvous-crc32",
+        "rendezvous-fnv1a",
+    ]
 
 
 @pytest.mark.parametrize("partitions", [2, 3, 12, 128, 1000])
@@ -83,7 +101,8 @@ def test_two_hashes_with_half_of_the_keys_each() -> None:
 
 
 def test_three_hashes() -> None:
-    writers = [(share, hashing(name, 12)) for name, share in zip(HASHES, (0.6, 0.3, 0.1), strict=True)]
+    shares = {"murmur2": 0.6, "crc32": 0.3, "fnv1a": 0.1}
+    writers = [(share, hashing(name, 12)) for name, share in shares.items()]
     found = fingerprint(written(5_000, *writers), 12)
     assert found.verdict is Verdict.DISAGREE
     assert found.hash_names == ("murmur2", "crc32", "fnv1a")
@@ -150,6 +169,105 @@ def test_a_hash_that_changed_when_the_topic_grew_is_a_disagreement() -> None:
     assert set(rules(found)) == {Rule("crc32", 6), Rule("murmur2", 12)}
 
 
+# -- growth, of a monotone hash ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
+@pytest.mark.parametrize(("before", "after"), [(6, 12), (12, 13), (2, 100)])
+def test_growth_with_rendezvous_is_one_hash(before: int, after: int, share: float) -> None:
+    """Which of the keys that have not moved were placed before can't be told, and is not."""
+    writers = [(share, hashing(RENDEZVOUS, before)), (1 - share, hashing(RENDEZVOUS, after))]
+    found = fingerprint(written(5_000, *writers), after)
+    assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, (RENDEZVOUS,))
+    (finding,) = found.findings
+    assert finding.rule == Rule(RENDEZVOUS, None)
+    assert finding.share == pytest.approx(1.0)
+    assert finding.counts == ((before, before), (after, after))
+
+
+@pytest.mark.parametrize("name", ["rendezvous-crc32", "rendezvous-fnv1a"])
+def test_nothing_was_written_with_rendezvous_since_the_topic_has_grown(name: str) -> None:
+    found = fingerprint(written(1_000, (1, hashing(name, 6))), 12)
+    assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, (name,))
+    assert found.findings[0].counts == ((6, 6),)
+
+
+def test_rendezvous_may_grow_as_often_as_it_likes() -> None:
+    found = fingerprint(in_turn(RENDEZVOUS, *range(6, 13)), 12)
+    assert (found.verdict, found.hash_names) == (Verdict.ONE_HASH, (RENDEZVOUS,))
+    assert found.findings[0].counts == tuple((count, count) for count in range(6, 13))
+
+
+def test_a_single_key_that_has_not_moved_with_the_others_is_no_disagreement() -> None:
+    pairs = written(1_000, (1, hashing(RENDEZVOUS, 12)))
+    key, partition = next(pair for pair in pairs if pair[1] != HASHES[RENDEZVOUS](pair[0], 6))
+    earlier = HASHES[RENDEZVOUS](key, 6)
+    found = fingerprint([*pairs, (key, earlier)], 12)
+    assert (found.verdict, found.split_keys) == (Verdict.ONE_HASH, 1)
+    (last, now) = found.findings[0].counts
+    assert last[0] <= 6 <= last[1] < now[0]
+    assert partition != earlier
+
+
+def test_one_that_was_never_there_is() -> None:
+    pairs = written(1_000, (1, hashing(RENDEZVOUS, 12)))
+    key = pairs[0][0]
+    visited = {HASHES[RENDEZVOUS](key, count) for count in range(1, 13)}
+    elsewhere = min(set(range(12)) - visited)
+    found = fingerprint([(key, elsewhere), *pairs[1:]], 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert found.findings[-1].rule is None
+    assert found.findings[-1].example == (key, elsewhere)
+
+
+def test_few_keys_of_many_partitions_leave_open_how_many_there_were() -> None:
+    found = fingerprint(written(100, (1, hashing(RENDEZVOUS, 1_000))), 1_000)
+    ((first, last),) = found.findings[0].counts
+    assert first == max(HASHES[RENDEZVOUS](key, 1_000) for key in keys(100)) + 1
+    assert 900 < first < last == 1_000
+
+
+def test_rendezvous_over_two_hashes_is_a_disagreement() -> None:
+    pairs = written(5_000, (0.7, hashing(RENDEZVOUS, 12)), (0.3, hashing("rendezvous-crc32", 12)))
+    found = fingerprint(pairs, 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert rules(found) == {
+        Rule(RENDEZVOUS, 12): pytest.approx(0.7, abs=0.03),
+        Rule("rendezvous-crc32", 12): pytest.approx(0.3, abs=0.03),
+    }
+
+
+def test_rendezvous_on_a_topic_of_another_mapping_is_a_disagreement() -> None:
+    """Also if it has grown since: the shares are what they were, within a few percent."""
+    writers = [(share, hashing(RENDEZVOUS, count)) for share, count in ((0.3, 6), (0.3, 12))]
+    found = fingerprint(written(5_000, *writers, (0.4, hashing("murmur2", 12))), 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert rules(found) == {
+        Rule(RENDEZVOUS, None): pytest.approx(0.6, abs=0.05),
+        Rule("murmur2", 12): pytest.approx(0.4, abs=0.05),
+    }
+
+
+@pytest.mark.parametrize("named", [0, 1, 11])
+def test_writers_that_name_a_partition_do_not_look_like_rendezvous_of_fewer(named: int) -> None:
+    found = fingerprint(written(5_000, (0.7, hashing(RENDEZVOUS, 12)), (0.3, lambda _key: named)), 12)
+    assert found.verdict is Verdict.DISAGREE
+    assert found.findings[-1].rule is None
+
+
+@pytest.mark.parametrize("partitions", [2, 3, 12, 128])
+def test_what_is_overlooked_beside_rendezvous_is_told(partitions: int) -> None:
+    """A second writer with that share leaves no trace once in 1,000 samples; 4 of 300 are 3 in 10,000."""
+    alone = fingerprint(written(200, (1, hashing(RENDEZVOUS, partitions))), partitions)
+    assert alone.verdict is Verdict.ONE_HASH
+    missed = 0
+    for seed in range(300):
+        other = anywhere(partitions, seed)
+        writers = [(1 - alone.overlooked, hashing(RENDEZVOUS, partitions)), (alone.overlooked, other)]
+        missed += fingerprint(written(200, *writers, seed=seed), partitions).verdict is Verdict.ONE_HASH
+    assert missed <= 3
+
+
 # -- no hash -----------------------------------------------------------------------------------------------
 
 
@@ -176,7 +294,12 @@ def test_writers_that_name_one_partition_follow_no_hash() -> None:
     found = fingerprint(written(5_000, (0.7, hashing("murmur2", 12)), (0.3, lambda _key: 0)), 12)
     assert found.verdict is Verdict.DISAGREE
     assert set(rules(found)) == {Rule("murmur2", 12), None}
-    assert fingerprint(written(5_000, (1, lambda _key: 0)), 12).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("named", range(12))
+def test_whichever_partition_writers_name_it_is_no_hash(named: int) -> None:
+    """FNV-1a modulo 2 is the parity of all bits, so consecutive keys have a pattern; a sample must not."""
+    assert fingerprint(written(5_000, (1, lambda _key: named)), 12).verdict is Verdict.UNKNOWN
 
 
 def test_keys_that_are_ignored_are_split() -> None:
@@ -247,7 +370,7 @@ def test_a_few_keys_at_random_are_too_few() -> None:
 def test_one_partition_tells_nothing() -> None:
     found = fingerprint(written(1_000, (1, hashing("murmur2", 1))), 1)
     assert (found.verdict, found.needed, found.overlooked) == (Verdict.TOO_FEW, None, 1.0)
-    assert [fit.explained for fit in found.fits] == [1.0, 1.0, 1.0]
+    assert {fit.explained for fit in found.fits} == {1.0}
 
 
 @pytest.mark.parametrize("pairs", [[], [(b"", 3)] * 100])

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import kafka_partition_events
 from kafka_partition_events import (
     UNASSIGNED,
     AdaptivePartitioner,
@@ -70,6 +71,15 @@ class TestBuiltIns(PartitionerContract):
     def make(self) -> Partitioner:
         self.made.append(partitioner := self.factory())
         return partitioner
+
+
+def test_no_built_in_is_left_out() -> None:
+    public = (getattr(kafka_partition_events, name) for name in kafka_partition_events.__all__)
+    partitioners = {each for each in public if isinstance(each, type) and issubclass(each, Partitioner)}
+    made = [make() for make in BUILT_IN.values()]
+    for partitioner in made:
+        partitioner.close()
+    assert {type(partitioner) for partitioner in made} == partitioners - {Partitioner}
 
 
 class TestSharded(PartitionerContract):

@@ -76,7 +76,10 @@ def test_it_compares_and_sets(store: FilePinStore) -> None:
         (b"[]", "not a document of the format kpe.pins"),
         (b'{"format": "kpe.snapshot", "version": 1, "topics": {}}', "not a document of the format kpe.pins"),
         (b'{"format": "kpe.pins", "version": 2, "topics": {}}', "version 2 of kpe.pins is not known"),
-        (b'{"format": "kpe.pins", "version": 1, "topics": {"t": []}}', "a history is a list of pins"),
+        (
+            b'{"format": "kpe.pins", "version": 1, "topics": {"t": []}}',
+            "topic t: a history is a list",
+        ),
     ],
 )
 def test_a_file_with_anything_else_is_named_with_the_cure_and_left_as_it_is(
@@ -93,10 +96,21 @@ def test_a_file_with_anything_else_is_named_with_the_cure_and_left_as_it_is(
 
 def test_what_the_system_refuses_is_told_with_the_path(tmp_path: Path) -> None:
     absent = FilePinStore(tmp_path / "absent" / "pins.json")
-    with pytest.raises(PinStoreError, match=r"absent/pins\.json: can't write the pins: No such file"):
+    with pytest.raises(PinStoreError, match=r"absent/pins\.json\.lock: can't write the pins: No such file"):
         absent.replace("orders", None, (SIX,))
     with pytest.raises(PinStoreError, match="can't read the pins: Is a directory"):
         FilePinStore(tmp_path).read()
+
+
+def test_a_new_file_has_the_mode_and_the_owner_of_the_old_one(store: FilePinStore) -> None:
+    """An operator who cuts over as root must not shut the application out."""
+    store.replace("orders", None, (SIX,))
+    owner = 65534 if os.geteuid() == 0 else os.geteuid()
+    os.chown(store.path, owner, os.getegid())
+    store.path.chmod(0o620)
+    store.replace("orders", (SIX,), (SIX, TWELVE))
+    written = store.path.stat()
+    assert (written.st_mode & 0o777, written.st_uid, written.st_gid) == (0o620, owner, os.getegid())
 
 
 def test_a_crash_before_the_new_file_is_in_place_leaves_the_old_one(

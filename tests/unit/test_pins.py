@@ -59,6 +59,9 @@ class TestAHistory:
             [{"generation": 0, "count": 6, "effective_at": 1.0}],
             [{"generation": 1, "count": 0, "effective_at": 1.0}],
             [{"generation": 1, "count": 6, "effective_at": math.inf}],
+            [{"generation": 1, "count": 6, "effective_at": math.nan}],
+            [{"generation": 1, "count": 6, "effective_at": -1.0}],
+            [{"generation": 1, "count": 6, "effective_at": 1_704_067_200_000}],  # milliseconds
             [{"generation": 1, "count": "6", "effective_at": 1.0}],
             encode_history((TWELVE, SIX)),
         ],
@@ -87,7 +90,13 @@ class TestACutOver:
         with pytest.raises(ConfigurationError, match="lies in the future"):
             with_cut_over((SIX,), 12, at=at, now=150.0)
 
-    @pytest.mark.parametrize("delay", [4.9, 0.0, -1.0, math.inf, math.nan])
+    @pytest.mark.parametrize("delay", [367 * 86_400.0, 1e12, math.inf])
+    def test_lies_no_farther_ahead_than_a_year_because_it_can_not_be_called_back(self, delay: float) -> None:
+        check_delay(365 * 86_400.0, interval=1.0)
+        with pytest.raises(ConfigurationError, match="at most 366 days ahead"):
+            check_delay(delay, interval=1.0)
+
+    @pytest.mark.parametrize("delay", [4.9, 0.0, -1.0, math.nan])
     def test_lies_so_far_ahead_that_everybody_can_have_read_it(self, delay: float) -> None:
         check_delay(5.0, interval=1.0)
         with pytest.raises(ConfigurationError, match="at least 5 s ahead"):

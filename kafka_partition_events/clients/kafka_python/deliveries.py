@@ -16,6 +16,7 @@ import structlog
 from kafka import KafkaProducer
 from kafka.errors import BrokerResponseError, RequestTimedOutError
 
+from kafka_partition_events.clients.kafka_python.overriding import override
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.events import BrokerSuspected, Event
 from kafka_partition_events.metadata.listener import name_of
@@ -119,28 +120,3 @@ def watch(producer: KafkaProducer, reports: Reports) -> Callable[[KafkaProducer]
         return future
 
     return override(producer, send=send)
-
-
-def override(producer: KafkaProducer, **methods: Callable[..., Any]) -> Callable[[KafkaProducer], None]:
-    """Give one producer other methods, by a class of its own.
-
-    Functions in the instance would either keep the producer alive, or be without it when the garbage
-    collector closes it.
-
-    Returns:
-        What gives the producer its class back, if nobody else has changed it meanwhile.
-    """
-    base = type(producer)
-    wrapped = {name: functools.wraps(getattr(base, name))(method) for name, method in methods.items()}
-    own = type(
-        base.__name__,
-        (base,),
-        {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__, **wrapped},
-    )
-    producer.__class__ = own
-
-    def undo(producer: KafkaProducer) -> None:
-        if type(producer) is own:
-            producer.__class__ = base
-
-    return undo

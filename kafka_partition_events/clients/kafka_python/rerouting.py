@@ -8,8 +8,9 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from kafka_partition_events.clients.kafka_python.deliveries import override
+from kafka_partition_events.clients.kafka_python.overriding import override_send
 from kafka_partition_events.clients.rerouting import noting_homes
+from kafka_partition_events.clients.rescue import Headers
 
 
 def note_homes(producer: KafkaProducer) -> None:
@@ -17,19 +18,9 @@ def note_homes(producer: KafkaProducer) -> None:
     plain = type(producer).send
 
     def send(
-        producer: KafkaProducer,
-        topic: str,
-        value: Any = None,
-        key: Any = None,
-        headers: Any = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
+        producer: KafkaProducer, topic: str, value: Any, key: Any, headers: Headers, timestamp_ms: int | None
     ) -> Any:
-        listed = headers is None or isinstance(headers, list)  # else kafka-python is about to raise
-        if partition is not None or not listed:
-            return plain(producer, topic, value, key, headers, partition, timestamp_ms)
-        own = list(headers or ())
-        with noting_homes(own):
-            return plain(producer, topic, value, key, own, partition, timestamp_ms)
+        with noting_homes(headers):
+            return plain(producer, topic, value, key, headers, None, timestamp_ms)
 
-    override(producer, send=send)
+    override_send(producer, send)

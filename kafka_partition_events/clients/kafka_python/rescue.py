@@ -19,9 +19,11 @@ from kafka.errors import KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from kafka_partition_events.clients.held import Account, Held
-from kafka_partition_events.clients.kafka_python.deliveries import Reports, override
+from kafka_partition_events.clients.kafka_python.deliveries import Reports
+from kafka_partition_events.clients.kafka_python.overriding import override, override_send
 from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
 from kafka_partition_events.clients.rescue import (
+    Headers,
     Ids,
     RescueLimits,
     RescueMode,
@@ -108,31 +110,26 @@ class Rescue:
         if theirs is not None:
             producer.config["value_serializer"] = self._serializer = SerializedOnce(theirs)
 
-        def send(
-            producer: KafkaProducer,
-            topic: str,
-            value: Any = None,
-            key: Any = None,
-            headers: Any = None,
-            partition: int | None = None,
-            timestamp_ms: int | None = None,
-        ) -> Any:
-            listed = headers is None or isinstance(headers, list)  # else kafka-python is about to raise
-            if not self._reports.open or key is not None or partition is not None or not listed:
-                return self._send(producer, topic, value, key, headers, partition, timestamp_ms)
-            return self._send_held(producer, topic, value, headers or [], timestamp_ms)
-
         def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
             self._flush_held(producer, timeout)
 
-        override(producer, send=send, flush=flush)
+        override_send(producer, self._send_or_hold)
+        override(producer, flush=flush)
         _rescues[producer] = self
 
     # -- sending -------------------------------------------------------------------------------------
 
-    def _send_held(
-        self, producer: KafkaProducer, topic: str, value: Any, headers: Any, timestamp_ms: int | None
+    def _send_or_hold(
+        self,
+        producer: KafkaProducer,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Headers,
+        timestamp_ms: int | None,
     ) -> Any:
+        if key is not None or not self._reports.open:
+            return self._send(producer, topic, value, key, headers, None, timestamp_ms)
         id_ = self._ids.next()
         # A serializer may add headers: it gets a list of its own, and a copy repeats what it has made of it.
         all_headers = original_headers(headers, id_)

@@ -1,0 +1,59 @@
+"""Gives a running producer other methods."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from kafka import KafkaProducer
+
+
+def override(producer: KafkaProducer, **methods: Callable[..., Any]) -> Callable[[KafkaProducer], None]:
+    """Give one producer other methods, by a class of its own.
+
+    Functions in the instance would either keep the producer alive, or be without it when the garbage
+    collector closes it.
+
+    Returns:
+        What gives the producer its class back, if nobody else has changed it meanwhile.
+    """
+    base = type(producer)
+    wrapped = {name: functools.wraps(getattr(base, name))(method) for name, method in methods.items()}
+    own = type(
+        base.__name__,
+        (base,),
+        {"__slots__": (), "__module__": base.__module__, "__qualname__": base.__qualname__, **wrapped},
+    )
+    producer.__class__ = own
+
+    def undo(producer: KafkaProducer) -> None:
+        if type(producer) is own:
+            producer.__class__ = base
+
+    return undo
+
+
+def override_send(producer: KafkaProducer, instead: Callable[..., Any]) -> None:
+    """Send the records that the partitioner is asked about in another way, for as long as the producer lives.
+
+    Args:
+        producer: The producer.
+        instead: ``(producer, topic, value, key, headers, timestamp_ms) -> future``. The headers are a list of
+            its own.
+    """
+    plain = type(producer).send
+
+    def send(
+        producer: KafkaProducer,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> Any:
+        listed = headers is None or isinstance(headers, list)  # else kafka-python is about to raise
+        if partition is not None or not listed:
+            return plain(producer, topic, value, key, headers, partition, timestamp_ms)
+        return instead(producer, topic, value, key, list(headers or ()), timestamp_ms)
+
+    override(producer, send=send)

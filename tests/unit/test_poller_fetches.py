@@ -1,0 +1,229 @@
+"""When the poller asks, and what becomes of answers that are late, odd, or do not come."""
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from typing import cast
+
+import pytest
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.scripted import Hang, ScriptedSource, observe
+from tests.poller_kit import WAIT_S, Pollers, eventually, orders
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def make(clock: ManualClock) -> Iterator[Pollers]:
+    with closing(Pollers(clock)) as pollers:
+        yield pollers
+
+
+class TestFetches:
+    def test_a_hanging_fetch_delays_close_by_no_more_than_its_limit(self, make: Pollers) -> None:
+        hang = Hang(orders(1))
+        source = ScriptedSource(hang)
+        poller = make(source, clock=None)
+        poller.start()
+        hang.wait_entered()
+        began = time.monotonic()
+        poller.close(timeout=0.1)
+        assert time.monotonic() - began < 5
+        assert source.closed == 0, "not while its fetch is running"
+        hang.release()
+        eventually(lambda: source.closed == 1)
+        assert poller.cluster is None, "an answer after close is not published"
+
+    def test_nor_is_the_source_closed_under_a_fetch_on_the_users_thread(self, make: Pollers) -> None:
+        hang = Hang(orders(1))
+        source = ScriptedSource(hang)
+        poller = make(source)
+        user = threading.Thread(target=poller.poll_once)
+        user.start()
+        hang.wait_entered()
+        poller.close(timeout=0.1)
+        assert source.closed == 0
+        hang.release()
+        user.join(WAIT_S)
+        assert source.closed == 1
+
+    def test_requests_that_come_during_a_fetch_are_served_by_one_more(
+        self, make: Pollers, clock: ManualClock
+    ) -> None:
+        hang = Hang(orders(1))
+        source = ScriptedSource(hang, orders(2))
+        poller = make(source)
+        poller.start()
+        hang.wait_entered()
+        for n in range(10):
+            assert not poller.refresh(f"request {n}")
+        hang.release()
+        clock.wait_for_waiters()
+        assert poller.health.polls == 1, "not before the least interval has passed"
+        clock.advance(0.25)
+        eventually(lambda: poller.health.polls == 2)
+        clock.wait_for_waiters()
+        clock.advance(20)
+        clock.wait_for_waiters()
+        assert len(source.asked) == 2
+
+    def test_a_request_waits_for_a_poll_that_began_after_it(self, make: Pollers, clock: ManualClock) -> None:
+        hang, answer = Hang(orders(1)), Hang(orders(2))
+        poller = make(hang, answer)
+        poller.start()
+        hang.wait_entered()
+        outcome: list[bool] = []
+        asking = threading.Thread(target=lambda: outcome.append(poller.refresh("mine", wait=WAIT_S)))
+        asking.start()
+        eventually(lambda: poller._wake)
+        hang.release()
+        clock.wait_for_waiters()
+        clock.advance(0.25)
+        answer.wait_entered()
+        assert not outcome, "the fetch that was in flight does not count"
+        answer.release()
+        asking.join(WAIT_S)
+        assert outcome == [True]
+        assert poller.cluster is not None
+        assert poller.cluster.leader_for_partition(("orders", 0)) == 2
+
+    def test_a_request_gives_up_in_time(self, make: Pollers) -> None:
+        hang = Hang(orders(1))
+        poller = make(hang)
+        poller.start()
+        hang.wait_entered()
+        assert not poller.refresh("too slow", wait=0.01)
+        hang.release()
+
+    def test_without_a_thread_the_caller_polls(self, make: Pollers) -> None:
+        poller = make(orders(1))
+        assert not poller.refresh("later")
+        assert poller.cluster is None
+        assert poller.refresh("now", wait=0.0)
+        assert poller.cluster is not None
+
+    def test_tracked_topics_are_asked_for_from_then_on(self, make: Pollers) -> None:
+        source = ScriptedSource(observe({"a": [1], "b": [1], "c": [1]}))
+        poller = make(source, topics=["a"])
+        poller.poll_once()
+        poller.track("a")
+        poller.track("b", "a")
+        poller.poll_once()
+        assert source.asked == [frozenset("a"), frozenset("ab")]
+        assert poller.cluster is not None
+        assert poller.cluster.topics() == {"a", "b"}
+
+    def test_tracking_adds_nothing_to_all_topics(self, make: Pollers) -> None:
+        source = ScriptedSource(observe({"a": [1]}))
+        poller = make(source)
+        poller.track("b")
+        poller.poll_once()
+        assert source.asked == [None]
+
+    def test_tracking_wakes_the_poller(self, make: Pollers, clock: ManualClock) -> None:
+        source = ScriptedSource(observe({"a": [1], "b": [1]}))
+        poller = make(source, topics=["a"])
+        poller.start()
+        clock.wait_for_waiters()
+        poller.track("b")
+        clock.advance(0.25)
+        eventually(lambda: len(source.asked) == 2)
+
+    def test_the_thread_polls_by_the_interval(self, make: Pollers, clock: ManualClock) -> None:
+        source = ScriptedSource(orders(1))
+        poller = make(source, interval=30.0)
+        poller.start()
+        for polls in range(1, 5):
+            clock.wait_for_waiters()
+            assert len(source.asked) == polls
+            clock.advance(26.9)
+            clock.wait_for_waiters()
+            assert len(source.asked) == polls
+            clock.advance(6.2)
+            eventually(lambda polls=polls: len(source.asked) == polls + 1)  # type: ignore[misc]
+
+    def test_the_snapshot_turns_stale_between_two_polls(self, make: Pollers, clock: ManualClock) -> None:
+        class Late(random.Random):
+            def uniform(self, a: float, b: float) -> float:
+                return b
+
+        poller = make(orders(1), interval=60, max_age=60, rng=Late())
+        listener = RecordingListener()
+        poller.register(listener)
+        poller.start()
+        clock.wait_for_waiters()
+        clock.advance(60)
+        listener.wait_for(5)
+        assert poller.health.polls == 1
+        clock.wait_for_waiters()
+        clock.advance(6)
+        listener.wait_for(6)
+        assert listener.kinds()[4:] == ["metadata_stale", "metadata_recovered"]
+
+    def test_an_answer_that_makes_no_sense_is_an_outage_not_an_end(self, make: Pollers) -> None:
+        nonsense = cast("Observation", None)
+
+        class Odd(ScriptedSource):
+            def fetch(
+                self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float
+            ) -> Observation:
+                answer = super().fetch(topics, started_at=started_at, timeout=timeout)
+                return nonsense if len(self.asked) == 2 else answer
+
+        poller = make(Odd(orders(1), orders(2)))
+        listener = RecordingListener()
+        registration = poller.register(listener)
+        before = (poller.poll_once(), poller.cluster)[1]
+        (unavailable,) = poller.poll_once()
+        assert unavailable.kind == "metadata_unavailable"
+        assert poller.cluster is before
+        assert poller.health.internal_errors == 1
+        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
+        assert registration.wait_synced(WAIT_S)
+        assert [e.sequence for e in listener.events] == list(range(1, 8))
+
+    def test_a_bug_in_the_diff_is_contained_too(self, make: Pollers, monkeypatch: pytest.MonkeyPatch) -> None:
+        poller = make(orders(1), orders(2))
+        poller.poll_once()
+        before = poller.cluster
+        with monkeypatch.context() as broken:
+            broken.setattr("kafka_partition_events.metadata.publisher.diff", lambda *_, **__: 1 / 0)
+            assert [e.kind for e in poller.poll_once()] == ["metadata_unavailable"]
+        assert poller.cluster is before
+        assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
+
+    def test_a_slow_answer_loses_against_a_later_one(self, make: Pollers, clock: ManualClock) -> None:
+        slow = Hang(orders(1))
+        poller = make(slow, orders(2))
+        events: list[ev.Event] = []
+        first = threading.Thread(target=lambda: events.extend(poller.poll_once()))
+        first.start()
+        slow.wait_entered()
+        clock.advance(1)
+        poller.poll_once()
+        slow.release()
+        first.join(WAIT_S)
+        (rejected,) = events
+        assert isinstance(rejected, ev.MetadataRejected)
+        assert rejected.reason is ev.Rejection.OUT_OF_ORDER
+        assert poller.cluster is not None
+        assert poller.cluster.leader_for_partition(("orders", 0)) == 2
+
+
+def test_what_stays_refused_for_long_does_not_keep_the_poller_busy(make: Pollers, clock: ManualClock) -> None:
+    denied = observe({}, brokers=[1], errors={"secret": "TOPIC_AUTHORIZATION_FAILED"})
+    poller = make(denied, interval=100.0)
+    poller.poll_once()
+    assert poller.health.next_delay < 1
+    for _ in range(70):
+        poller.poll_once()
+    assert poller.health.next_delay > 80

@@ -1,0 +1,147 @@
+"""From start to close: threads, what stays readable, and the health that is told."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.scripted import ScriptedSource, observe
+from tests.poller_kit import DOWN, WAIT_S, Pollers, Table, eventually, orders
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def make(clock: ManualClock) -> Iterator[Pollers]:
+    with closing(Pollers(clock)) as pollers:
+        yield pollers
+
+
+class TestLife:
+    def test_start_and_close_are_idempotent(self, make: Pollers) -> None:
+        source = ScriptedSource(orders(1))
+        poller = make(source)
+        listener = RecordingListener()
+        poller.register(listener)
+        with poller:
+            poller.start()
+            listener.wait_for(4)
+            assert [t.name for t in threading.enumerate()].count("kpe-poller") == 1
+            assert poller.health.running
+        poller.close()
+        assert (source.closed, listener.closed) == (1, 1)
+        assert not poller.health.running
+
+    def test_close_without_start(self, make: Pollers) -> None:
+        source = ScriptedSource(orders(1))
+        make(source).close()
+        assert source.closed == 1
+        assert source.asked == []
+
+    def test_a_closed_poller_stays_readable_and_learns_nothing(self, make: Pollers) -> None:
+        poller = make(orders(1))
+        poller.poll_once()
+        poller.close()
+        assert poller.cluster is not None
+        assert poller.health.polls == 1
+        poller.emit(ev.Event())
+        for call in (
+            poller.start,
+            poller.poll_once,
+            lambda: poller.refresh("late"),
+            lambda: poller.register(RecordingListener()),
+        ):
+            with pytest.raises(PollerClosedError):
+                call()
+
+    def test_close_delivers_what_is_queued(self, make: Pollers) -> None:
+        poller = make(*(orders(n % 3 + 1) for n in range(100)))
+        listener = RecordingListener()
+        poller.register(listener)
+        for _ in range(100):
+            poller.poll_once()
+        poller.close()
+        assert len(listener.events) == 103
+        assert listener.closed == 1
+
+    def test_a_listener_may_come_back(self, make: Pollers) -> None:
+        poller = make(orders(1))
+        listener = RecordingListener()
+        poller.poll_once()
+        poller.register(listener).close(wait=WAIT_S)
+        registration = poller.register(listener)
+        assert registration.wait_synced(WAIT_S)
+        assert listener.replayed() == poller.cluster
+
+    def test_a_source_that_cannot_be_closed_disturbs_nobody(self, make: Pollers) -> None:
+        class Stubborn(ScriptedSource):
+            def close(self) -> None:
+                super().close()
+                raise ZeroDivisionError
+
+        source = Stubborn(orders(1))
+        with make(source):
+            pass
+        assert source.closed == 1
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_poller_whose_thread_died_is_not_trusted_and_can_be_started_again(self, make: Pollers) -> None:
+        class Exiting(ScriptedSource):
+            def fetch(
+                self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float
+            ) -> Observation:
+                if len(self.asked) == 1:
+                    self.asked.append(topics)
+                    raise KeyboardInterrupt
+                return super().fetch(topics, started_at=started_at, timeout=timeout)
+
+        poller = make(Exiting(orders(1)))
+        table = Table()
+        poller.register(table)
+        poller.poll_once()
+        poller.start()
+        eventually(lambda: not poller.health.running)
+        assert poller.health.stale
+        assert table.adopted[-1] is None
+        poller.start()
+        eventually(lambda: table.adopted[-1] is not None)
+
+    def test_health(self, make: Pollers, clock: ManualClock) -> None:
+        poller = make(orders(1), DOWN, DOWN, observe(brokers=[]))
+        assert poller.health.last_attempt is None
+        poller.poll_once()
+        clock.advance(5)
+        poller.poll_once()
+        poller.poll_once()
+        health = poller.health
+        assert (health.polls, health.failures, health.last_error) == (3, 2, "down")
+        assert (health.last_success, health.last_attempt) == (0.0, 5.0)
+        poller.poll_once()
+        assert (poller.health.refused, poller.health.failures) == (1, 2)
+        assert poller.health.refresh_reason is None
+        poller.refresh("broker 1 is suspect")
+        assert poller.health.refresh_reason == "broker 1 is suspect"
+
+    def test_a_refresh_prints_nothing(self, make: Pollers, capsys: pytest.CaptureFixture[str]) -> None:
+        """Without a configuration structlog prints every line to standard output, which is not ours."""
+        make(orders(1)).refresh("test", wait=WAIT_S)
+        assert capsys.readouterr().out == ""
+
+    def test_before_the_first_answer_a_snapshot_is_none_and_a_view_empty(self, make: Pollers) -> None:
+        poller = make(DOWN)
+        listener = RecordingListener()
+        registration = poller.register(listener)
+        poller.poll_once()
+        assert poller.cluster is None
+        assert registration.wait_synced(WAIT_S)
+        assert listener.replayed() == EMPTY

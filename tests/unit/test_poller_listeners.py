@@ -1,0 +1,151 @@
+"""Listeners that raise, block, leave, invite others: what they do disturbs nobody else."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import cast
+
+import pytest
+
+from kafka_partition_events.errors import ConfigurationError, PollerClosedError
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.scripted import ScriptedSource
+from tests.poller_kit import WAIT_S, Pollers, orders
+
+
+class Stuck(PartitionChangeListener):
+    """Blocks for ever, as far as the test is concerned."""
+
+    def __init__(self) -> None:
+        self.entered, self.let_go = threading.Event(), threading.Event()
+
+    def on_event(self, event: ev.Event) -> None:
+        self.entered.set()
+        self.let_go.wait(60)
+
+
+class OnFirst(RecordingListener):
+    """Does something of its own in the first callback."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        super().__init__()
+        self.action, self.outcome = action, cast("object", None)
+
+    def on_event(self, event: ev.Event) -> None:
+        if not self.events:
+            try:
+                self.outcome = self.action()
+            except Exception as error:  # noqa: BLE001 - the test looks at it
+                self.outcome = error
+        super().on_event(event)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def make(clock: ManualClock) -> Iterator[Pollers]:
+    with closing(Pollers(clock)) as pollers:
+        yield pollers
+
+
+class TestListenersThatMisbehave:
+    @pytest.fixture
+    def bystander(self) -> RecordingListener:
+        return RecordingListener()
+
+    def test_raises(self, make: Pollers, bystander: RecordingListener) -> None:
+        class Raising(PartitionChangeListener):
+            def on_event(self, event: ev.Event) -> None:
+                raise ZeroDivisionError
+
+        poller = make(orders(1), orders(2))
+        bad = poller.register(Raising())
+        poller.register(bystander)
+        poller.poll_once()
+        poller.poll_once()
+        bystander.wait_for(5)
+        assert bystander.replayed() == poller.cluster
+        assert poller.health.failures == 0
+        bad.close()
+
+    def test_blocks_for_ever(self, make: Pollers, bystander: RecordingListener) -> None:
+        poller = make(*(orders(n % 3 + 1) for n in range(200)))
+        stuck = Stuck()
+        registration = poller.register(stuck, capacity=10)
+        poller.register(bystander)
+        for _ in range(200):
+            poller.poll_once()  # returns: nobody waits for the stuck one
+        bystander.wait_for(203)
+        assert registration.stats.lag <= 10
+        assert registration.stats.dropped > 150
+        began = time.monotonic()
+        poller.close(timeout=0.2)
+        assert time.monotonic() - began < 5
+        stuck.let_go.set()
+
+    def test_unregisters_itself_and_another(self, make: Pollers, bystander: RecordingListener) -> None:
+        poller = make(orders(1), orders(2))
+        other = RecordingListener()
+        other_registration = poller.register(other)
+
+        def leave() -> None:
+            registration.close(wait=WAIT_S)
+            other_registration.close()
+
+        leaving = OnFirst(leave)
+        registration = poller.register(leaving)
+        poller.register(bystander)
+        poller.poll_once()
+        leaving.wait_for(1)
+        poller.poll_once()
+        bystander.wait_for(5)
+        assert leaving.kinds() == ["broker_added"]
+        assert "leader_changed" not in other.kinds()
+
+    def test_registers_another(self, make: Pollers) -> None:
+        poller = make(orders(1), orders(2))
+        new = RecordingListener()
+        inviting = OnFirst(lambda: poller.register(new))
+        poller.register(inviting)
+        poller.poll_once()
+        new.wait_for(4)
+        poller.poll_once()
+        new.wait_for(5)
+        assert new.replayed() == poller.cluster
+        assert [e.sequence for e in new.events[-2:]] == [4, 5], "no gap, no double"
+
+    def test_registers_itself_again(self, make: Pollers) -> None:
+        poller = make(orders(1))
+        again = OnFirst(lambda: poller.register(again))
+        poller.register(again)
+        poller.poll_once()
+        again.wait_for(4)
+        assert isinstance(again.outcome, ConfigurationError)
+
+    def test_refreshes_and_waits(self, make: Pollers) -> None:
+        poller = make(orders(1), orders(2), clock=None, min_interval=0.001)
+        asking = OnFirst(lambda: poller.refresh("a callback", wait=WAIT_S))
+        poller.register(asking)
+        poller.start()
+        asking.wait_for(5)
+        assert asking.outcome is True
+
+    def test_closes_the_poller(self, make: Pollers, bystander: RecordingListener) -> None:
+        source = ScriptedSource(orders(1))
+        poller = make(source)
+        closing = OnFirst(lambda: poller.close(timeout=WAIT_S))
+        poller.register(closing)
+        poller.register(bystander)
+        poller.start()
+        bystander.wait_for(4)
+        closing.wait_for(4)
+        with pytest.raises(PollerClosedError):
+            poller.poll_once()
+        assert (bystander.closed, source.closed) == (1, 1)

@@ -1,0 +1,208 @@
+"""Turns: how long unkeyed records stay with a partition, and when a producer looks at the clock."""
+
+from itertools import pairwise
+from operator import length_hint
+from typing import Any, cast
+
+import pytest
+
+from kafka_partition_events.clients.confluent.turns import (
+    CHUNK_S,
+    LONGEST_CHUNK,
+    Turn,
+    TurnLength,
+    turn_length,
+)
+from kafka_partition_events.partitioners.base import UNASSIGNED
+from tests.poller_kit import a_partitioner
+
+
+@pytest.mark.parametrize(
+    ("config", "seconds"),
+    [
+        ({}, 0.005),
+        ({"linger.ms": 0}, 0.025),
+        ({"linger.ms": 4}, 0.025),
+        ({"linger.ms": "100"}, 0.1),
+        ({"queue.buffering.max.ms": 50}, 0.05),
+        ({"linger.ms": 100, "sticky.partitioning.linger.ms": 10}, 0.01),
+    ],
+)
+def test_a_turn_lasts_as_long_as_a_batch_is_filled(config: dict[str, Any], seconds: float) -> None:
+    assert turn_length(config).least == seconds
+
+
+@pytest.mark.parametrize(
+    ("config", "answer", "lasts"),
+    [
+        ({"linger.ms": 0}, None, 0.025),  # nobody has answered yet
+        ({"linger.ms": 0}, 0.003, 0.025),  # the usual case: brokers are not busy
+        ({"linger.ms": 0}, 0.04, 0.12),
+        ({"linger.ms": 0}, 2.0, 0.25),  # a longer turn would put too much on a broker that fails meanwhile
+        ({"linger.ms": 10}, 2.0, 0.01),  # lingering fills the batches
+        ({"linger.ms": 0, "sticky.partitioning.linger.ms": 10}, 2.0, 0.01),  # the user's own setting is kept
+    ],
+)
+def test_without_linger_a_turn_is_longer_while_brokers_take_long_to_answer(
+    config: dict[str, Any], answer: float | None, lasts: float
+) -> None:
+    assert turn_length(config).while_answers_take(answer) == pytest.approx(lasts)
+
+
+def test_a_turn_asks_how_long_brokers_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, deliveries = Turn(partitioner), partitioner.deliveries
+    for broker in (1, 2, 3):
+        deliveries.sent("orders", broker - 1, broker)
+        deliveries.answered("orders", broker - 1, 0.05, "p")
+    first = turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True)
+    times.now += 0.149
+    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) == first
+    times.now += 0.002  # 3 answers of 50 ms
+    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) != first
+    poller.close()
+
+
+SHORT, LONG = TurnLength(0.025, 0.025), TurnLength(60.0, 60.0)
+
+
+class Times:
+    """A clock that is set by hand."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        monkeypatch.setattr("time.monotonic", lambda: self.now)
+
+
+def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, went = Turn(partitioner), []
+    for _ in range(20):
+        times.now += 1.0
+        assert list(turn.chunk) == []
+        went.append(turn.look("orders", partitioner, SHORT, stay=True))
+    assert all(one != other for one, other in pairwise(went))
+    poller.close()
+
+
+def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, looks, moves = Turn(partitioner), 0, 0
+    for _ in range(100_000):
+        for partition in turn.chunk:
+            assert partition == turn.partition
+            break
+        else:
+            before = turn.partition
+            looks += 1
+            moves += turn.look("orders", partitioner, SHORT, stay=True) != before
+        times.now += 1e-6
+    assert looks <= 0.1 / CHUNK_S + 10
+    assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
+    poller.close()
+
+
+def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn = Turn(partitioner)
+    turn.look("orders", partitioner, LONG, stay=True)
+    turn.look("orders", partitioner, LONG, stay=True)  # no time has passed: the longest chunk
+    assert length_hint(turn.chunk) == LONGEST_CHUNK - 1
+    poller.poll_once()
+    assert list(turn.chunk) == []  # so a producer looks again, though the turn is not over
+    times.now += 1e-6
+    assert turn.look("orders", partitioner, LONG, stay=True) == 0
+    assert turn.counted() == (1, 0, 0)
+    assert [partition for partition, _ in zip(turn.chunk, range(10), strict=False)] == [0] * 10
+    assert turn.counted() == (11 + 1, 0, 0)  # zip takes one more than it gives
+    poller.close()
+
+
+def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, partition = Turn(partitioner), partitioner.partition
+    turn.look("orders", partitioner, LONG, stay=True)
+
+    def overtaken(*record: Any) -> int:
+        chosen = partition(*record)
+        poller.poll_once()  # the poller swaps the routes and drops the chunk before there is one
+        return chosen
+
+    monkeypatch.setattr(partitioner, "partition", overtaken)
+    turn.look("orders", partitioner, LONG, stay=True)
+    assert partitioner._routes is not turn.seen
+    assert list(turn.chunk) == []
+    poller.close()
+
+
+def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    poller.poll_once()
+    turn = Turn(partitioner)
+    for count, left in ((100, LONGEST_CHUNK - 100), (1000, 0)):
+        monkeypatch.setattr(turn, "_looked_at", 1000.0)  # no time has passed: the longest chunk
+        turn.look("orders", partitioner, LONG, stay=True, count=count)
+        assert length_hint(turn.chunk) == left
+    assert turn.counted() == (1100, 0, 0)
+    poller.close()
+
+
+class Suspicions:
+    """Stands for `Deliveries`: another thread may begin to suspect while this one reads."""
+
+    def __init__(self, *answers: bool) -> None:
+        self._answers = list(answers)
+
+    @property
+    def avoiding(self) -> bool:
+        return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+
+
+def test_nobody_follows_keyed_records_while_all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn = Turn(partitioner)
+    assert list(turn.keyed) == []  # the first one looks
+    turn.sample_keyed(partitioner.deliveries)
+    assert length_hint(turn.keyed) > 10**9
+    poller.poll_once()
+    assert list(turn.keyed) == []  # and so does the first one with new routes
+    poller.close()
+
+
+def test_a_sample_of_keyed_records_is_followed_while_a_broker_is_suspect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, followed = Turn(partitioner), 0
+    for _ in range(100_000):
+        for partition in turn.keyed:
+            assert partition == UNASSIGNED
+            break
+        else:
+            followed += 1
+            turn.sample_keyed(cast("Any", Suspicions(True)))
+        times.now += 1e-6
+    assert 0.1 / CHUNK_S / 2 <= followed <= 0.1 / CHUNK_S + 10
+    for _ in range(20):
+        times.now += 1.0
+        turn.sample_keyed(cast("Any", Suspicions(True)))
+    assert list(turn.keyed) == []  # a slow producer follows each
+    poller.close()
+
+
+def test_a_suspicion_that_comes_meanwhile_is_not_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn = Turn(partitioner)
+    turn.sample_keyed(cast("Any", Suspicions(False, True)))
+    assert list(turn.keyed) == []
+    poller.close()
+
+
+def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
+    partitioner, poller = a_partitioner()
+    turn, _gone = Turn(partitioner), Turn(partitioner)
+    assert len(partitioner._keepers) == 2
+    del _gone
+    poller.poll_once()
+    assert [reference() for reference in partitioner._keepers] == [turn]
+    poller.close()
