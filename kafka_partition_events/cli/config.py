@@ -11,7 +11,7 @@ from attrs import asdict
 
 from kafka_partition_events.cli.arguments import ConfigFile, OutputChoice
 from kafka_partition_events.cli.errors import EXIT_ERROR, CliError
-from kafka_partition_events.cli.options import parse_client_options
+from kafka_partition_events.cli.options import parse_pairs
 from kafka_partition_events.cli.output import Output, choose_output, write_json_line
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
 from kafka_partition_events.observe.settings import Settings
@@ -98,9 +98,8 @@ def read_connection(
     Raises:
         CliError: nobody says where the brokers are.
     """
-    typed = parse_client_options(bootstrap or "", client_options or ())
+    typed = parse_pairs(client_options or ())
     overrides = {f"kafka.properties.{name}": value for name, value in typed.items()}
-    del overrides["kafka.properties.bootstrap.servers"]
     if bootstrap is not None:
         overrides["kafka.bootstrap_servers"] = bootstrap
     settings = read_config(file, {**overrides, **(more or {})}).settings

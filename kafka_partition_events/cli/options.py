@@ -49,12 +49,21 @@ def parse_client_options(bootstrap: str, pairs: Iterable[str]) -> dict[str, str]
     """Return the confluent-kafka configuration of ``-b`` and ``-X key=value ...``.
 
     Raises:
-        CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or no
-            broker is given.
+        CliError: as `parse_pairs`; or no broker is given.
     """
     if not bootstrap.strip(", "):
         raise CliError("no broker is given; write -b HOST:PORT")
-    config = {"bootstrap.servers": bootstrap}
+    return {"bootstrap.servers": bootstrap, **parse_pairs(pairs)}
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the properties that ``-X key=value ...`` names.
+
+    Raises:
+        CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or it is
+            about the brokers.
+    """
+    config: dict[str, str] = {}
     for place, pair in enumerate(pairs, start=1):
         name, equals, value = pair.partition("=")
         if not equals or not _OPTION_NAME.fullmatch(name):
