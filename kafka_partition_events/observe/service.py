@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Self
 
@@ -12,6 +13,7 @@ from prometheus_client.exposition import choose_encoder
 
 from kafka_partition_events.incidents import IncidentReader, Rules
 from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.feeder import Feeder
@@ -22,7 +24,7 @@ from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings, SinkSettings
 from kafka_partition_events.observe.windows import keep_windows
-from kafka_partition_events.outbox import SqliteOutbox
+from kafka_partition_events.outbox import SqliteOutbox, Write
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
 from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
 from kafka_partition_events_listeners.prometheus_pipeline import (
@@ -35,6 +37,8 @@ FETCH_S: Final = 10.0
 MAILBOX: Final = 100_000
 """How many events wait for the journal before they collapse: those of a broker with so many partitions."""
 _CLOCKS_DIFFER_S: Final = 5.0
+_LOOKED_AT: Final = "topics looked at"
+"""The small state that holds `observer.topics` of the last service."""
 
 OpenSource = Callable[[Mapping[str, str]], MetadataSource]
 
@@ -90,7 +94,7 @@ class Service:
                 self._outbox, Rules(**asdict(settings.incidents)), clock=self._clock
             )
             parts.callback(self._incidents.close)
-            self._resumed = load_snapshot(self._outbox)
+            self._resumed = self._stored_snapshot()
             self._poller = self._make_poller(open_source)
             parts.callback(self._poller.close)
             self._journal = JournalListener(self._outbox, observer=self._name, clock=self._clock)
@@ -216,6 +220,17 @@ class Service:
             with contextlib.closing(outbox):
                 keep_windows(outbox, self._settings.windows)
                 yield outbox
+
+    def _stored_snapshot(self) -> tuple[Cluster, datetime] | None:
+        """Return what an earlier service saw last, if it looked at the same topics.
+
+        If not, its snapshot tells nothing of what has changed: topics that are no longer looked at would be
+        told as deleted, others as created.
+        """
+        topics = self._settings.observer.topics.encode()
+        looked_at = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
+        self._outbox.write(Write(values={_LOOKED_AT: topics}))
+        return load_snapshot(self._outbox) if looked_at == topics else None
 
     def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
         wanted = self._settings.observer
