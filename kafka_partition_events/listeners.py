@@ -10,39 +10,73 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kafka_partition_events_listeners.cloudevents import to_cloudevent, to_record
     from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
+    from kafka_partition_events_listeners.journal import JournalListener, JournalStats, load_snapshot
     from kafka_partition_events_listeners.kafka_events import KafkaEventListener, PublishStats
     from kafka_partition_events_listeners.kafka_sink import KafkaSink
+    from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
+    from kafka_partition_events_listeners.prometheus_pipeline import (
+        PipelineCollector,
+        PipelineReading,
+        SinkReading,
+    )
     from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
+    from kafka_partition_events_listeners.webhook import WebhookListener, WebhookStats
+    from kafka_partition_events_listeners.webhook_sink import WebhookSink
 
 __all__ = [
     "CloudEventsListener",
+    "JournalListener",
+    "JournalStats",
     "KafkaEventListener",
     "KafkaSink",
+    "PipelineCollector",
+    "PipelineReading",
+    "PrometheusListener",
     "PublishStats",
     "RecorderListener",
     "RecorderStats",
+    "SinkReading",
     "StructlogListener",
+    "WebhookListener",
+    "WebhookSink",
+    "WebhookStats",
+    "load_snapshot",
     "to_cloudevent",
     "to_record",
 ]
 
 _HOME = {
     "CloudEventsListener": "cloudevents_listener",
+    "JournalListener": "journal",
+    "JournalStats": "journal",
     "KafkaEventListener": "kafka_events",
     "KafkaSink": "kafka_sink",
+    "PipelineCollector": "prometheus_pipeline",
+    "PipelineReading": "prometheus_pipeline",
+    "PrometheusListener": "prometheus_listener",
     "PublishStats": "kafka_events",
     "RecorderListener": "recorder",
     "RecorderStats": "recorder",
+    "SinkReading": "prometheus_pipeline",
     "StructlogListener": "structlog_listener",
+    "WebhookListener": "webhook",
+    "WebhookSink": "webhook_sink",
+    "WebhookStats": "webhook",
+    "load_snapshot": "journal",
     "to_cloudevent": "cloudevents",
     "to_record": "cloudevents",
 }
 _EXTRA = {
     "cloudevents": "events",
     "cloudevents_listener": "events",
+    "journal": "events",
     "kafka_events": "events",
     "kafka_sink": "events",
+    "prometheus_listener": "metrics",
+    "prometheus_pipeline": "metrics",
+    "webhook": "webhook",
+    "webhook_sink": "webhook",
 }
 
 

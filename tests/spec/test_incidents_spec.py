@@ -15,9 +15,11 @@ not say), ``standing`` (numbers above 0) and ``suppressed`` (the same).
 Every story is played as it comes; with the lane's state written and restored after each entry
 (fifty times in a step that has more); with every
 entry repeated, and all of a step once more; with a tick each second, as the reader has it; and, where there
-are no silences, by a reader that was away and reads all of it at the end. The outcome must be the same.
+are no silences, by a reader that was away and reads all of it at the end. The outcome must be the same, and
+every notice must be what its JSON Schema says.
 """
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -27,9 +29,11 @@ import pytest
 import yaml
 from attrs import asdict
 
+from kafka_partition_events.assets import schemas, validator
 from kafka_partition_events.incidents import Rules, Silence
 from kafka_partition_events.incidents.happening import Happening
 from kafka_partition_events.incidents.lane import Lane
+from kafka_partition_events.incidents.notices import Notice, to_entry
 from kafka_partition_events.incidents.state import decode, encode
 from kafka_partition_events.metadata import events as ev
 from tests.incident_kit import Told, World, cleared, happenings, in_words, moment, suspected, told_by
@@ -39,6 +43,7 @@ STORIES = [
     for path in sorted((Path(__file__).parent / "incidents").glob("*.yaml"))
     for story in yaml.safe_load_all(path.read_text())
 ]
+VALIDATORS = {name: validator(name) for name in schemas()}
 EVENTS = {
     "unavailable": ev.MetadataUnavailable(error="timed out"),
     "stale": ev.MetadataStale(age_s=301.0, limit_s=300.0),
@@ -116,8 +121,18 @@ class Player:
 
     def words(self) -> list[str]:
         words = [in_words(told) for told in self.told]
+        for told in self.told:
+            if isinstance(told, Notice):
+                validate(told)
         self.told.clear()
         return words
+
+
+def validate(notice: Notice) -> None:
+    entry = to_entry(notice, "c-1", moment(0))
+    event = json.loads(entry.body)
+    VALIDATORS["envelope"].validate(event)
+    VALIDATORS[entry.name].validate(event["data"])
 
 
 def replicas(words: Any) -> Any:
