@@ -15,11 +15,10 @@ in the metadata of the committed offset, so it needs no topic, and a commit of a
 """
 
 import contextlib
-import json
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import timedelta
 from typing import Any, Final
 
 import structlog
@@ -28,18 +27,14 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from kafka_partition_events.clients.confluent.connection import connecting
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.codec import encode_time
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.observe.progress import Progress, Report, decode_report, encode_report
 
 SESSION_S: Final = 10.0
 _COMMIT_S: Final = 5.0
 _LOOK_S: Final = 0.5
 _REQUEST_S: Final = 5.0
 _REPLICAS: Final = 3
-_LONGEST: Final = 4_000
-"""Kafka takes 4,096 bytes of offset metadata (offset.metadata.max.bytes)."""
-
-Progress = Mapping[str, datetime]
-"""Up to which moment each sink has everything."""
 
 _log = structlog.get_logger(__name__)
 
@@ -60,6 +55,7 @@ class Election:
         on_deposed: Callable[[], None],
         on_progress: Callable[[Progress], None],
         progress: Callable[[], Progress],
+        clock: Clock,
     ) -> None:
         """Make it; nothing is asked before `start`.
 
@@ -72,6 +68,7 @@ class Election:
                 stopped. Must not raise; the others may, and this observer leaves and joins again then.
             on_progress: Called now and then in an observer that stands by, with the leader's progress.
             progress: Returns this leader's progress.
+            clock: Tells the time, which other observers compare with theirs.
         """
         self._connecting = connecting(config)
         self._topic, self._group = topic, group
@@ -79,6 +76,8 @@ class Election:
         self._on_progress, self._progress = on_progress, progress
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-election", daemon=True)
+        self._clock = clock
+        self._ahead = timedelta()  # by how much a leader's clock was ahead of this one, at the most
         self._leader = False
         self._assigned = False
 
@@ -209,7 +208,9 @@ class Election:
     # -- progress ------------------------------------------------------------------------------------
 
     def _commit(self, consumer: Consumer) -> None:
-        place = TopicPartition(self._topic, 0, 0, metadata=encode_progress(self._progress()))
+        now = self._clock.now()
+        report = encode_report(Report(at=now, progress=self._progress()))
+        place = TopicPartition(self._topic, 0, 0, metadata=report)
         try:
             consumer.commit(offsets=[place], asynchronous=False)
         except KafkaException as error:
@@ -222,33 +223,14 @@ class Election:
         except KafkaException as error:
             _log.warning("election_progress_not_read", error=error.args[0].str())
             return None
-        return decode_progress(place.metadata)
-
-
-def encode_progress(progress: Progress) -> str:
-    """Return the progress as text that fits into an offset's metadata.
-
-    With a hundred sinks there is no room for all: the rest repeat what the former leader has delivered.
-    """
-    told: dict[str, str] = {}
-    for name, moment in sorted(progress.items()):
-        told[name] = encode_time(moment)
-        if len(json.dumps(told)) > _LONGEST:
-            del told[name]
-            break
-    return json.dumps(told)
+        report = decode_report(place.metadata)
+        if report is None:
+            return {}
+        # A fresh report from a clock that is ahead comes from the future. Its moments must be put back by as
+        # much, or what happened after the leader's end would pass for delivered.
+        self._ahead = max(self._ahead, report.at - self._clock.now())
+        return {name: moment - self._ahead for name, moment in report.progress.items()}
 
 
 def _text(error: Exception) -> str:
     return str(error.args[0].str()) if isinstance(error, KafkaException) else str(error) or repr(error)
-
-
-def decode_progress(text: str | None) -> Progress:
-    """Return what `encode_progress` made a text of; nothing if it is something else."""
-    if not text:
-        return {}
-    try:
-        return {name: datetime.fromisoformat(moment) for name, moment in json.loads(text).items()}
-    except (ValueError, TypeError, AttributeError):
-        _log.warning("election_progress_unreadable")
-        return {}

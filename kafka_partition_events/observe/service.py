@@ -22,6 +22,7 @@ from kafka_partition_events.observe.kinds import masked
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
+from kafka_partition_events.observe.progress import Progress
 from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings, SinkSettings
 from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import SqliteOutbox, Write
@@ -249,7 +250,7 @@ class Service:
         wanted = self._settings.election
         if not wanted.enabled:
             return None
-        from kafka_partition_events.observe.election import Election, Progress  # noqa: PLC0415 - an extra
+        from kafka_partition_events.observe.election import Election  # noqa: PLC0415 - an extra
 
         def on_elected(progress: Progress) -> None:
             self._feeder.catch_up(progress)
@@ -263,6 +264,7 @@ class Service:
             on_deposed=self._feeder.stop,
             on_progress=self._feeder.catch_up,
             progress=self._feeder.progress,
+            clock=self._clock,
         )
 
     def _expose(self) -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.health import Health
-from kafka_partition_events.observe.election import decode_progress, encode_progress
 from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
+from kafka_partition_events.observe.progress import Report, decode_report, encode_report
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, WebhookSinkSettings
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import MemoryOutbox, Stream
@@ -149,21 +149,24 @@ def test_a_topic_needs_brokers() -> None:
 # -- progress on the wire ----------------------------------------------------------------------------------
 
 
-def test_progress_survives_the_wire() -> None:
-    progress = {"journal": NOW, "pager": NOW + timedelta(microseconds=1)}
-    assert decode_progress(encode_progress(progress)) == progress
-    assert decode_progress(encode_progress({})) == {}
+def test_a_report_survives_the_wire() -> None:
+    report = Report(at=NOW, progress={"journal": NOW, "pager": NOW + timedelta(microseconds=1)})
+    assert decode_report(encode_report(report)) == report
 
 
-def test_progress_fits_into_an_offsets_metadata() -> None:
-    text = encode_progress({f"sink-{number:03}": NOW for number in range(200)})
+def test_a_report_fits_into_an_offsets_metadata() -> None:
+    text = encode_report(Report(at=NOW, progress={f"sink-{number:03}": NOW for number in range(200)}))
     assert 3_800 < len(text) <= 4_096
-    assert decode_progress(text)["sink-000"] == NOW
+    report = decode_report(text)
+    assert report is not None
+    assert report.progress["sink-000"] == NOW
 
 
-@pytest.mark.parametrize("text", [None, "", "x", "[]", '{"a": 1}', '{"a": "yesterday"}'])
-def test_what_is_no_progress_is_none(text: str | None) -> None:
-    assert decode_progress(text) == {}
+@pytest.mark.parametrize(
+    "text", [None, "", "x", "[]", "{}", '{"at": 1, "sinks": {}}', '{"at": "yesterday", "sinks": {}}']
+)
+def test_what_is_no_report_is_none(text: str | None) -> None:
+    assert decode_report(text) is None
 
 
 # -- alive and ready ---------------------------------------------------------------------------------------
