@@ -17,6 +17,7 @@ from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import PREFIX, Silence, decode_silence
 from kafka_partition_events.incidents.state import decode, encode
 from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
 
@@ -53,7 +54,8 @@ class IncidentReader:
     no incident and tells none under two ids. Silences are read from the outbox each second, so another
     process may add and remove them.
 
-    One per outbox. Use as a context manager, or call `start` and `close`. `stats` may be read on any thread.
+    One per outbox, and in one process: a forked child's is closed. Use as a context manager, or call `start`
+    and `close`. `stats` may be read on any thread.
     """
 
     def __init__(
@@ -88,6 +90,12 @@ class IncidentReader:
         self._lane, self._state = self._restored()
         self._stats = IncidentStats()
         self._count()
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """Be closed in a forked child: the parent goes on."""
+        self._condition = threading.Condition()
+        self._thread, self._closed = None, True
 
     @property
     def stats(self) -> IncidentStats:

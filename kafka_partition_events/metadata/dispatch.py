@@ -100,12 +100,12 @@ class Mailbox:
         Returns:
             Whether the mailbox is still in use.
         """
-        was_closing = self._closing
+        in_use = self.listener.survives_fork and not self._closing
         self._start_afresh()
-        if was_closing:
+        if not in_use:
             self._closing = True
             self._closed.set()
-        return not was_closing
+        return in_use
 
     # -- the poller's side ---------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ The delivery contract
   table are at least as new as the event's ``generation``. They may be newer.
 - A listener that falls behind by more than its mailbox holds gets one `Resync` with the current snapshot
   and the number of events that it missed, in place of the backlog.
-- A forked child starts every listener with one `Resync`.
+- A forked child starts every listener with one `Resync`, except those that do not survive a fork.
 - Registering replays the current state as events with ``initial=True``, without a gap and without a
   double to the live events that follow. Before its first answer a poller has no state, not even if it resumes
   from a stored snapshot: who is registered by then hears what differs from the stored one, and no more.
@@ -38,6 +38,9 @@ class PartitionChangeListener:
 
     name: str | None = None
     """How logs and health name the listener; the class name when None."""
+
+    survives_fork: bool = True
+    """Whether the listener stays registered in a forked child; if not, it hears events in the parent only."""
 
     def on_partitions_change(
         self, cluster: Cluster, partitions_changed: Mapping[TopicPartition, PartitionInfo]

@@ -12,6 +12,7 @@ from typing import Self
 import structlog
 from attrs import evolve
 
+import kafka_partition_events.metadata.forking  # noqa: F401 - its hook must run before the one below
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster

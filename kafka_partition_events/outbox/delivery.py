@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
 from kafka_partition_events.outbox.sink import DeliveryError, Sink
@@ -20,6 +21,9 @@ from kafka_partition_events.outbox.store import Outbox, Write
 
 _LOOK_S: Final = 1.0
 """How often to look for what another process has written."""
+
+GIVE_UP_AFTER: Final = 10
+"""How often an entry is tried with a sink that raises what it should not."""
 
 _log = structlog.get_logger(__name__)
 
@@ -55,7 +59,12 @@ class Deliverer:
 
     The cursor moves when the target has taken an entry, or refused it for good: that one goes to the dead
     letters. So does what is older than the policy's ``max_age``. Whatever else goes wrong is tried again,
-    and nothing behind it comes first: a target that is down holds up its own deliverer only.
+    and nothing behind it comes first: a target that is down holds up its own deliverer only. An exception
+    that is no `DeliveryError` is a bug, of the sink's or for one entry: that goes to the dead letters, too,
+    when it was tried 10 times, the last time alone.
+
+    In a forked child it is as if it had not been started yet, but does not close a sink that it has not used:
+    what the sink holds is the parent's.
 
     `stats` and `close` may be called from any thread.
     """
@@ -89,6 +98,12 @@ class Deliverer:
         self._policy = retry or RetryPolicy()
         self._clock = clock or SystemClock()
         self._rng = rng or random.Random()
+        self._inherited = False
+        self._start_afresh()
+        outbox.subscribe(self._name, sink.stream, from_start=from_start)
+        reset_in_children(self)
+
+    def _start_afresh(self) -> None:
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._deadline = math.inf  # of `close`
@@ -97,8 +112,17 @@ class Deliverer:
         self._done = self._settled = 0
         self._refused: tuple[Entry, str] | None = None
         self._failures = 0
+        self._raised = ("", 0)  # the entry that a bug was met with last, and how often
         self._stats = DeliveryStats()
-        outbox.subscribe(self._name, sink.stream, from_start=from_start)
+
+    def reset_after_fork(self) -> None:
+        """Be as if not started in a forked child; one that was closed stays so."""
+        closed = self._deadline < math.inf
+        self._start_afresh()
+        if closed:
+            self._deadline = -math.inf
+        self._inherited = True
+        self._rng.seed()  # children that try again together would defeat the purpose of jitter
 
     def start(self) -> None:
         """Start the thread, unless it was started or the deliverer closed before."""
@@ -124,7 +148,7 @@ class Deliverer:
             never_started = self._thread is None and self._deadline == math.inf
             self._deadline = min(self._deadline, self._clock.monotonic() + timeout)
             self._condition.notify_all()
-        if never_started:
+        if never_started and not self._inherited:
             self._close_sink()
         self._outbox.wake(self._name)
         if self._thread is not None:
@@ -181,13 +205,22 @@ class Deliverer:
         except OutboxError as caught:
             error = DeliveryError(str(caught), reason="outbox")
         except Exception as caught:  # noqa: BLE001 - a bug of the sink's is not the end of its thread
-            error = DeliveryError(repr(caught), reason="error")
+            error = self._unexpected(caught, entries)
         decision = decide(self._policy, self._failures, len(entries), error, self._rng.random())
         self._log(error, decision)
         self._note(entries, error, decision)
         with contextlib.suppress(OutboxError):  # the next step begins with it again, and reports it
             self._settle()
         return decision.delay
+
+    def _unexpected(self, error: Exception, entries: Sequence[Entry]) -> DeliveryError:
+        """Return what to do about a bug: an entry that was met with it often enough is given up."""
+        id_, times = self._raised
+        head = entries[0].id if entries else ""
+        self._raised = head, times + 1 if id_ == head else 1
+        # In a batch another entry may be at fault. When the circuit is open, entries are tried alone.
+        given_up = len(entries) == 1 and self._raised[1] >= GIVE_UP_AFTER
+        return DeliveryError(repr(error), reason="error", refused=given_up)
 
     def _batch(self) -> int:
         return 1 if self._policy.is_open(self._failures) else self._sink.batch

@@ -14,6 +14,7 @@ from attrs import define, evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox.arrivals import Arrivals
 from kafka_partition_events.outbox.entry import Entry, Stream
 from kafka_partition_events.outbox.store import MAX_DEAD_LETTERS, DeadLetter, ReaderStats, Write
@@ -33,7 +34,11 @@ class _Reader:
 
 
 class MemoryOutbox:
-    """An `Outbox` that ends with its process. Bounded by numbers; never waits for more than its lock."""
+    """An `Outbox` that ends with its process. Bounded by numbers; never waits for more than its lock.
+
+    A forked child has one of its own: it is empty, and knows the readers. What waited is the parent's to
+    deliver.
+    """
 
     def __init__(self, max_entries: int = 10_000, *, clock: Clock | None = None) -> None:
         """Make an empty outbox.
@@ -49,16 +54,27 @@ class MemoryOutbox:
             raise ConfigurationError(f"max_entries must be at least 1, not {max_entries}")
         self._max_entries = max_entries
         self._clock = clock or SystemClock()
+        self._readers: dict[str, _Reader] = {}
+        self._start_afresh()
+        reset_in_children(self)
+
+    def _start_afresh(self) -> None:
         self._arrivals = Arrivals(self._clock)
         self._lanes: dict[Stream, list[Entry]] = {stream: [] for stream in Stream}
         self._ids: dict[tuple[Stream, str], Entry] = {}
         self._churn: deque[Entry] = deque()
-        self._readers: dict[str, _Reader] = {}
         self._values: dict[str, bytes] = {}
         self._dead_letters: deque[DeadLetter] = deque(maxlen=MAX_DEAD_LETTERS)
         self._last_seq = 0
         self._size_bytes = 0
         self._duplicates = 0
+
+    def reset_after_fork(self) -> None:
+        """Begin anew in a forked child; one that is closed stays so."""
+        closed = self._arrivals.closed
+        self._start_afresh()
+        self._arrivals.closed = closed
+        self._readers = {name: _Reader(reader.stream, 0) for name, reader in self._readers.items()}
 
     def write(self, write: Write, /) -> None:
         """Do all of it, or nothing."""
@@ -110,6 +126,17 @@ class MemoryOutbox:
                 self._readers[reader].stream = stream
             else:
                 self._readers[reader] = _Reader(stream, 0 if from_start else self._last_seq)
+
+    def unsubscribe(self, reader: str) -> None:
+        """Forget a reader and how far it has read; its dead letters stay."""
+        with self._locked():
+            self._reader(reader)
+            del self._readers[reader]
+
+    def readers(self) -> Mapping[str, Stream]:
+        """Return the streams of all readers by their names."""
+        with self._locked():
+            return {name: reader.stream for name, reader in self._readers.items()}
 
     def read(self, reader: str, limit: int) -> Sequence[Entry]:
         """Return the next entries after a reader's cursor, in order."""

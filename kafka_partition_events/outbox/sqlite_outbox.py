@@ -11,6 +11,7 @@ from typing import Final
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.outbox import sqlite_schema as sql
 from kafka_partition_events.outbox.arrivals import Arrivals
 from kafka_partition_events.outbox.entry import Entry, Stream
@@ -35,6 +36,9 @@ class SqliteOutbox:
     at most one write larger, the ``-wal`` file beside it some 16 MiB.
 
     One connection, guarded by a lock: an append of 2,000 holds it for some 40 ms.
+
+    For the process that opened it. SQLite's connections do not survive a fork: in a child everything but
+    `wait`, `wake` and `close` raises `OutboxError`. See "How To Corrupt An SQLite Database File", 2.6.
     """
 
     def __init__(
@@ -70,7 +74,17 @@ class SqliteOutbox:
         self._clock = clock or SystemClock()
         self._arrivals = Arrivals(self._clock)
         self._duplicates = 0
+        self._inherited = False
         self._db = open_file(self.path, on_corrupt, self._clock.now())
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """Be closed in a forked child, without touching the connection, which must not even be closed."""
+        if not self._inherited:
+            keep_for_ever(self._db)
+        self._inherited = True
+        self._arrivals = Arrivals(self._clock)
+        self._arrivals.closed = True
 
     # -- writing -------------------------------------------------------------------------------------
 
@@ -101,6 +115,12 @@ class SqliteOutbox:
                 (reader, stream.value, cursor),
             )
 
+    def unsubscribe(self, reader: str) -> None:
+        """Forget a reader and how far it has read; its dead letters stay."""
+        with self._transaction() as db:
+            _reader(db, reader)
+            db.execute("DELETE FROM readers WHERE name = ?", (reader,))
+
     def refuse(self, reader: str, entry: Entry, reason: str) -> None:
         """Put an entry to the dead letters and the reader's cursor behind it, both or none."""
         with self._transaction() as db:
@@ -120,6 +140,12 @@ class SqliteOutbox:
             pass
 
     # -- reading -------------------------------------------------------------------------------------
+
+    def readers(self) -> Mapping[str, Stream]:
+        """Return the streams of all readers by their names."""
+        with self._connection() as db:
+            rows = db.execute("SELECT name, stream FROM readers ORDER BY name")
+            return {name: Stream(stream) for name, stream in rows}
 
     def read(self, reader: str, limit: int) -> Sequence[Entry]:
         """Return the next entries after a reader's cursor, in order."""
@@ -178,6 +204,7 @@ class SqliteOutbox:
         where, parameters = sql.conditions(stream, since, until, names, subjects)
         query = f"{sql.SELECT} WHERE {where} AND seq > ? ORDER BY seq LIMIT ?"
         left = sys.maxsize if limit is None else limit
+        self._check_owned()
         try:
             with closing(connect(self.path)) as db:
                 while left > 0:
@@ -221,12 +248,22 @@ class SqliteOutbox:
         """Close the file; every `wait` returns False. Idempotent."""
         self._arrivals.close()
         with self._arrivals.condition:
-            self._db.close()
+            if not self._inherited:
+                self._db.close()
 
     # -- the file ------------------------------------------------------------------------------------
 
+    def _check_owned(self) -> None:
+        # Not even another connection to the file: SQLite would take the parent's locks for its own.
+        if self._inherited:
+            raise OutboxError(
+                f"{self.path}: the outbox was opened before this process was forked: "
+                "open it after that, in the one process that uses it"
+            )
+
     @contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
+        self._check_owned()
         with self._arrivals.condition:
             if self._arrivals.closed:
                 raise OutboxError(f"{self.path}: the outbox has been closed: write and read before that")

@@ -85,6 +85,12 @@ class Outbox(Protocol):
             from_start: Whether a new reader begins with the oldest entry; else with the next one.
         """
 
+    def unsubscribe(self, reader: str) -> None:
+        """Forget a reader and how far it has read; its dead letters stay. Close its deliverer first."""
+
+    def readers(self) -> Mapping[str, Stream]:
+        """Return the streams of all readers by their names, also of those that no process reads for now."""
+
     def read(self, reader: str, limit: int) -> Sequence[Entry]:
         """Return the next entries after a reader's cursor, in order."""
 

@@ -1,13 +1,12 @@
 """The thread that keeps an instance's pins up to date."""
 
 import math
-import os
 import threading
-import weakref
 
 import structlog
 
 from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.partitioners.pinned_topics import PinnedTopics
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S
 
@@ -30,7 +29,7 @@ class PinWatcher:
         self._thread: threading.Thread | None = None
         self._woken = False
         topics.wake = self.wake
-        _watchers.add(self)
+        reset_in_children(self)
 
     def wake(self) -> None:
         """Let the next step come now, and start the thread if it does not run."""
@@ -78,15 +77,3 @@ class PinWatcher:
                 if left <= 0:
                     return
                 self._clock.wait(self._condition, left)
-
-
-_watchers: "weakref.WeakSet[PinWatcher]" = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for watcher in list(_watchers):
-        watcher.reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -67,8 +67,11 @@ class JournalListener(CloudEventsListener):
     snapshot as often, so that a resumed poller knows how long nobody looked.
 
     Register it before the poller's first answer. In place of a backlog that its mailbox dropped, it finds out
-    by itself what had changed. One poller at a time; `stats` may be read from any thread.
+    by itself what had changed. One poller at a time, and one process: it hears nothing in a forked child.
+    `stats` may be read from any thread.
     """
+
+    survives_fork = False
 
     def __init__(
         self,

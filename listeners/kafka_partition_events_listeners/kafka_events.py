@@ -10,6 +10,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_record
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
 from kafka_partition_events_listeners.kafka_producer import make_producer
@@ -46,8 +47,11 @@ class KafkaEventListener(CloudEventsListener):
     Make the topic yourself: no listener creates topics. Give it a replication factor that survives the
     outages it is to report.
 
-    Registered with one poller at a time. `stats` and `flush` may be called from any thread.
+    Registered with one poller at a time. `stats` and `flush` may be called from any thread. No librdkafka
+    producer survives a fork, so it hears nothing in a forked child: make another one there.
     """
+
+    survives_fork = False
 
     def __init__(
         self,
@@ -82,6 +86,12 @@ class KafkaEventListener(CloudEventsListener):
         self._flush_timeout = flush_timeout
         self._counting = threading.Lock()
         self._queued = self._published = self._failed = 0
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """Let a forked child end without destroying the producer, which would hang there."""
+        self._counting = threading.Lock()
+        keep_for_ever(self._producer)
 
     @property
     def stats(self) -> PublishStats:

@@ -7,6 +7,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
 from kafka_partition_events_listeners.cloudevents import RECORD_HEADERS
 from kafka_partition_events_listeners.kafka_producer import make_producer
@@ -27,7 +28,8 @@ class KafkaSink:
     sends again makes no double. What an outbox delivers again makes one, under the same id: entries behind
     one that failed may have arrived before it. As long as none fails, the entries of a key are in order.
 
-    Make the topic yourself: no sink creates topics.
+    For the process that made it: no librdkafka producer survives a fork. Make the topic yourself: no sink
+    creates topics.
     """
 
     def __init__(
@@ -68,6 +70,12 @@ class KafkaSink:
         self._timeout = timeout
         self._config = producer if isinstance(producer, Mapping) else None
         self._producer = make_producer(producer) if isinstance(producer, Mapping) else producer
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """Let a forked child end without closing or destroying the producer, which would hang there."""
+        self._config = None
+        keep_for_ever(self._producer)
 
     def deliver(self, entries: Sequence[Entry], /) -> None:
         """Write entries in order; return when Kafka has all of them.

@@ -15,6 +15,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
+from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.metadata.health import Health
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -149,6 +150,11 @@ class PrometheusListener(PartitionChangeListener):
         self._registry = registry
         if registry is not None:
             registry.register(self)
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """Replace the lock in a forked child: a scrape of the parent's may have held it."""
+        self._building = threading.Lock()
 
     # -- hearing -------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 import structlog
 from prometheus_client.core import Metric
 
+from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events_listeners.prometheus_families import Reading
 
 _log = structlog.get_logger(__name__)
@@ -22,6 +23,11 @@ class Scraper:
         self.namespace = namespace
         self._lock = threading.Lock()
         self._errors = 0
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """Replace the lock in a forked child: another scrape may have held it."""
+        self._lock = threading.Lock()
 
     @property
     def errors(self) -> int:

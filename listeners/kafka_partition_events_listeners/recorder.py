@@ -51,8 +51,10 @@ class RecorderListener(PartitionChangeListener):
     `stats`, the error is logged once, and the file is opened anew for the next event.
 
     Registered with one poller at a time, with its state replayed (the default). A file belongs to one
-    process. `stats` may be read from any thread.
+    process, so a forked child's events are not recorded. `stats` may be read from any thread.
     """
+
+    survives_fork = False
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ from attrs import field, frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.events import Event, PartitionOffline
+from kafka_partition_events.metadata.events import Event, PartitionOffline, Resync
 from kafka_partition_events.outbox import Deliverer, MemoryOutbox, RetryPolicy, Stream, Write
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
@@ -49,8 +49,9 @@ class WebhookListener(CloudEventsListener):
     holds up nobody. They are posted in order and at least once, with growing pauses after failures; what
     still waits when the process ends is lost. See `WebhookSink` for what is sent and what answers mean.
 
-    Registered with one poller at a time, and in the process that made it: after a fork, make another one.
-    `stats` may be read from any thread, also after `close`.
+    Registered with one poller at a time. A forked child posts what it hears itself, over connections of its
+    own; what waits at the time of the fork is the parent's to post. `stats` may be read from any thread, also
+    after `close`.
     """
 
     def __init__(
@@ -79,8 +80,8 @@ class WebhookListener(CloudEventsListener):
         Args:
             url: Where to post.
             events: Names of events to post, or patterns of them, such as ``partition.*``; by default all but
-                leaders and replica sets that moved. What merely tells the state that the listener found is
-                never posted, except for partitions that it found offline.
+                leaders and replica sets that moved. What merely tells the state that the listener found, or
+                that a forked child begins with, is never posted, except for partitions that it found offline.
             name: How logs call it.
             format: As for `WebhookSink`, and so are the next eight.
             template: See there.
@@ -90,7 +91,7 @@ class WebhookListener(CloudEventsListener):
             timeout: See there.
             batch: See there.
             allow_private: See there.
-            transport: See there.
+            transport: See there. A forked child uses it, too: let it keep no connection alive.
             retry: How patient to be with the target.
             max_entries: How many events may wait; beyond that the oldest are dropped, and counted.
             drain_timeout: Seconds that `close` waits for deliveries.
@@ -140,6 +141,8 @@ class WebhookListener(CloudEventsListener):
     def wants(self, event: Event) -> bool:
         """Tell whether an event is posted."""
         if event.initial and not isinstance(event, PartitionOffline):
+            return False
+        if isinstance(event, Resync) and not event.dropped:  # nothing was missed: a child begins with it
             return False
         name = name_of(event)
         if self._patterns is None:

@@ -17,6 +17,7 @@ from typing import Final
 import httpx
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.forking import reset_in_children
 
 Resolve = Callable[[str, int], Sequence[str]]
 """Takes a host and a port, returns addresses, best first; raises `httpx.ConnectError` if it has none."""
@@ -111,7 +112,7 @@ class CheckedTransport(httpx.BaseTransport):
     """Connects directly, and to checked addresses only. Follows no redirect and no proxy of the environment.
 
     Certificates are checked against httpx's authorities and the machine's, or those in the file that the
-    environment variable ``SSL_CERT_FILE`` names. Thread-safe.
+    environment variable ``SSL_CERT_FILE`` names. Thread-safe; a forked child makes connections of its own.
     """
 
     def __init__(
@@ -130,7 +131,17 @@ class CheckedTransport(httpx.BaseTransport):
         """
         self._allow_private = allow_private
         self._resolve = resolve
-        self._inner = inner or httpx.HTTPTransport(verify=_authorities(), trust_env=False)
+        self._authorities: ssl.SSLContext | None = None
+        if inner is None:
+            self._authorities = _authorities()
+            inner = _direct(self._authorities)
+        self._inner = inner
+        reset_in_children(self)
+
+    def reset_after_fork(self) -> None:
+        """Leave all connections to the parent, which goes on using them."""
+        if self._authorities is not None:
+            self._inner = _direct(self._authorities)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request to the first address that can be connected to.
@@ -166,6 +177,10 @@ class CheckedTransport(httpx.BaseTransport):
                 extensions={**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")},
             )
         )
+
+
+def _direct(authorities: ssl.SSLContext) -> httpx.HTTPTransport:
+    return httpx.HTTPTransport(verify=authorities, trust_env=False)
 
 
 def _authorities() -> ssl.SSLContext:

@@ -99,7 +99,7 @@ LARGEST = {
     "routing": 850,
     "partitioners": 1_650,
     "clients": 2_520,
-    "outbox": 1_000,
+    "outbox": 1_020,
     "incidents": 1_050,
     "observe": 1_300,
 }

@@ -277,6 +277,31 @@ class TestDeadLetters:
         stats = delivery.deliverer.stats
         assert (stats.delivered, stats.failures, stats.state) == (2, {"http_400": 1}, "idle")
 
+    def test_are_what_a_bug_was_met_with_ten_times_and_the_rest_goes_on(self, make: Any) -> None:
+        bug = KeyError("a bug")
+        delivery = make(*[bug] * 10, waiting="12", max_age=1e9)
+        assert delivery.sink.next_call() == ["1", "2"]
+        tries = [delivery.retry() for _ in range(9)]
+        assert tries == [["1", "2"]] * 4 + [["1"]] * 5, "the last times alone"
+        assert delivery.sink.next_call() == ["2"]
+        delivery.pause()
+        assert [(d.entry.id, d.reason) for d in delivery.outbox.dead_letters()] == [("1", "error")]
+        assert delivery.deliverer.stats.failures == {"error": 10}
+
+    def test_are_never_what_failed_in_company_only(self, make: Any) -> None:
+        delivery = make(*[KeyError("a bug")] * 15, waiting="12", open_after=15, max_age=1e9)
+        delivery.sink.next_call()
+        assert [delivery.retry() for _ in range(14)] == [["1", "2"]] * 14
+        assert delivery.retry() == ["1"], "the other one is at fault"
+        assert delivery.outbox.dead_letters() == []
+
+    def test_are_not_what_the_target_was_down_for(self, make: Any) -> None:
+        delivery = make(*[failure()] * 9, KeyError("a bug"), *[failure()] * 10, waiting="1", max_age=1e9)
+        delivery.sink.next_call()
+        for _ in range(20):
+            assert delivery.retry() == ["1"]
+        assert delivery.outbox.dead_letters() == []
+
     def test_are_what_is_a_day_old(self, make: Any) -> None:
         delivery = make(failure(), waiting="12", max_delay=1.0)
         delivery.sink.next_call()

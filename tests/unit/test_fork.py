@@ -1,13 +1,8 @@
 """A poller in a forked child: nothing hangs, polling goes on, listeners start from the snapshot."""
 
-import os
-import signal
 import threading
 import time
-import traceback
-from collections.abc import Callable
 
-import pytest
 from attrs import evolve
 
 from kafka_partition_events.metadata.cluster import EMPTY
@@ -17,15 +12,11 @@ from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.scripted import observe
+from tests.fork_kit import FORKS, LIMIT_S, in_child
 
-LIMIT_S = 20
 ANSWERS = [observe({"orders": [leader]}, brokers=[1, 2, 3]) for leader in (1, 2, 3)]
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this platform"),
-    # Python 3.12 warns of what this file is about.
-    pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning"),
-]
+pytestmark = FORKS
 
 
 class Changing:
@@ -61,21 +52,6 @@ class Plain(PartitionChangeListener):
         while len(self.events) < number:
             assert time.monotonic() < deadline
             threading.Event().wait(0.001)
-
-
-def in_child(check: Callable[[], None]) -> None:
-    """Run a check in a forked child that is killed if it takes too long."""
-    pid = os.fork()
-    if pid == 0:
-        signal.alarm(LIMIT_S)  # a deadlock ends here, with a signal
-        try:
-            check()
-        except BaseException:  # noqa: BLE001 - nothing of the child may reach pytest
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    assert os.waitstatus_to_exitcode(status) == 0, "the child failed or hung"
 
 
 def test_polling_goes_on_and_listeners_start_from_the_snapshot() -> None:

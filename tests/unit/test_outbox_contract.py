@@ -98,10 +98,33 @@ class TestReaders:
         outbox.subscribe("a", INCIDENTS)
         assert ids(outbox.read("a", 10)) == ["2"]
 
+    def test_that_are_no_longer_wanted_can_be_found_and_forgotten(self, outbox: Outbox) -> None:
+        outbox.subscribe("kept", EVENTS)
+        outbox.subscribe("gone", INCIDENTS)
+        outbox.subscribe("gone too", EVENTS)
+        append(outbox, "1", entry("i", stream=INCIDENTS))
+        outbox.refuse("gone", outbox.read("gone", 1)[0], "http_400")
+        assert outbox.readers() == {"kept": EVENTS, "gone": INCIDENTS, "gone too": EVENTS}
+        outbox.unsubscribe("gone")
+        outbox.unsubscribe("gone too")
+        assert outbox.readers() == {"kept": EVENTS}
+        assert ids(outbox.read("kept", 10)) == ["1"]
+        assert ids(d.entry for d in outbox.dead_letters("gone")) == ["i"]
+
+    def test_that_come_back_are_new(self, outbox: Outbox) -> None:
+        outbox.subscribe("a", EVENTS)
+        append(outbox, "1")
+        outbox.refuse("a", outbox.read("a", 1)[0], "http_400")
+        outbox.unsubscribe("a")
+        outbox.subscribe("a", EVENTS)
+        assert ids(outbox.read("a", 10)) == ["1"]
+        assert outbox.stats("a").dead == 0
+
     def test_that_never_subscribed_are_a_mistake(self, outbox: Outbox) -> None:
         uses: list[Callable[[], object]] = [
             lambda: outbox.read("nobody", 1),
             lambda: outbox.stats("nobody"),
+            lambda: outbox.unsubscribe("nobody"),
             lambda: outbox.wait("nobody", 0),
             lambda: outbox.refuse("nobody", entry("1"), "x"),
             lambda: outbox.write(Write(entries=[entry("1")], cursors={"nobody": 1}, values={"v": b"1"})),

@@ -74,6 +74,13 @@ def test_what_was_there_on_registration_is_no_news() -> None:
     assert posted(changes(EMPTY, UP, initial=True)).names == []
 
 
+@pytest.mark.parametrize(("dropped", "names"), [(0, []), (3, ["observer.resync"])])
+def test_that_events_were_missed_is_posted_but_not_that_a_child_was_forked(
+    dropped: int, names: list[str]
+) -> None:
+    assert posted([ev.Resync(cluster=UP, cluster_id="c-1", wall_time=SEEN, dropped=dropped)]).names == names
+
+
 def test_but_a_partition_that_was_offline_then_is() -> None:
     target = posted(changes(EMPTY, DOWN, initial=True))
     assert target.names == ["partition.offline"]

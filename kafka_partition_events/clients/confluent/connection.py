@@ -8,6 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.metadata.forking import keep_for_ever
 
 _PREFIXES = ("ssl.", "sasl.", "socket.", "broker.address.", "reconnect.", "api.version.", "enable.ssl.")
 _NAMES = frozenset({
@@ -24,9 +25,6 @@ _TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "
 
 _HUNG_UP = "the brokers hang up without an answer: does security.protocol fit their listener?"
 """What it means if "down" is all that is told: a connection that is accepted and closed is no error."""
-
-abandoned: list[object] = []
-"""Clients of the parent process. Destroying one in a fork waits for ever for threads that it has not."""
 
 
 def connecting(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +61,7 @@ class Connection:
         """Return the client, a new one after a fork, and serve its callbacks."""
         if self._admin is None or self._pid != os.getpid():
             if self._admin is not None:
-                abandoned.append(self._admin)
+                keep_for_ever(self._admin)
             complaints = self._complaints = {}
 
             def note(error: KafkaError) -> None:
@@ -101,7 +99,7 @@ class Connection:
     def close(self) -> None:
         """Close the connections."""
         if self._admin is not None and self._pid != os.getpid():
-            abandoned.append(self._admin)
+            keep_for_ever(self._admin)
         self._admin = None
 
 

@@ -2,10 +2,8 @@
 
 import contextlib
 import json
-import os
 import threading
 import time
-import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,8 +15,9 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kafka_partition_events.clients.confluent.answers import error_name
-from kafka_partition_events.clients.confluent.connection import Connection, abandoned, connecting
+from kafka_partition_events.clients.confluent.connection import Connection, connecting
 from kafka_partition_events.errors import PinStoreError
+from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S, History, decode_history, encode_history
 
 _CONNECT_LIMIT_S = 7.0
@@ -69,7 +68,7 @@ class KafkaPinStore:
         self._connection = Connection(config)
         self._limit = _CONNECT_LIMIT_S
         self._start_afresh()
-        _stores.add(self)
+        reset_in_children(self)
 
     def _start_afresh(self) -> None:
         self._lock = threading.Lock()
@@ -80,7 +79,7 @@ class KafkaPinStore:
 
     def reset_after_fork(self) -> None:
         """Start afresh in a forked child: the parent's clients do not work there."""
-        abandoned.extend((self._consumer, self._producer))
+        keep_for_ever(self._consumer, self._producer)
         self._start_afresh()
 
     def read(self) -> Mapping[str, History]:
@@ -249,15 +248,3 @@ def _decode(document: object) -> History:
 def _left(deadline: float) -> float:
     """Return the seconds that are left, and never none: some calls take that for "no limit"."""
     return max(0.05, deadline - time.monotonic())
-
-
-_stores: "weakref.WeakSet[KafkaPinStore]" = weakref.WeakSet()
-
-
-def _after_fork_in_child() -> None:
-    for store in list(_stores):
-        store.reset_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)
