@@ -2,9 +2,10 @@
 
 import os
 import sys
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from attrs import asdict
@@ -57,13 +58,21 @@ def show_command(
     values = [v for v in read_config(file).values if not changed or v.origin != "default"]
     if choose_output(output) is Output.JSONL:
         for value in values:
-            write_json_line(asdict(value))
+            write_json_line({**asdict(value), "value": _plain(value.value)})
         return
     key_width = max((len(value.key) for value in values), default=0)
     text_width = max((len(value.value) for value in values), default=0)
     for value in values:
         text = value.value or "-"
         sys.stdout.write(f"{value.key:<{key_width}}  {text:<{text_width}}  {value.origin}\n")
+
+
+def _plain(text: str) -> Any:
+    """Return what a TOML value says; the mask of a secret is no TOML, and an empty text is no value."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"] if text else None
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def read_config(file: str | None, overrides: Mapping[str, str] | None = None) -> Config:

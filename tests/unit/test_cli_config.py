@@ -42,13 +42,15 @@ def test_in_words(file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch)
 def test_in_a_pipe_with_the_defaults(file: Path, capsys: Captured) -> None:
     assert run(["config", "show", "--config", str(file)]) == 0
     values = {value["key"]: value for value in map(json.loads, capsys.readouterr().out.splitlines())}
-    assert values["outbox.max_age"] == {"key": "outbox.max_age", "value": '"7d"', "origin": "default"}
+    assert values["outbox.max_age"] == {"key": "outbox.max_age", "value": "7d", "origin": "default"}
     assert values["kafka.properties.sasl.password"]["value"] == "***"
+    assert values["metrics.max_topics"]["value"] == 2000
+    assert values["observer.name"]["value"] is None
 
 
 def test_without_a_file_there_are_defaults(capsys: Captured) -> None:
     assert run(["config", "show"]) == 0
-    assert '"key":"observer.interval","value":"\\"10s\\"","origin":"default"' in capsys.readouterr().out
+    assert '"key":"observer.interval","value":"10s","origin":"default"' in capsys.readouterr().out
 
 
 def test_the_file_may_be_named_by_the_environment(
