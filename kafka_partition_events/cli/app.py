@@ -15,13 +15,20 @@ from rich.console import Console
 
 import kafka_partition_events
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Topics, Verbose
+from kafka_partition_events.cli.assets import assets_app
+from kafka_partition_events.cli.check import check_command
+from kafka_partition_events.cli.checkup import doctor_group
+from kafka_partition_events.cli.config import config_app
 from kafka_partition_events.cli.doctor import Question, diagnose_partitioner
-from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, CliError, one_line
+from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, EXIT_UNKNOWN, CliError, one_line
+from kafka_partition_events.cli.events import events_app
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.mapping import mapping_app
+from kafka_partition_events.cli.observe import observe_command
 from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
 from kafka_partition_events.cli.output import abandon_stdout, choose_output
 from kafka_partition_events.cli.services import SampleRequest, Services
+from kafka_partition_events.cli.silence import silence_app
 from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
 from kafka_partition_events.errors import KafkaPartitionEventsError
@@ -35,9 +42,16 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: it reads the same in a terminal, a pipe and a bug report
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
+app.command("observe", short_help="Run the service: journal, incidents, sinks, metrics.")(observe_command)
+app.command("check", short_help="Tell the cluster's state as a Nagios plugin does.")(check_command)
 app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
+app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
+app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
+app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
+app.add_typer(assets_app, name="assets", short_help="Get alert rules, dashboards, schemas, units.")
 
 doctor = typer.Typer(rich_markup_mode=None)
+doctor.callback(invoke_without_command=True)(doctor_group)
 
 # The base of what typer's parser raises about a command line; typer exports this one child of it only.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -51,7 +65,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 all is well; 1 `kpe diff` or `kpe doctor` found something, or the demo failed; 2 "
-    "error, told in one line on stderr; 3 `kpe doctor` can't tell. `kpe COMMAND --help` has examples."
+    "error, told in one line on stderr; 3 `kpe doctor` can't tell; those of `kpe check` are Nagios'. "
+    "`kpe COMMAND --help` has examples."
 )
 def top(
     version: Annotated[
@@ -64,8 +79,15 @@ def top(
     kpe watch -b localhost:9092                     what changes, as it happens
     kpe snapshot -b localhost:9092 -o before.json   the cluster as it is now, to a file
     kpe diff before.json after.json                 what happened between two snapshots
+    kpe check -b localhost:9092                     its state, for Nagios and its like
+    kpe doctor -b localhost:9092                    can `kpe observe` work here?
     kpe doctor partitioner -b localhost:9092 --topic orders    do its writers agree on a key hash?
     kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
+    kpe observe --config kpe.toml                   the service: events to sinks, metrics, incidents
+    kpe config show --config kpe.toml               its configuration, and where it comes from
+    kpe events ls --config kpe.toml --since 2h      what it has seen
+    kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
+    kpe assets export ./kpe                         alert rules, dashboards, units to go with it
     kpe demo                                        a tour on a cluster of its own
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
@@ -153,11 +175,6 @@ def diff_command(
     """  # noqa: D301
     if show_difference(old, new, choose_output(output)):
         raise typer.Exit(EXIT_DIFFERENT)
-
-
-@doctor.callback()
-def doctor_group() -> None:
-    """Look for what is wrong with a topic and its writers, and tell the cure."""
 
 
 @doctor.command("partitioner", short_help="Which key hash a topic's writers use, and whether they disagree.")
@@ -311,7 +328,7 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
     except (KafkaPartitionEventsError, _UsageError) as error:
         message = error.format_message() if isinstance(error, _UsageError) else str(error)
         sys.stderr.write(f"kpe: {one_line(message)}\n")
-        return EXIT_ERROR
+        return EXIT_UNKNOWN if arguments[:1] == ["check"] else EXIT_ERROR  # 2 would be Nagios' CRITICAL
     except (KeyboardInterrupt, typer.Abort):
         pass
     sys.stderr.write("kpe: interrupted\n")

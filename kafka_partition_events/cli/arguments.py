@@ -16,6 +16,16 @@ Bootstrap = Annotated[
         help="Brokers to ask first.",
     ),
 ]
+OptionalBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT[,...]",
+        envvar="KPE_BOOTSTRAP_SERVERS",
+        help="Brokers to ask first.",
+    ),
+]
 ClientOptions = Annotated[
     list[str] | None,
     typer.Option(
@@ -38,3 +48,9 @@ OutputChoice = Annotated[
     typer.Option("--output", help="Default: table on a terminal, jsonl (one JSON object a line) in a pipe."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything to stderr.")]
+ConfigFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE.toml", envvar="KPE_CONFIG", help="The configuration of `kpe observe`."
+    ),
+]

@@ -10,7 +10,7 @@ from attrs import asdict
 from rich.console import Console
 from rich.text import Text
 
-from kafka_partition_events.cli.arguments import ClientOptions, OutputChoice, Verbose
+from kafka_partition_events.cli.arguments import ClientOptions, OptionalBootstrap, OutputChoice, Verbose
 from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_duration
@@ -39,16 +39,6 @@ Store = Annotated[
     str,
     typer.Option(
         metavar="PATH|kafka:TOPIC", help="Where the pins are: a file, or a compacted topic (then give -b)."
-    ),
-]
-OptionalBootstrap = Annotated[
-    str | None,
-    typer.Option(
-        "--bootstrap-server",
-        "-b",
-        metavar="HOST:PORT[,...]",
-        envvar="KPE_BOOTSTRAP_SERVERS",
-        help="Brokers to ask first.",
     ),
 ]
 

@@ -1,45 +1,69 @@
 """What the user typed, made into values: durations, client options, topic filters."""
 
-import math
 import re
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 
 from attrs import evolve
 
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
+from kafka_partition_events.observe import quantities
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _OPTION_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds that a text such as ``500ms``, ``5s``, ``10m`` or ``1h`` means.
+    """Return the seconds that a text such as ``500ms``, ``5s``, ``10m``, ``1h`` or ``7d`` means.
 
     Raises:
         CliError: it means none, or no time at all.
     """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
-        raise CliError(f"{text!r} is not a duration; write a number and ms, s, m or h, such as 500ms or 10m")
-    seconds = float(found[1]) * _UNITS[found[2]]
-    if not 0 < seconds < math.inf:
-        raise CliError(f"a duration must be longer than nothing, not {text!r}")
-    return seconds
+    try:
+        return quantities.parse_duration(text)
+    except ValueError as error:
+        raise CliError(str(error)) from None
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Return the moment that a duration before now (``2h``) or an ISO-8601 time means; UTC without a zone.
+
+    Raises:
+        CliError: it means none.
+    """
+    try:
+        return now - timedelta(seconds=quantities.parse_duration(text))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CliError(
+            f"{text!r} is no time; write how long ago (30m, 2h, 7d), or 2026-11-20T10:00:00Z"
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def parse_client_options(bootstrap: str, pairs: Iterable[str]) -> dict[str, str]:
     """Return the confluent-kafka configuration of ``-b`` and ``-X key=value ...``.
 
     Raises:
-        CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or no
-            broker is given.
+        CliError: as `parse_pairs`; or no broker is given.
     """
     if not bootstrap.strip(", "):
         raise CliError("no broker is given; write -b HOST:PORT")
-    config = {"bootstrap.servers": bootstrap}
+    return {"bootstrap.servers": bootstrap, **parse_pairs(pairs)}
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the properties that ``-X key=value ...`` names.
+
+    Raises:
+        CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or it is
+            about the brokers.
+    """
+    config: dict[str, str] = {}
     for place, pair in enumerate(pairs, start=1):
         name, equals, value = pair.partition("=")
         if not equals or not _OPTION_NAME.fullmatch(name):

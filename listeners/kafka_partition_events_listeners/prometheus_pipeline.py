@@ -12,23 +12,23 @@ from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Reading, single
 from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
 
-SUPPRESSION_REASONS: Final = ("debounced", "flapping", "silenced", "duplicate", "filtered")
+SUPPRESSION_REASONS: Final = ("debounced", "flapping", "silenced", "rate_limited")
 """Why an event alerts nobody."""
 
-DROP_REASONS: Final = ("size", "age")
-"""Why the outbox drops a record that a sink has not had: it is full, or the record too old."""
+DROP_REASONS: Final = ("bounds", "dead_letter")
+"""Why a sink never gets a record: the outbox is full or the record too old, or the target refused it."""
 
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 @frozen(kw_only=True)
 class SinkReading:
-    """What is known of one sink. The counts are since the process began.
+    """What is known of one sink. The counts are since the process began, unless told otherwise.
 
     Attributes:
         records: Records that wait for it in the outbox.
         oldest_age: Seconds that the oldest of them has waited; 0 if there is none.
-        dropped: Records that the outbox dropped before the sink had them, by `DROP_REASONS`.
+        dropped: Records that it never gets, since there is the outbox, by `DROP_REASONS`.
         deliveries: Records that the target took.
         failures: Attempts that failed, by `DeliveryError.reason`.
     """
@@ -68,7 +68,7 @@ class PipelineCollector:
         self,
         read: Callable[[], PipelineReading],
         *,
-        kafka_cluster: str,
+        kafka_cluster: str | Callable[[], str],
         registry: CollectorRegistry | None = REGISTRY,
         namespace: str = "kpe",
     ) -> None:
@@ -76,7 +76,8 @@ class PipelineCollector:
 
         Args:
             read: Returns how things are now; called once for each scrape, on the scraper's thread.
-            kafka_cluster: The label of that name; the same as the `PrometheusListener`'s.
+            kafka_cluster: The label of that name, or what returns it at each scrape; the same as the
+                `PrometheusListener`'s.
             registry: Where; None: nowhere.
             namespace: What names begin with.
 
@@ -84,7 +85,9 @@ class PipelineCollector:
             DuplicateTimeseries: the registry has such a collector already.
         """
         self._read = read
-        self._kafka_cluster = kafka_cluster
+        self._label: Callable[[], str] = (
+            (lambda: kafka_cluster) if isinstance(kafka_cluster, str) else kafka_cluster
+        )
         self._scraper = Scraper(namespace)
         self._registry = registry
         if registry is not None:
@@ -100,7 +103,7 @@ class PipelineCollector:
             lambda: pipeline_readings(self._read()),
             lambda: [single(fam.PIPELINE_ERRORS, self._scraper.errors)],
         ]
-        return self._scraper.run(parts, self._kafka_cluster)
+        return self._scraper.run(parts, self._label())
 
     def close(self) -> None:
         """Unregister from the registry. Idempotent."""

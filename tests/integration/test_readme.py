@@ -49,7 +49,9 @@ def test_pytest_example(tmp_path: Path) -> None:
 
 
 def test_kpe_examples_in_their_order(orders: str, tmp_path: Path) -> None:
-    assert {command.split()[1] for command in KPE} == {"watch", "snapshot", "diff", "doctor"}
+    assert {command.split()[1] for command in KPE} == {
+        "watch", "snapshot", "diff", "doctor", "check", "assets", "config",
+    }  # fmt: skip
     for command in KPE:
         words = shlex.split(command.replace("localhost:9092", orders))
         if words[1] == "watch":

@@ -14,9 +14,12 @@ ROOT = Path(__file__).resolve().parents[2]
 TOP_LEVEL = {"kafka_partition_events", "kafka_partition_events_listeners"}
 NEEDED = {
     "kafka_partition_events/py.typed",
+    "kafka_partition_events/assets/container/Containerfile",
     "kafka_partition_events/assets/grafana/cluster-now.json",
+    "kafka_partition_events/assets/kpe.example.toml",
     "kafka_partition_events/assets/prometheus/rules.yml",
     "kafka_partition_events/assets/schemas/common.json",
+    "kafka_partition_events/assets/systemd/kpe.service",
     "kafka_partition_events/jvm/ivy.xml",
     "kafka_partition_events/jvm/jars.sha256",
     "kafka_partition_events_listeners/py.typed",

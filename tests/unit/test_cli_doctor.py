@@ -242,7 +242,7 @@ def test_an_error_is_one_line_without_secrets(capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["doctor"], "Missing command"),
+        (["doctor", "nosuch"], "No such command"),
         (["doctor", "nobody"], "No such command"),
         (["doctor", "partitioner", "-b", "x:1"], "Missing option"),
         ([*COMMAND, "--records", "0"], "--records"),

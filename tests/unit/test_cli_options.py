@@ -10,13 +10,21 @@ from kafka_partition_events.testing.scripted import cluster_of
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("500ms", 0.5), ("5s", 5.0), ("10m", 600.0), ("1h", 3600.0), ("1.5s", 1.5), (" 2s ", 2.0)],
+    [
+        ("500ms", 0.5),
+        ("5s", 5.0),
+        ("10m", 600.0),
+        ("1h", 3600.0),
+        ("2d", 172_800.0),
+        ("1.5s", 1.5),
+        (" 2s ", 2.0),
+    ],
 )
 def test_a_duration_is_a_number_and_a_unit(text: str, seconds: float) -> None:
     assert parse_duration(text) == pytest.approx(seconds)
 
 
-@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5 s", "5d", "1e3s", "5sec", "1h30m"])
+@pytest.mark.parametrize("text", ["", "5", "s", "-5s", "5 s", "5w", "1e3s", "5sec", "1h30m"])
 def test_what_is_no_duration_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(CliError, match="such as 500ms or 10m"):
         parse_duration(text)

@@ -13,7 +13,7 @@ from kafka_partition_events_listeners.prometheus_pipeline import (
 READING = PipelineReading(
     sinks={
         "pager": SinkReading(
-            records=3, oldest_age=12.5, dropped={"age": 2}, deliveries=40, failures={"http_503": 4}
+            records=3, oldest_age=12.5, dropped={"bounds": 2}, deliveries=40, failures={"http_503": 4}
         ),
         "archive": SinkReading(),
     },
@@ -36,16 +36,15 @@ def exposed(read: Any) -> list[str]:
 def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
     assert sorted(exposed(lambda: READING)) == [
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="debounced"} 7.0',
-        'kpe_events_suppressed_total{kafka_cluster="prod",reason="duplicate"} 0.0',
-        'kpe_events_suppressed_total{kafka_cluster="prod",reason="filtered"} 0.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="flapping"} 0.0',
+        'kpe_events_suppressed_total{kafka_cluster="prod",reason="rate_limited"} 0.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="silenced"} 0.0',
         'kpe_flapping_subjects{kafka_cluster="prod"} 1.0',
         'kpe_incidents_open{kafka_cluster="prod"} 2.0',
-        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="age",sink="archive"} 0.0',
-        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="age",sink="pager"} 2.0',
-        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="size",sink="archive"} 0.0',
-        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="size",sink="pager"} 0.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="bounds",sink="archive"} 0.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="bounds",sink="pager"} 2.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="dead_letter",sink="archive"} 0.0',
+        'kpe_outbox_dropped_total{kafka_cluster="prod",reason="dead_letter",sink="pager"} 0.0',
         'kpe_outbox_oldest_record_age_seconds{kafka_cluster="prod",sink="archive"} 0.0',
         'kpe_outbox_oldest_record_age_seconds{kafka_cluster="prod",sink="pager"} 12.5',
         'kpe_outbox_records{kafka_cluster="prod",sink="archive"} 0.0',
@@ -55,6 +54,13 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="pager"} 40.0',
         'kpe_sink_delivery_failures_total{kafka_cluster="prod",reason="http_503",sink="pager"} 4.0',
     ]
+
+
+def test_the_clusters_id_may_become_known_later() -> None:
+    registry, ids = CollectorRegistry(), ["unknown", "prod"]
+    PipelineCollector(PipelineReading, kafka_cluster=lambda: ids.pop(0), registry=registry)
+    assert 'kpe_incidents_open{kafka_cluster="unknown"} 0.0' in generate_latest(registry).decode()
+    assert 'kpe_incidents_open{kafka_cluster="prod"} 0.0' in generate_latest(registry).decode()
 
 
 def test_a_reading_that_fails_is_counted_and_breaks_no_scrape() -> None:

@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from typing import cast
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource
 from tests.poller_kit import WAIT_S, Pollers, orders
@@ -42,17 +40,6 @@ class OnFirst(RecordingListener):
             except Exception as error:  # noqa: BLE001 - the test looks at it
                 self.outcome = error
         super().on_event(event)
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def make(clock: ManualClock) -> Iterator[Pollers]:
-    with closing(Pollers(clock)) as pollers:
-        yield pollers
 
 
 class TestListenersThatMisbehave:

@@ -1,8 +1,6 @@
 """From start to close: threads, what stays readable, and the health that is told."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
@@ -14,17 +12,6 @@ from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
 from tests.poller_kit import DOWN, WAIT_S, Pollers, Table, eventually, orders
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def make(clock: ManualClock) -> Iterator[Pollers]:
-    with closing(Pollers(clock)) as pollers:
-        yield pollers
 
 
 class TestLife:

@@ -1,7 +1,5 @@
 """The poller as a whole: who is told what and when."""
 
-from collections.abc import Iterator
-from contextlib import closing
 from typing import cast
 
 import pytest
@@ -15,17 +13,6 @@ from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
 from tests.poller_kit import DOWN, WAIT_S, Pollers, Table, orders
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def make(clock: ManualClock) -> Iterator[Pollers]:
-    with closing(Pollers(clock)) as pollers:
-        yield pollers
 
 
 class TestConfiguration:

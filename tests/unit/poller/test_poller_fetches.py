@@ -3,8 +3,6 @@
 import random
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import closing
 from typing import cast
 
 import pytest
@@ -15,17 +13,6 @@ from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import Hang, ScriptedSource, observe
 from tests.poller_kit import WAIT_S, Pollers, eventually, orders
-
-
-@pytest.fixture
-def clock() -> ManualClock:
-    return ManualClock()
-
-
-@pytest.fixture
-def make(clock: ManualClock) -> Iterator[Pollers]:
-    with closing(Pollers(clock)) as pollers:
-        yield pollers
 
 
 class TestFetches:

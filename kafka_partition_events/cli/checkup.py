@@ -1,0 +1,114 @@
+"""``kpe doctor``: whether `kpe observe` can do its work on a cluster; what is wrong, and the cure."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+
+from kafka_partition_events.cli.arguments import (
+    ClientOptions,
+    ConfigFile,
+    OptionalBootstrap,
+    OutputChoice,
+    Verbose,
+)
+from kafka_partition_events.cli.config import read_connection
+from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, CliError, one_line
+from kafka_partition_events.cli.findings import Finding, Needs, Status, findings
+from kafka_partition_events.cli.logs import configure_logs
+from kafka_partition_events.cli.output import Output, choose_output, write_json_line
+from kafka_partition_events.cli.services import check_options, redacted
+from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings
+
+_STATUS_WIDTH, _CHECK_WIDTH = 13, 26
+
+
+def doctor_group(
+    context: typer.Context,
+    bootstrap: OptionalBootstrap = None,
+    client_options: ClientOptions = None,
+    file: ConfigFile = None,
+    events_topic: Annotated[
+        list[str] | None,
+        typer.Option(metavar="TOPIC", help="Where events go; by default the file's, or kpe.events."),
+    ] = None,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Tell whether `kpe observe` can work on a cluster: what is wrong, and the cure. Writes nothing.
+
+    Asks each broker at the address that it advertises; sees which requests the brokers know, what this user
+    may do, whether the topics of the service are fit for it, and how far the active controller's clock is
+    from this host's. `kpe doctor partitioner` looks at a topic's writers.
+
+    \b
+    kpe doctor -b localhost:9092
+    kpe doctor --config /etc/kpe/kpe.toml                     with its login, topics and election
+    kpe doctor -b localhost:9092 | jq -r 'select(.status == "failed") | .cure'
+    kpe doctor partitioner -b localhost:9092 --topic orders   which key hash its writers use
+
+    Exit codes: 0 all is well, as far as it can be checked; 1 something is to be warned of; 2 something
+    failed, or wrong address, refused login, unknown option.
+    """  # noqa: D301
+    if context.invoked_subcommand is not None:
+        return
+    configure_logs(verbose=verbose)
+    settings, config = read_connection(file, bootstrap, client_options)
+    needs = _needs(settings, events_topic)
+    found = _ask(config, needs)
+    _write(found, choose_output(output))
+    raise typer.Exit(_exit_code(found))
+
+
+def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
+    here = [
+        sink.topic
+        for sink in settings.sinks
+        if isinstance(sink, KafkaSinkSettings) and sink.bootstrap_servers is None
+    ]
+    topics = events_topics or here or ["kpe.events"]
+    election = settings.election
+    return Needs(
+        event_topics=sorted(set(topics)),
+        election=(election.topic, election.group) if election.enabled else None,
+    )
+
+
+def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
+    try:
+        from kafka_partition_events.cli.probing import ask_cluster  # noqa: PLC0415 - takes confluent-kafka
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    try:
+        check_options(config)
+        return tuple(findings(ask_cluster(config, needs)))
+    except CliError as error:
+        raise CliError(redacted(str(error), config)) from None
+
+
+def _write(found: Sequence[Finding], output: Output) -> None:
+    for finding in found:
+        if output is Output.JSONL:
+            write_json_line(
+                {
+                    "kind": "finding",
+                    "check": finding.check,
+                    "status": finding.status,
+                    "detail": finding.detail,
+                    "cure": finding.cure,
+                }
+            )
+            continue
+        sys.stdout.write(
+            f"{finding.status:<{_STATUS_WIDTH}}{finding.check:<{_CHECK_WIDTH}}  {finding.detail}\n"
+        )
+        if finding.cure is not None:
+            sys.stdout.write(f"{'':<{_STATUS_WIDTH + _CHECK_WIDTH}}  -> {finding.cure}\n")
+
+
+def _exit_code(found: Sequence[Finding]) -> int:
+    statuses = {finding.status for finding in found}
+    if Status.FAILED in statuses:
+        return EXIT_ERROR
+    return EXIT_DIFFERENT if Status.WARNING in statuses else 0

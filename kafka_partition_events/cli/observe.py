@@ -1,0 +1,94 @@
+"""``kpe observe``: the service."""
+
+import contextlib
+import gc
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from kafka_partition_events.cli.arguments import ClientOptions, ConfigFile, OptionalBootstrap, Verbose
+from kafka_partition_events.cli.config import read_connection
+from kafka_partition_events.cli.errors import CliError, one_line
+from kafka_partition_events.cli.logs import configure_logs
+from kafka_partition_events.cli.services import Services, redacted
+from kafka_partition_events.errors import ConfigurationError
+
+_COLLECTING = 20_000, 20, 1_000
+"""Snapshots are no garbage: hundreds of thousands of objects without a cycle. By default Python looks through
+all of them at each look at the cluster; with 200,000 partitions that stops every thread for a second."""
+
+
+def observe_command(
+    context: typer.Context,
+    file: ConfigFile = None,
+    bootstrap: OptionalBootstrap = None,
+    client_options: ClientOptions = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who observes; by default this host's name.")
+    ] = None,
+    interval: Annotated[str | None, typer.Option(metavar="DURATION", help="Time between two looks.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="REGEX", help="Only topics whose whole name matches.")
+    ] = None,
+    outbox: Annotated[str | None, typer.Option(metavar="PATH", help="Where events wait for sinks.")] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Watch a cluster until it is told to stop, and tell those who should know.
+
+    Every change of topics, partitions and brokers goes to a journal in a file, the outbox. What is worth
+    somebody's attention (offline for longer than a hold-down, grouped by cause, free of flapping) is derived
+    from it. Sinks (Kafka topics, webhooks) get either, in order, at least once, also after a crash or an
+    outage of theirs. /metrics is for Prometheus, /livez and /readyz are for whoever restarts it.
+
+    The configuration is a TOML file; `kpe assets export` has an example. Options win over the environment
+    (KPE_OBSERVER__INTERVAL=5s), that over the file. SIGTERM or Ctrl-C ends it in good order.
+
+    \b
+    kpe observe -b localhost:9092                                    a journal and metrics; no sinks
+    kpe observe --config /etc/kpe/kpe.toml
+    kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
+    kpe config show --config kpe.toml                                what it would do
+    kpe doctor --config kpe.toml                                     whether it could
+    curl -s localhost:9404/readyz
+
+    Exit codes: 0 it was told to stop; 2 the configuration is wrong, the outbox can't be opened, the address
+    is taken. A cluster that does not answer is waited for: see /readyz.
+    """  # noqa: D301
+    configure_logs(verbose=verbose)
+    gc.set_threshold(*_COLLECTING)
+    overrides = {
+        "observer.name": name,
+        "observer.interval": interval,
+        "observer.topics": topic,
+        "outbox.path": outbox,
+        "http.listen": listen,
+    }
+    settings, config = read_connection(
+        file, bootstrap, client_options, {key: text for key, text in overrides.items() if text is not None}
+    )
+    services: Services = context.obj
+    try:
+        from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
+
+        service = Service(settings, services.open_source, clock=services.clock)
+    except ModuleNotFoundError as error:
+        raise CliError(
+            f'the service needs {error.name}; run: pip install "kafka-partition-events[observe]"'
+        ) from error
+    except (ConfigurationError, CliError) as error:
+        raise CliError(redacted(one_line(error), config)) from None
+    with service, contextlib.suppress(KeyboardInterrupt):
+        for line in service.describe():
+            _tell(line)
+        threading.Event().wait()
+    _tell("stopped")
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"kpe: {line}\n")
+    sys.stderr.flush()

@@ -1,0 +1,236 @@
+"""Which of several observers of a cluster feeds the sinks: the one that Kafka gives the only partition.
+
+All observers are members of one consumer group that subscribes to a topic of one partition; nobody ever
+writes to it. Kafka gives the partition to one member, and to another one within the session time-out if that
+one is not heard of. Hand-over, step by step:
+
+- A leader that leaves, or from which the group takes the partition, stops its sinks and commits how far they
+  have come *before* it lets the partition go: the next one begins where it ended.
+- A leader that is killed has committed that up to `_COMMIT_S` ago: the next one repeats that much.
+- A leader that can't reach the group (frozen, cut off) is told by its client that the partition is lost,
+  after the same time-out, and stops. Until it notices, two may deliver: at least once, that is.
+
+How far the sinks have come is a moment for each, as the observers' journals have places of their own. It lies
+in the metadata of the committed offset, so it needs no topic, and a commit of a former leader is refused.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafka_partition_events.clients.confluent.connection import connecting
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.observe.progress import Progress, Report, decode_report, encode_report
+
+SESSION_S: Final = 10.0
+_COMMIT_S: Final = 5.0
+_LOOK_S: Final = 0.5
+_REQUEST_S: Final = 5.0
+_REPLICAS: Final = 3
+
+_log = structlog.get_logger(__name__)
+
+
+class Election:
+    """Takes part in the election, on a thread of its own.
+
+    The callbacks run on that thread. While it is the leader, the progress is committed every few seconds.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        *,
+        topic: str,
+        group: str,
+        on_elected: Callable[[Progress], None],
+        on_deposed: Callable[[], None],
+        on_progress: Callable[[Progress], None],
+        progress: Callable[[], Progress],
+        clock: Clock,
+    ) -> None:
+        """Make it; nothing is asked before `start`.
+
+        Args:
+            config: librdkafka's settings; those that say how to connect are used.
+            topic: The topic; it is created with one partition if need be.
+            group: The consumer group.
+            on_elected: Called with the progress of the former leader.
+            on_deposed: Called when another one is to follow, or this one left; returns when the sinks have
+                stopped. Must not raise; the others may, and this observer leaves and joins again then.
+            on_progress: Called now and then in an observer that stands by, with the leader's progress.
+            progress: Returns this leader's progress.
+            clock: Tells the time, which other observers compare with theirs.
+        """
+        self._connecting = connecting(config)
+        self._topic, self._group = topic, group
+        self._on_elected, self._on_deposed = on_elected, on_deposed
+        self._on_progress, self._progress = on_progress, progress
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kpe-election", daemon=True)
+        self._clock = clock
+        self._ahead = timedelta()  # by how much a leader's clock was ahead of this one, at the most
+        self._leader = False
+        self._assigned = False
+
+    @property
+    def leader(self) -> bool:
+        """Whether this observer feeds the sinks."""
+        return self._leader
+
+    def start(self) -> None:
+        """Begin to take part."""
+        self._thread.start()
+
+    def close(self, timeout: float = 15.0) -> None:
+        """Leave; the leader hands over first. Idempotent."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    # -- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._ensure_topic()
+                self._take_part()
+            except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to feed the sinks
+                _log.error("election_failed", topic=self._topic, error=_text(error))
+                self._stopping.wait(_COMMIT_S)
+
+    def _ensure_topic(self) -> None:
+        """Create the topic if there is none.
+
+        Raises:
+            ConfigurationError: it has several partitions, which would be as many leaders.
+            KafkaException, TimeoutError: nobody answers, or it must not be created.
+        """
+        admin = AdminClient({"log_level": 2, **self._connecting})
+        listed = admin.list_topics(timeout=_REQUEST_S)
+        found = listed.topics.get(self._topic)
+        if found is None:
+            replicas = min(_REPLICAS, len(listed.brokers))
+            wanted = NewTopic(self._topic, num_partitions=1, replication_factor=replicas)
+            try:
+                admin.create_topics([wanted], request_timeout=_REQUEST_S)[self._topic].result(_REQUEST_S)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # the other observer was quicker
+                    raise
+        elif len(found.partitions) > 1:
+            raise ConfigurationError(
+                f"topic {self._topic} has {len(found.partitions)} partitions, which would be as many leaders:"
+                " delete it, or set election.topic to another one"
+            )
+
+    def _take_part(self) -> None:
+        """Be a member of the group until `close`."""
+        consumer = Consumer(
+            {
+                "log_level": 2,
+                **self._connecting,
+                "group.id": self._group,
+                "session.timeout.ms": int(SESSION_S * 1000),
+                "heartbeat.interval.ms": 2_000,
+                # Whoever has the partition keeps it when another observer comes.
+                "partition.assignment.strategy": "cooperative-sticky",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+            }
+        )
+        consumer.subscribe([self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._lost)
+        try:
+            self._look_after(consumer)
+        finally:
+            with contextlib.suppress(KafkaException):
+                consumer.close()  # calls `_taken` if there is something to hand over
+            self._assigned = False
+            self._step_down()
+
+    def _look_after(self, consumer: Consumer) -> None:
+        due = 0.0
+        while not self._stopping.is_set():
+            message = consumer.poll(_LOOK_S)
+            if message is not None and (trouble := message.error()) is not None:
+                _log.warning("election_trouble", error=trouble.str())
+            if self._assigned and not self._leader:
+                self._step_up(consumer)
+            elif time.monotonic() >= due:
+                due = time.monotonic() + _COMMIT_S
+                if self._leader:
+                    self._commit(consumer)
+                elif (progress := self._committed(consumer)) is not None:
+                    self._on_progress(progress)
+
+    # -- coming and going ----------------------------------------------------------------------------
+
+    def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if partitions:
+            consumer.incremental_assign(partitions)
+            consumer.pause(partitions)  # there is nothing to be read, and so nothing to be fetched
+            self._assigned = True  # what follows is no work for a callback: see `_look_after`
+
+    def _taken(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        if self._leader:
+            self._step_down()
+            self._commit(consumer)
+        self._assigned = False
+        consumer.incremental_unassign(partitions)
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        _log.warning("election_lost", topic=self._topic)
+        self._assigned = False
+        self._step_down()
+        consumer.incremental_unassign(partitions)
+
+    def _step_up(self, consumer: Consumer) -> None:
+        progress = self._committed(consumer)
+        if progress is None:
+            return  # the coordinator does not answer; the next round asks again
+        self._leader = True
+        _log.info("elected", topic=self._topic)
+        self._on_elected(progress)
+
+    def _step_down(self) -> None:
+        if self._leader:
+            self._leader = False
+            self._on_deposed()
+            _log.info("deposed", topic=self._topic)
+
+    # -- progress ------------------------------------------------------------------------------------
+
+    def _commit(self, consumer: Consumer) -> None:
+        now = self._clock.now()
+        report = encode_report(Report(at=now, progress=self._progress()))
+        place = TopicPartition(self._topic, 0, 0, metadata=report)
+        try:
+            consumer.commit(offsets=[place], asynchronous=False)
+        except KafkaException as error:
+            _log.warning("election_progress_not_committed", error=error.args[0].str())
+
+    def _committed(self, consumer: Consumer) -> Progress | None:
+        """Return what was committed last, empty if nothing was; None if nobody can tell."""
+        try:
+            (place,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=_REQUEST_S)
+        except KafkaException as error:
+            _log.warning("election_progress_not_read", error=error.args[0].str())
+            return None
+        report = decode_report(place.metadata)
+        if report is None:
+            return {}
+        # A fresh report from a clock that is ahead comes from the future. Its moments must be put back by as
+        # much, or what happened after the leader's end would pass for delivered.
+        self._ahead = max(self._ahead, report.at - self._clock.now())
+        return {name: moment - self._ahead for name, moment in report.progress.items()}
+
+
+def _text(error: Exception) -> str:
+    return str(error.args[0].str()) if isinstance(error, KafkaException) else str(error) or repr(error)

@@ -1,0 +1,120 @@
+"""Feeds the sinks from the outbox, as long as this observer is to; and says how far each has come."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.observe.settings import Kafka, SinkSettings
+from kafka_partition_events.observe.sinks import make_sink
+from kafka_partition_events.outbox import Deliverer, DeliveryStats, Outbox, ReaderStats, Sink, Stream, Write
+
+_CLOSE_S = 5.0
+
+
+class Feeder:
+    """A deliverer for each sink, from `start` to `stop`, again and again. Thread-safe."""
+
+    def __init__(
+        self,
+        outbox: Outbox,
+        sinks: Sequence[SinkSettings],
+        kafka: Kafka,
+        *,
+        margin: float,
+        clock: Clock,
+        make: Callable[[SinkSettings, Kafka], Sink] = make_sink,
+    ) -> None:
+        """Make it known to the outbox what the sinks read; nothing is delivered yet.
+
+        Args:
+            outbox: Where entries wait.
+            sinks: What to feed.
+            kafka: How the observed cluster is reached.
+            margin: By how many seconds two observers may differ about when something happened.
+            clock: Tells the time.
+            make: Makes a sink of its settings.
+
+        Raises:
+            ConfigurationError: a sink's settings are of no use.
+            ImportError: a sink needs an extra that is not installed.
+        """
+        self._outbox, self._kafka, self._clock, self._make = outbox, kafka, clock, make
+        self._sinks = {sink.name: sink for sink in sinks}
+        self._margin = timedelta(seconds=margin)
+        self._lock = threading.Lock()
+        self._deliverers: dict[str, Deliverer] = {}
+        for sink in sinks:
+            make(sink, kafka).close()  # what is wrong with it is told now, not when it is elected
+            outbox.subscribe(sink.name, Stream(sink.stream))
+
+    def start(self) -> None:
+        """Begin to deliver. Idempotent."""
+        with self._lock:
+            if self._deliverers:
+                return
+            for name, sink in self._sinks.items():
+                self._deliverers[name] = Deliverer(
+                    self._outbox, self._make(sink, self._kafka), clock=self._clock
+                )
+            for deliverer in self._deliverers.values():
+                deliverer.start()
+
+    def stop(self) -> None:
+        """Deliver what can be delivered within seconds, then stop; all sinks at once. Idempotent."""
+        with self._lock:
+            closing = [
+                threading.Thread(target=deliverer.close, args=(_CLOSE_S,), name=f"kpe-closing-{name}")
+                for name, deliverer in self._deliverers.items()
+            ]
+            for thread in closing:
+                thread.start()
+            for thread in closing:
+                thread.join()
+            self._deliverers = {}
+
+    # -- progress ------------------------------------------------------------------------------------
+
+    def progress(self) -> dict[str, datetime]:
+        """Return for each sink up to which moment everything that happened has been delivered."""
+        now = self._clock.now()  # before the look: what is recorded in between is not claimed
+        return {name: self._waiting_since(name) or now for name in self._sinks}
+
+    def catch_up(self, progress: Mapping[str, datetime]) -> None:
+        """Leave out what another observer has delivered, but for a margin.
+
+        Its journal and this one tell of one change at different moments: each tells when it looked.
+        """
+        for name, moment in progress.items():
+            sink = self._sinks.get(name)
+            if sink is not None:
+                self._pass_over(name, Stream(sink.stream), moment - self._margin)
+
+    def _waiting_since(self, name: str) -> datetime | None:
+        waiting = self._outbox.read(name, 1)
+        return waiting[0].at if waiting else None
+
+    def _pass_over(self, name: str, stream: Stream, before: datetime) -> None:
+        waiting = self._outbox.read(name, 1)
+        if not waiting:
+            return
+        last = 0
+        for entry in self._outbox.history(stream, after_seq=waiting[0].seq - 1):
+            if entry.at >= before:
+                break
+            last = entry.seq
+        if last:
+            self._outbox.write(Write(cursors={name: last}))
+
+    # -- how it is doing -----------------------------------------------------------------------------
+
+    def stats(self) -> dict[str, tuple[ReaderStats, DeliveryStats | None]]:
+        """Return for each sink what waits for it, and what it has got, if it is fed here."""
+        deliverers = dict(self._deliverers)
+        return {
+            name: (
+                self._outbox.stats(name),
+                deliverers[name].stats if name in deliverers else None,
+            )
+            for name in self._sinks
+        }

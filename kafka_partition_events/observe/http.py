@@ -1,0 +1,146 @@
+"""A small HTTP server for machines: metrics and health. GET only, a bounded number of requests at a time."""
+
+import socket
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import structlog
+from attrs import frozen
+
+from kafka_partition_events.errors import ConfigurationError
+
+AT_ONCE: Final = 16
+"""How many requests are served at a time; one more gets a 503 at once."""
+_REQUEST_S: Final = 10.0
+_TEXT: Final = "text/plain; charset=utf-8"
+
+_log = structlog.get_logger(__name__)
+
+
+@frozen(kw_only=True)
+class Request:
+    """What a route may want to know."""
+
+    query: Mapping[str, Sequence[str]]
+    accept: str
+
+
+@frozen(kw_only=True)
+class Response:
+    """What a route answers."""
+
+    status: int = HTTPStatus.OK
+    content_type: str = _TEXT
+    body: bytes
+
+
+Route = Callable[[Request], Response]
+
+
+class HttpServer:
+    """Serves some routes on threads of its own. A slow client holds up its own request only."""
+
+    def __init__(self, address: tuple[str, int], routes: Mapping[str, Route]) -> None:
+        """Listen; nothing is answered before `start`.
+
+        Args:
+            address: Host and port; port 0 takes a free one, see `address`.
+            routes: What to answer, by path. A route runs on several threads at once.
+
+        Raises:
+            ConfigurationError: the address can't be listened on.
+        """
+        try:
+            self._server = _Server(address, routes)
+        except OSError as error:
+            where = f"{address[0]}:{address[1]}"
+            raise ConfigurationError(
+                f"http.listen: {where}: {error.strerror or error}; another program may listen there"
+            ) from error
+        self._thread = threading.Thread(target=self._server.serve_forever, name="kpe-http", daemon=True)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it listens."""
+        host, port, *_ = self._server.server_address
+        return str(host), int(port)
+
+    def start(self) -> None:
+        """Begin to answer."""
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening. Requests under way are left to end by themselves."""
+        if self._thread.is_alive():
+            self._server.shutdown()
+            self._thread.join()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = AT_ONCE
+
+    def __init__(self, address: tuple[str, int], routes: Mapping[str, Route]) -> None:
+        self.routes = routes
+        self._free = threading.BoundedSemaphore(AT_ONCE)
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
+            request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\nbusy\n")
+            self.shutdown_request(request)
+            return
+        super().process_request(request, client_address)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of clients that hang up or are too slow."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _REQUEST_S
+    server: _Server
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        route = self.server.routes.get(url.path)
+        if route is None:
+            paths = " ".join(self.server.routes)
+            response = Response(status=HTTPStatus.NOT_FOUND, body=f"there are {paths}\n".encode())
+        else:
+            request = Request(query=parse_qs(url.query), accept=self.headers.get("accept", ""))
+            try:
+                response = route(request)
+            except Exception as error:  # noqa: BLE001 - a scrape that fails is no reason to end the service
+                _log.error("http_route_failed", path=url.path, error=repr(error))
+                response = Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, body=b"failed; see the log\n")
+        self._answer(response)
+
+    do_HEAD = do_GET  # noqa: N815 - so http.server looks for it
+
+    def _answer(self, response: Response) -> None:
+        self.send_response(response.status)
+        self.send_header("Content-Type", response.content_type)
+        self.send_header("Content-Length", str(len(response.body)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(response.body)
+
+    def version_string(self) -> str:
+        """Tell no versions to strangers."""
+        return "kpe"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
+        """Log no requests: there is one every few seconds."""

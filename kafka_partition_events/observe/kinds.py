@@ -1,0 +1,213 @@
+"""What kinds of values settings have. Pure."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import attrs
+from attrs import frozen
+
+from kafka_partition_events.observe.quantities import A_DURATION, A_SIZE, parse_duration, parse_size
+
+_SETTING: Final = "kpe.setting"
+
+
+@frozen
+class Kind:
+    """What a value has to be.
+
+    Attributes:
+        expected: The same in words; what follows "is not".
+        read: Makes the value of what TOML holds.
+        parse: Makes what TOML would hold of a text, which is all that an environment variable can be.
+        items: Of a table, what each of its values has to be: each is a setting of its own.
+
+    Both raise ValueError, TypeError or LookupError when it is something else.
+    """
+
+    expected: str
+    read: Callable[[Any], Any]
+    parse: Callable[[str], Any] = str
+    items: "Kind | None" = None
+
+
+@frozen
+class Setting:
+    """What is known of one setting, beside its name.
+
+    Attributes:
+        kind: What its value has to be.
+        default: As TOML would hold it; None for none.
+        required: Whether somebody has to set it.
+        secret: Whether it is never shown.
+        in_file: Whether ``NAME_file`` may name a file that holds it. So it is with all secrets.
+    """
+
+    kind: Kind
+    default: Any = None
+    required: bool = False
+    secret: bool = False
+    in_file: bool = False
+
+
+def setting(
+    kind: Kind, default: Any = None, *, required: bool = False, secret: bool = False, in_file: bool = False
+) -> Any:
+    """Return an attrs field for one setting. Its arguments are those of `Setting`."""
+    described = Setting(kind, default, required, secret, in_file=in_file or secret)
+    value = attrs.NOTHING if required else None if default is None else kind.read(default)
+    return attrs.field(default=value, metadata={_SETTING: described})
+
+
+def settings_of(section: type) -> Mapping[str, Setting]:
+    """Return the settings of a section, an attrs class, by name."""
+    return {
+        field.name: field.metadata[_SETTING] for field in attrs.fields(section) if _SETTING in field.metadata
+    }
+
+
+def shown(value: object) -> str:
+    """Return a value as TOML writes it."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def masked(value: object) -> str:
+    """Return what may be told of a secret: of a URL the host, of everything else nothing."""
+    if isinstance(value, str):
+        try:
+            url = urlsplit(value)
+            port = "" if url.port is None else f":{url.port}"
+        except ValueError:
+            return "***"
+        if url.scheme in _URL_SCHEMES and url.hostname:
+            return f"{url.scheme}://{url.hostname}{port}/***"
+    return "***"
+
+
+# -- the kinds ---------------------------------------------------------------------------------------------
+
+_URL_SCHEMES = ("https", "http")
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError(value)
+    return value
+
+
+def _name(value: object) -> str:
+    text = _text(value)
+    if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]*", text) is None:
+        raise ValueError(value)
+    return text
+
+
+def _boolean(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(value)
+    return value
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(value)
+    return float(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise TypeError(value)
+    return tuple(_text(item) for item in value)
+
+
+def _pattern(value: object) -> str:
+    text = _text(value)
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(value) from error
+    return text
+
+
+def _address(value: object) -> tuple[str, int]:
+    host, colon, port = _text(value).rpartition(":")
+    if not (colon and host and 0 <= int(port) <= 65_535):
+        raise ValueError(value)
+    return host.strip("[]"), int(port)
+
+
+def _url(value: object) -> str:
+    text = _text(value)
+    parts = urlsplit(text)
+    if parts.scheme not in _URL_SCHEMES or not parts.hostname:
+        raise ValueError(value)
+    return text
+
+
+def _weekly(value: object) -> tuple[str, str]:
+    day, _, time = _text(value).partition(" ")
+    if day not in {"mon", "tue", "wed", "thu", "fri", "sat", "sun"}:
+        raise ValueError(value)
+    if re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", time) is None:
+        raise ValueError(value)
+    return day, time
+
+
+def _property(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float):
+        raise TypeError(value)
+    return str(value)
+
+
+def whole_number(least: int) -> Kind:
+    """Return the kind of whole numbers from ``least`` on."""
+
+    def read(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(value)
+        return value
+
+    return Kind(f"a whole number of at least {least}", read, int)
+
+
+def one_of(*choices: str) -> Kind:
+    """Return the kind of some fixed words."""
+
+    def read(value: object) -> str:
+        if value not in choices:
+            raise ValueError(value)
+        return str(value)
+
+    return Kind("one of " + ", ".join(f'"{choice}"' for choice in choices), read)
+
+
+TEXT = Kind("a text", _text)
+TEXTS = Kind("a list of texts", _texts, lambda text: re.findall(r"[^,\s]+", text))
+BOOLEAN = Kind("true or false", _boolean, lambda text: {"true": True, "false": False}[text.lower()])
+NUMBER = Kind("a number", _number, float)
+DURATION = Kind(f"a duration: {A_DURATION}", lambda value: parse_duration(_text(value)))
+SIZE = Kind(f"a size: {A_SIZE}", lambda value: parse_size(_text(value)))
+NAME = Kind("a name of letters, digits, - and _", _name)
+PATTERN = Kind("a regular expression", _pattern)
+ADDRESS = Kind("an address such as 127.0.0.1:9404", _address)
+URL = Kind("an http:// or https:// URL", _url)
+WEEKLY = Kind('a day and a time in UTC such as "sun 02:30"', _weekly)
+PROPERTIES = Kind(
+    "a table of librdkafka's properties", dict, items=Kind("a text, a number, true or false", _property)
+)
+DURATIONS = Kind("a table of durations by regular expressions", dict, items=DURATION)
+HEADERS = Kind("a table of texts", dict, items=TEXT)
+
+_SECRET = re.compile(r"password|passphrase|secret|token|jaas|oauthbearer\.config|private\.key|key\.pem")
+
+
+def secret_property(name: str) -> bool:
+    """Tell whether the value of a librdkafka property is a secret."""
+    return _SECRET.search(name) is not None

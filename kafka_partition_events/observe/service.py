@@ -1,0 +1,294 @@
+"""The service: poller, journal, incidents, sinks, metrics and health, put together."""
+
+import contextlib
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final, Self
+
+from attrs import asdict
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from kafka_partition_events.incidents import IncidentReader, Rules
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.source import MetadataSource
+from kafka_partition_events.observe.feeder import Feeder
+from kafka_partition_events.observe.http import HttpServer, Request, Response
+from kafka_partition_events.observe.kinds import masked
+from kafka_partition_events.observe.narrowed import NarrowedSource
+from kafka_partition_events.observe.outbox_lock import locked
+from kafka_partition_events.observe.probes import why_not_live, why_not_ready
+from kafka_partition_events.observe.progress import Progress
+from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings, SinkSettings
+from kafka_partition_events.observe.windows import keep_windows
+from kafka_partition_events.outbox import SqliteOutbox, Write
+from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
+from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
+from kafka_partition_events_listeners.prometheus_pipeline import (
+    PipelineCollector,
+    PipelineReading,
+    SinkReading,
+)
+
+FETCH_S: Final = 10.0
+MAILBOX: Final = 100_000
+"""How many events wait for the journal before they collapse: those of a broker with so many partitions."""
+_CLOCKS_DIFFER_S: Final = 5.0
+_LOOKED_AT: Final = "topics looked at"
+"""The small state that holds `observer.topics` of the last service."""
+
+OpenSource = Callable[[Mapping[str, str]], MetadataSource]
+
+
+class Service:
+    """Observes one cluster. Use as a context manager, or call `start` and `close`.
+
+    Every change goes to the journal, whoever is elected; the sinks are fed by the elected observer, which is
+    this one if there is no election. One service for each outbox.
+    """
+
+    def __init__(self, settings: Settings, open_source: OpenSource, *, clock: Clock | None = None) -> None:
+        """Open everything; nothing is asked of the cluster before `start`.
+
+        Args:
+            settings: The configuration; ``kafka.bootstrap_servers`` must be set.
+            open_source: Makes the metadata source of confluent-kafka's settings.
+            clock: For tests.
+
+        Raises:
+            ConfigurationError: a setting is of no use, the address is taken, or the outbox is.
+            OutboxError: the outbox can't be opened.
+            ImportError: an extra is not installed.
+        """
+        self._settings = settings
+        self._clock: Clock = clock or SystemClock()
+        self._started_at = self._clock.monotonic()
+        self._name = settings.observer.name or socket.gethostname()
+        self._kafka = {
+            "bootstrap.servers": str(settings.kafka.bootstrap_servers),
+            **settings.kafka.properties,
+        }
+        with contextlib.ExitStack() as parts:  # closed from the last to the first, see `close`
+            self._outbox = parts.enter_context(self._open_outbox())
+            self._registry = CollectorRegistry()
+            self._http = HttpServer(
+                settings.http.listen,
+                {"/metrics": self._metrics, "/livez": self._livez, "/readyz": self._readyz},
+            )
+            parts.callback(self._http.close)
+            self._feeder = Feeder(
+                self._outbox,
+                settings.sinks,
+                settings.kafka,
+                margin=settings.observer.interval + _CLOCKS_DIFFER_S,
+                clock=self._clock,
+            )
+            parts.callback(self._feeder.stop)
+            self._election = self._make_election()
+            if self._election is not None:
+                parts.callback(self._election.close)
+            self._incidents = IncidentReader(
+                self._outbox, Rules(**asdict(settings.incidents)), clock=self._clock
+            )
+            parts.callback(self._incidents.close)
+            self._resumed = self._stored_snapshot()
+            self._poller = self._make_poller(open_source)
+            parts.callback(self._poller.close)
+            self._journal = JournalListener(self._outbox, observer=self._name, clock=self._clock)
+            self._poller.register(self._journal, capacity=MAILBOX)
+            self._expose()
+            self._parts = parts.pop_all()
+
+    def start(self) -> None:
+        """Begin to look, to journal and to serve; and to deliver, unless there is an election."""
+        self._http.start()
+        self._incidents.start()
+        if self._election is None:
+            self._feeder.start()
+        else:
+            self._election.start()
+        self._started_at = self._clock.monotonic()
+        self._poller.start()
+
+    def close(self) -> None:
+        """Stop looking, write what is left, deliver what can be within seconds, stop. Idempotent."""
+        self._parts.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    # -- what it says of itself ----------------------------------------------------------------------
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where it serves HTTP."""
+        return self._http.address
+
+    @property
+    def elected(self) -> bool:
+        """Whether this observer feeds the sinks."""
+        return self._election is None or self._election.leader
+
+    def describe(self) -> Iterator[str]:
+        """Yield lines that say what it does, and where. No secrets."""
+        settings = self._settings
+        topics = "" if settings.observer.topics == ".*" else f", topics {settings.observer.topics}"
+        yield (
+            f"observing {settings.kafka.bootstrap_servers} every {settings.observer.interval:g} s "
+            f"as {self._name}{topics}"
+        )
+        seen = f", last look {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
+        yield f"journal in {self._outbox.path}{seen}"
+        for sink in settings.sinks:
+            yield f"sink {sink.name}: {sink.stream} to {_target(sink)}"
+        if not settings.sinks:
+            yield "no sinks: events are in the journal, see `kpe events`"
+        if self._election is not None:
+            yield f"sinks are fed by who is elected in group {settings.election.group}"
+        host, port = self.address
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz"
+
+    # -- HTTP ----------------------------------------------------------------------------------------
+
+    def _metrics(self, request: Request) -> Response:
+        encode, content_type = choose_encoder(request.accept)
+        names = request.query.get("name[]")
+        registry = self._registry.restricted_registry(names) if names else self._registry
+        return Response(content_type=content_type, body=encode(registry))
+
+    def _livez(self, _request: Request) -> Response:
+        return _probe(
+            why_not_live(
+                self._poller.health,
+                now=self._clock.monotonic(),
+                started=self._started_at,
+                interval=self._settings.observer.interval,
+                timeout=FETCH_S,
+            )
+        )
+
+    def _readyz(self, _request: Request) -> Response:
+        trouble = why_not_ready(
+            self._poller.health,
+            now=self._clock.monotonic(),
+            interval=self._settings.observer.interval,
+            timeout=FETCH_S,
+            journal_error=self._journal.stats.last_error,
+        )
+        return _probe(trouble, "ok" if self.elected else "ok, standing by")
+
+    def _read_pipeline(self) -> PipelineReading:
+        incidents = self._incidents.stats
+        now = self._clock.now()
+        sinks = {
+            name: SinkReading(
+                records=waiting.waiting,
+                oldest_age=0.0 if waiting.oldest is None else (now - waiting.oldest).total_seconds(),
+                dropped={"bounds": waiting.dropped, "dead_letter": waiting.dead},
+                deliveries=0 if done is None else done.delivered,
+                failures={} if done is None else done.failures,
+            )
+            for name, (waiting, done) in self._feeder.stats().items()
+        }
+        return PipelineReading(
+            sinks=sinks,
+            flapping=incidents.standing.flapping,
+            suppressed={str(reason): count for reason, count in incidents.suppressed.items()},
+            incidents_open=incidents.standing.open,
+        )
+
+    def _cluster_id(self) -> str:
+        cluster = self._poller.cluster
+        return (cluster and cluster.cluster_id) or UNKNOWN_CLUSTER
+
+    # -- making the parts ----------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _open_outbox(self) -> Iterator[SqliteOutbox]:
+        wanted = self._settings.outbox
+        with locked(wanted.path):
+            outbox = SqliteOutbox(
+                wanted.path, max_bytes=wanted.max_bytes, max_age_s=wanted.max_age, clock=self._clock
+            )
+            with contextlib.closing(outbox):
+                keep_windows(outbox, self._settings.windows)
+                yield outbox
+
+    def _stored_snapshot(self) -> tuple[Cluster, datetime] | None:
+        """Return what an earlier service saw last, if it looked at the same topics.
+
+        If not, its snapshot tells nothing of what has changed: topics that are no longer looked at would be
+        told as deleted, others as created.
+        """
+        topics = self._settings.observer.topics.encode()
+        looked_at = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
+        self._outbox.write(Write(values={_LOOKED_AT: topics}))
+        return load_snapshot(self._outbox) if looked_at == topics else None
+
+    def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
+        wanted = self._settings.observer
+        source = open_source(self._kafka)
+        resume, resume_at = self._resumed or (None, None)
+        return MetadataPoller(
+            NarrowedSource(source, wanted.topics),
+            interval=wanted.interval,
+            fetch_timeout=FETCH_S,
+            resume=resume,
+            resume_at=resume_at,
+            clock=self._clock,
+        )
+
+    def _make_election(self) -> Any:
+        wanted = self._settings.election
+        if not wanted.enabled:
+            return None
+        from kafka_partition_events.observe.election import Election  # noqa: PLC0415 - an extra
+
+        def on_elected(progress: Progress) -> None:
+            self._feeder.catch_up(progress)
+            self._feeder.start()
+
+        return Election(
+            self._kafka,
+            topic=wanted.topic,
+            group=wanted.group,
+            on_elected=on_elected,
+            on_deposed=self._feeder.stop,
+            on_progress=self._feeder.catch_up,
+            progress=self._feeder.progress,
+            clock=self._clock,
+        )
+
+    def _expose(self) -> None:
+        wanted = self._settings.metrics
+        listener = PrometheusListener(
+            self._poller,
+            registry=self._registry,
+            granularity=wanted.granularity,  # type: ignore[arg-type]  # one of its choices: the kind says so
+            max_topics=wanted.max_topics,
+            compat="kafka_exporter" if wanted.compat == "kafka_exporter" else None,
+            clock=self._clock,
+        )
+        self._poller.register(listener)
+        PipelineCollector(self._read_pipeline, kafka_cluster=self._cluster_id, registry=self._registry)
+
+
+def _probe(trouble: str | None, well: str = "ok") -> Response:
+    if trouble is None:
+        return Response(body=f"{well}\n".encode())
+    return Response(status=HTTPStatus.SERVICE_UNAVAILABLE, body=f"{trouble}\n".encode())
+
+
+def _target(sink: SinkSettings) -> str:
+    if isinstance(sink, KafkaSinkSettings):
+        where = f" at {sink.bootstrap_servers}" if sink.bootstrap_servers else ""
+        return f"topic {sink.topic}{where}"
+    return f"{masked(sink.url)} ({sink.format})"

@@ -1,0 +1,172 @@
+"""The settings of the service, section by section, with their defaults."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import field, frozen
+
+from kafka_partition_events.observe.kinds import (
+    ADDRESS,
+    BOOLEAN,
+    DURATION,
+    DURATIONS,
+    HEADERS,
+    NAME,
+    PATTERN,
+    PROPERTIES,
+    SIZE,
+    TEXT,
+    TEXTS,
+    URL,
+    WEEKLY,
+    one_of,
+    setting,
+    whole_number,
+)
+from kafka_partition_events.outbox import Stream
+
+OF_CONFIGURATION: Final = "window."
+"""What the ids of silences begin with that are windows of the configuration."""
+
+_STREAMS = one_of(*(stream.value for stream in Stream))
+
+
+@frozen(kw_only=True)
+class Kafka:
+    """``[kafka]``: how the cluster is reached. ``properties`` are librdkafka's own, for TLS and logins."""
+
+    bootstrap_servers: str | None = setting(TEXT)
+    properties: Mapping[str, str] = setting(PROPERTIES, {})
+
+
+@frozen(kw_only=True)
+class Observer:
+    """``[observer]``: what is looked at, how often, and by whom. No name means the host's."""
+
+    name: str | None = setting(TEXT)
+    interval: float = setting(DURATION, "10s")
+    topics: str = setting(PATTERN, ".*")
+
+
+@frozen(kw_only=True)
+class Outbox:
+    """``[outbox]``: where events wait for the sinks, and how many of them."""
+
+    path: str = setting(TEXT, "kpe-outbox.db")
+    max_bytes: int = setting(SIZE, "512MiB")
+    max_age: float = setting(DURATION, "7d")
+
+
+@frozen(kw_only=True)
+class Http:
+    """``[http]``: where metrics and health are to be had."""
+
+    listen: tuple[str, int] = setting(ADDRESS, "127.0.0.1:9404")
+
+
+@frozen(kw_only=True)
+class Metrics:
+    """``[metrics]``: how much detail they have, and whether kafka_exporter's names are served, too."""
+
+    granularity: str = setting(one_of("cluster", "topic", "partition"), "topic")
+    max_topics: int = setting(whole_number(1), 2_000)
+    compat: str = setting(one_of("none", "kafka_exporter"), "none")
+
+
+@frozen(kw_only=True)
+class Incidents:
+    """``[incidents]``: when an event becomes worth somebody's attention; the fields of `incidents.Rules`."""
+
+    hold_down: float = setting(DURATION, "30s")
+    broker_hold_down: float = setting(DURATION, "30s")
+    topic_hold_downs: Mapping[str, float] = setting(DURATIONS, {})
+    update_interval: float = setting(DURATION, "5m")
+    flap_transitions: int = setting(whole_number(2), 4)
+    flap_window: float = setting(DURATION, "10m")
+
+
+@frozen(kw_only=True)
+class Election:
+    """``[election]``: let one of several observers of a cluster feed the sinks."""
+
+    enabled: bool = setting(BOOLEAN, False)
+    topic: str = setting(TEXT, "kpe.election")
+    group: str = setting(TEXT, "kpe-observers")
+
+
+@frozen(kw_only=True)
+class KafkaSinkSettings:
+    """``[[sinks]]`` with ``type = "kafka"``: a topic of this cluster, or of the one that is named."""
+
+    name: str = setting(NAME, required=True)
+    type: str = setting(one_of("kafka"), "kafka")
+    stream: str = setting(_STREAMS, "events")
+    topic: str = setting(TEXT, "kpe.events")
+    bootstrap_servers: str | None = setting(TEXT)
+    properties: Mapping[str, str] = setting(PROPERTIES, {})
+
+
+@frozen(kw_only=True)
+class WebhookSinkSettings:
+    """``[[sinks]]`` with ``type = "webhook"``: HTTP POST, signed if there are secrets."""
+
+    name: str = setting(NAME, required=True)
+    type: str = setting(one_of("webhook"), "webhook")
+    stream: str = setting(_STREAMS, "incidents")
+    url: str = setting(URL, required=True, secret=True)
+    format: str = setting(one_of("cloudevents", "alertmanager", "slack", "template"), "cloudevents")
+    template: str | None = setting(TEXT, in_file=True)
+    runbook_url: str | None = setting(URL)
+    secrets: tuple[str, ...] = setting(TEXTS, [], secret=True)
+    headers: Mapping[str, str] = setting(HEADERS, {}, secret=True)
+    allow_private: bool = setting(BOOLEAN, False)
+    timeout: float = setting(DURATION, "10s")
+    batch: int = setting(whole_number(1), 1)
+
+
+@frozen(kw_only=True)
+class Window:
+    """``[[windows]]``: a maintenance window that comes round every week and mutes sinks, never the journal.
+
+    What is given of ``cluster``, ``topic`` (a regular expression), ``broker`` and ``event`` (a glob) must
+    match, as in `incidents.Silence`.
+    """
+
+    name: str = setting(NAME, required=True)
+    reason: str = setting(TEXT, required=True)
+    weekly: tuple[str, str] = setting(WEEKLY, required=True)
+    lasts: float = setting(DURATION, required=True)
+    cluster: str | None = setting(TEXT)
+    topic: str | None = setting(PATTERN)
+    broker: int | None = setting(whole_number(0))
+    event: str = setting(TEXT, "*")
+
+
+SinkSettings = KafkaSinkSettings | WebhookSinkSettings
+SINK_TYPES: Mapping[str, type] = {"kafka": KafkaSinkSettings, "webhook": WebhookSinkSettings}
+
+
+@frozen(kw_only=True)
+class Settings:
+    """All of them."""
+
+    kafka: Kafka = field(factory=Kafka)
+    observer: Observer = field(factory=Observer)
+    outbox: Outbox = field(factory=Outbox)
+    http: Http = field(factory=Http)
+    metrics: Metrics = field(factory=Metrics)
+    incidents: Incidents = field(factory=Incidents)
+    election: Election = field(factory=Election)
+    sinks: tuple[SinkSettings, ...] = ()
+    windows: tuple[Window, ...] = ()
+
+
+SECTIONS: Mapping[str, type] = {
+    "kafka": Kafka,
+    "observer": Observer,
+    "outbox": Outbox,
+    "http": Http,
+    "metrics": Metrics,
+    "incidents": Incidents,
+    "election": Election,
+}

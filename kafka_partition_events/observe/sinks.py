@@ -1,0 +1,76 @@
+"""The sinks that the configuration asks for."""
+
+from collections.abc import Mapping
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.settings import (
+    Kafka,
+    KafkaSinkSettings,
+    SinkSettings,
+    WebhookSinkSettings,
+)
+from kafka_partition_events.outbox import Sink, Stream
+
+_QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; failures are told by the sink
+
+
+def make_sink(settings: SinkSettings, kafka: Kafka) -> Sink:
+    """Return a sink; nothing is sent yet.
+
+    Args:
+        settings: Its own settings.
+        kafka: How the observed cluster is reached; a Kafka sink writes there if it names no other.
+
+    Raises:
+        ConfigurationError: its settings are of no use; the message names the sink.
+        ImportError: an extra is missing.
+    """
+    try:
+        if isinstance(settings, KafkaSinkSettings):
+            return _kafka_sink(settings, kafka)
+        return _webhook_sink(settings)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"sinks.{settings.name}: {error}") from error
+
+
+def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
+    from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
+
+    from kafka_partition_events_listeners.kafka_sink import KafkaSink  # noqa: PLC0415
+
+    servers, properties = settings.bootstrap_servers, settings.properties
+    if servers is None:
+        servers, properties = kafka.bootstrap_servers, {**kafka.properties, **properties}
+    if servers is None:
+        raise ConfigurationError("nobody says where the brokers are; set kafka.bootstrap_servers")
+    config = {**_QUIET, **properties, "bootstrap.servers": servers}
+    try:
+        return KafkaSink(config, settings.topic, name=settings.name, stream=Stream(settings.stream))
+    except KafkaException as error:
+        raise ConfigurationError(f"librdkafka refuses a property: {_told(error, properties)}") from None
+
+
+def _told(error: Exception, properties: Mapping[str, str]) -> str:
+    """Return librdkafka's message without the values that it quotes, which may be secrets."""
+    text = str(error.args[0].str())
+    for value in properties.values():
+        text = text.replace(f'"{value}"', "***")
+    return text
+
+
+def _webhook_sink(settings: WebhookSinkSettings) -> Sink:
+    from kafka_partition_events_listeners.webhook_sink import WebhookSink  # noqa: PLC0415 - an extra
+
+    return WebhookSink(
+        settings.url,
+        name=settings.name,
+        stream=Stream(settings.stream),
+        format=settings.format,
+        template=settings.template,
+        runbook_url=settings.runbook_url,
+        secrets=settings.secrets,
+        headers=settings.headers,
+        timeout=settings.timeout,
+        batch=settings.batch,
+        allow_private=settings.allow_private,
+    )

@@ -1,0 +1,102 @@
+"""The service in this process, on a scripted cluster: what it keeps from one life to the next."""
+
+import http.client
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.observe.service import Service
+from kafka_partition_events.observe.settings import Http, Kafka, Observer, Outbox, Settings
+from kafka_partition_events.outbox import SqliteOutbox, Stream
+from kafka_partition_events.testing import ScriptedSource
+from kafka_partition_events.testing.scripted import observe
+
+LIMIT_S = 20.0
+
+TWO = observe({"orders": {"id": "A", "partitions": [1]}, "other": {"id": "B", "partitions": [1]}})
+GROWN = observe({"orders": {"id": "A", "partitions": [1, 1]}, "other": {"id": "B", "partitions": [1]}})
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        kafka=Kafka(bootstrap_servers="x:1"),
+        observer=Observer(name="noc-1", interval=0.1),
+        outbox=Outbox(path=str(tmp_path / "outbox.db")),
+        http=Http(listen=("127.0.0.1", 0)),
+    )
+
+
+def live_through(settings: Settings, seen: Observation) -> None:
+    """Start a service, wait until it is ready and has journaled, and stop it."""
+    with Service(settings, lambda _config: ScriptedSource(seen)) as service:
+        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"))
+        assert ask(service, "/livez") == (200, "ok\n")
+
+
+def ask(service: Service, path: str) -> tuple[int, str]:
+    connection = http.client.HTTPConnection(*service.address, timeout=LIMIT_S)
+    connection.request("GET", path)
+    answer = connection.getresponse()
+    text = answer.read().decode()
+    connection.close()
+    return answer.status, text
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def journal(settings: Settings) -> list[str]:
+    outbox = SqliteOutbox(settings.outbox.path)
+    told = [f"{entry.name} {entry.subject}" for entry in outbox.history(Stream.EVENTS)]
+    outbox.close()
+    return told
+
+
+def test_what_changed_between_two_lives_is_told(settings: Settings) -> None:
+    live_through(settings, TWO)
+    assert journal(settings) == [
+        "broker.joined broker/1",
+        "topic.created topic/orders",
+        "topic.created topic/other",
+    ]
+    live_through(settings, GROWN)
+    assert [told for told in journal(settings)[3:] if told.startswith(("topic", "part"))] == [
+        "partitions.added topic/orders/1"
+    ]
+
+
+@pytest.mark.parametrize(("before", "after"), [(".*", "orders"), ("orders", ".*")])
+def test_looking_at_other_topics_is_no_news_of_the_cluster(
+    before: str, after: str, settings: Settings
+) -> None:
+    for topics in (before, after):
+        observer = evolve(settings.observer, topics=topics)
+        live_through(evolve(settings, observer=observer), TWO)
+    assert not [told for told in journal(settings) if "deleted" in told]
+    outbox = SqliteOutbox(settings.outbox.path)
+    created = [e for e in outbox.history(Stream.EVENTS) if e.name == "topic.created"]
+    assert all(b'"initial":true' in e.body.replace(b" ", b"") for e in created)
+    assert set(outbox.values("topic/")) == {"topic/orders"} | ({"topic/other"} if after == ".*" else set())
+    outbox.close()
+
+
+def test_it_says_what_it_does_and_where(settings: Settings) -> None:
+    service = Service(settings, lambda _config: ScriptedSource(TWO))
+    host, port = service.address
+    assert list(service.describe()) == [
+        "observing x:1 every 0.1 s as noc-1",
+        f"journal in {settings.outbox.path}, new",
+        "no sinks: events are in the journal, see `kpe events`",
+        f"http://{host}:{port} has /metrics, /livez, /readyz",
+    ]
+    service.close()
+    service.close()

@@ -1,0 +1,92 @@
+"""`kpe assets export`: the files are there, what is yours is kept."""
+
+import configparser
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.observe.config import load_config
+
+Captured = pytest.CaptureFixture[str]
+OURS = ("kpe.example.toml", "systemd/kpe.service", "container/Containerfile")
+
+
+def test_everything_is_written(tmp_path: Path, capsys: Captured) -> None:
+    target = tmp_path / "new" / "kpe"
+    assert run(["assets", "export", str(target)]) == 0
+    told = capsys.readouterr().out.splitlines()
+    written = sorted(str(path) for path in target.rglob("*") if path.is_file())
+    assert sorted(line.split(maxsplit=1)[1] for line in told) == written
+    assert {str(target / name) for name in OURS} <= set(written)
+    assert not [path for path in written if "__pycache__" in path or path.endswith(".py")]
+
+
+def test_the_second_time_there_is_nothing_to_do(tmp_path: Path, capsys: Captured) -> None:
+    run(["assets", "export", str(tmp_path)])
+    capsys.readouterr()
+    assert run(["assets", "export", str(tmp_path)]) == 0
+    assert {line.partition("  ")[0] for line in capsys.readouterr().out.splitlines()} == {"the same"}
+
+
+def test_what_differs_is_kept_unless_forced(tmp_path: Path, capsys: Captured) -> None:
+    mine = tmp_path / "kpe.example.toml"
+    mine.write_text("mine")
+    assert run(["assets", "export", str(tmp_path)]) == 1
+    told = capsys.readouterr()
+    assert f"kept      {mine}" in told.out
+    assert told.err == "kpe: note: files that differ were kept; --force overwrites them\n"
+    assert mine.read_text() == "mine"
+    assert (tmp_path / "systemd" / "kpe.service").exists()
+    assert run(["assets", "export", str(tmp_path), "--force"]) == 0
+    assert mine.read_text() != "mine"
+
+
+def test_a_place_where_nothing_can_be_written(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "file").write_text("")
+    assert run(["assets", "export", str(tmp_path / "file")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.fixture
+def exported(tmp_path: Path) -> Path:
+    run(["assets", "export", str(tmp_path)])
+    return tmp_path
+
+
+def test_the_example_is_a_configuration_of_defaults(exported: Path) -> None:
+    config = load_config(exported / "kpe.example.toml", {})
+    assert config.settings.kafka.bootstrap_servers == "localhost:9092"
+    defaults = {value.key: value.value for value in load_config(None, {}).values}
+    said = {value.key: value.value for value in config.values}
+    assert {key for key in said if said[key] != defaults[key]} == {"kafka.bootstrap_servers"}
+
+
+def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None:
+    for secret in ("kpe-password", "pager-url", "pager-signing"):
+        (tmp_path / secret).write_text("https://pager.example/x")
+    text = (exported / "kpe.example.toml").read_text().replace("/run/secrets/", f"{tmp_path}/")
+    prose = ("# An ", "# `kpe", "# The ", "# Durations", "# librdkafka", "# Every", "# What", "# A window")
+    lines = [line for line in text.splitlines() if not line.startswith(prose)]
+    (tmp_path / "all.toml").write_text("\n".join(line.removeprefix("# ") for line in lines))
+    settings = load_config(tmp_path / "all.toml", {}).settings
+    assert [sink.name for sink in settings.sinks] == ["journal", "pager"]
+    assert [window.name for window in settings.windows] == ["patch-sunday"]
+    assert settings.kafka.properties["sasl.password"] == "https://pager.example/x"
+    assert settings.incidents.topic_hold_downs == {"audit.*": 5.0}
+
+
+def test_the_unit_runs_the_service(exported: Path) -> None:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]
+    unit.read(exported / "systemd" / "kpe.service")
+    assert unit["Service"]["ExecStart"].endswith("/kpe observe --config /etc/kpe/kpe.toml")
+    assert unit["Service"]["StateDirectory"] == "kpe"
+
+
+def test_the_container_runs_the_service_with_settings_that_there_are(exported: Path) -> None:
+    lines = (exported / "container" / "Containerfile").read_text().splitlines()
+    assert 'ENTRYPOINT ["kpe", "observe"]' in lines
+    (environment,) = (line.removeprefix("ENV ") for line in lines if line.startswith("ENV "))
+    settings = load_config(None, dict(pair.split("=") for pair in environment.split())).settings
+    assert settings.http.listen == ("0.0.0.0", 9404)  # noqa: S104 - inside a container

@@ -1,0 +1,123 @@
+"""`kpe check`: Nagios' exit codes, one line, and performance data."""
+
+import re
+
+import pytest
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.check import Thresholds, leader_skew, parse_thresholds
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.services import Services
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.testing import ManualClock, ScriptedSource
+from kafka_partition_events.testing.scripted import cluster_of, observe
+
+Captured = pytest.CaptureFixture[str]
+
+WELL = observe({"orders": [1, 2], "other": [2, 1]})
+OFFLINE = observe({"orders": [1, None], "other": [2, None]}, brokers=[1, 2])
+BEHIND = observe({"orders": [{"leader": 1, "replicas": [1, 2], "isr": [1]}]}, brokers=[1, 2])
+
+
+def check(observation: Observation | Exception, *options: str) -> int:
+    source = ScriptedSource(observation)
+    services = Services(open_source=lambda _config: source, clock=ManualClock())
+    return run(["check", "-b", "x:1", *options], services)
+
+
+def test_all_is_well(capsys: Captured) -> None:
+    assert check(WELL) == 0
+    assert capsys.readouterr() == (
+        (
+            "KPE OK - 2 brokers, 2 topics, 4 partitions, 0 offline "
+            "| offline=0;;0;0 under_replicated=0;0;;0 leader_skew=0.0;;;0 brokers=2;;;0\n"
+        ),
+        "",
+    )
+
+
+def test_a_partition_without_a_leader_is_critical(capsys: Captured) -> None:
+    assert check(OFFLINE) == 2
+    line = capsys.readouterr().out
+    assert line.startswith("KPE CRITICAL - 2 partitions (orders-1, other-1) offline; 2 brokers, ")
+    assert " | offline=2;;0;0 " in line
+
+
+def test_a_replica_out_of_sync_is_a_warning(capsys: Captured) -> None:
+    assert check(BEHIND) == 1
+    assert capsys.readouterr().out.startswith("KPE WARNING - 1 partition (orders-0) under-replicated; ")
+
+
+def test_the_worst_decides_and_comes_first(capsys: Captured) -> None:
+    observation = observe({"orders": [{"leader": 1, "replicas": [1, 2], "isr": [1]}, None]}, brokers=[1, 2])
+    assert check(observation, "--min-brokers", "3,2") == 2
+    line = capsys.readouterr().out
+    assert re.match(r"KPE CRITICAL - .* offline; .* under-replicated; only 2 brokers; ", line)
+    assert line.endswith(" brokers=2;3:;2:;0\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        (["--max-offline", "2"], 0),
+        (["--max-offline", "1"], 2),
+        (["--max-offline", "0,5"], 1),
+        (["--max-offline", "1,"], 1),
+        (["--topic", "nosuch"], 0),
+        (["--min-brokers", "3"], 2),
+        (["--max-offline", "9", "--max-skew", "0.3,"], 0),
+    ],
+)
+def test_thresholds(options: list[str], code: int) -> None:
+    assert check(OFFLINE, *options) == code
+
+
+def test_skew_is_how_much_more_the_busiest_broker_leads_than_the_mean() -> None:
+    assert leader_skew(cluster_of({"t": [1, 1, 1, 2]}, brokers=[1, 2])) == pytest.approx(0.5)
+    assert leader_skew(cluster_of({"t": [1, 2]}, brokers=[1, 2])) == 0.0
+    assert leader_skew(cluster_of({"t": [None]}, brokers=[1])) == 0.0
+
+
+def test_skew_is_judged(capsys: Captured) -> None:
+    assert check(observe({"t": [1, 1, 1, 2]}, brokers=[1, 2]), "--max-skew", "0.3,0.6") == 1
+    assert "leader skew 0.50; " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("5", Thresholds(critical=5.0)),
+        ("5,", Thresholds(warning=5.0)),
+        (",5", Thresholds(critical=5.0)),
+        ("1,5", Thresholds(warning=1.0, critical=5.0)),
+        ("0.3", Thresholds(critical=0.3)),
+    ],
+)
+def test_what_a_threshold_means(text: str, wanted: Thresholds) -> None:
+    assert parse_thresholds(text) == wanted
+
+
+@pytest.mark.parametrize("text", ["", ",", "many", "1;2", "1,2,3"])
+def test_what_is_no_threshold(text: str) -> None:
+    with pytest.raises(CliError, match="WARNING,CRITICAL"):
+        parse_thresholds(text)
+
+
+def test_who_can_not_be_asked_is_unknown(capsys: Captured) -> None:
+    assert check(MetadataFetchError("connection\n refused")) == 3
+    assert capsys.readouterr().out == "KPE UNKNOWN - no metadata from x:1: connection refused\n"
+
+
+def test_a_wrong_option_is_unknown_too(capsys: Captured) -> None:
+    assert check(WELL, "--max-offline", "many") == 3
+    assert capsys.readouterr().out.startswith("KPE UNKNOWN - 'many' is no threshold; ")
+    assert check(WELL, "--nosuch") == 3
+    assert run(["check"], Services()) == 3
+
+
+def test_help(capsys: Captured) -> None:
+    assert run(["check", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN" in text
+    assert "\n  kpe check -b" in text

@@ -1,0 +1,200 @@
+"""`kpe doctor`: what a cluster's answers mean, and the cure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.findings import (
+    Answers,
+    BrokerAnswer,
+    Finding,
+    GroupAnswer,
+    QuorumAnswer,
+    Status,
+    TopicAnswer,
+    findings,
+)
+from kafka_partition_events.cli.services import Services
+from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
+
+Captured = pytest.CaptureFixture[str]
+
+ONE, TWO, THREE = (Node(number, f"broker-{number}", 9092) for number in (1, 2, 3))
+RIGHTS = frozenset({"DESCRIBE", "READ", "WRITE"})
+
+
+def topic(
+    name: str = "kpe.events",
+    partitions: int = 12,
+    replicas: int = 3,
+    config: Mapping[str, str] | None = None,
+    leader: int | None = 1,
+) -> TopicAnswer:
+    nodes = tuple(range(1, replicas + 1))
+    infos = tuple(PartitionInfo(name, number, leader, nodes, nodes) for number in range(partitions))
+    settings = {"cleanup.policy": "delete", "retention.ms": "604800000", "min.insync.replicas": "2"}
+    return TopicAnswer(
+        name=name, info=TopicInfo(name, infos, "id"), operations=RIGHTS, config={**settings, **(config or {})}
+    )
+
+
+WELL = Answers(
+    brokers=tuple(BrokerAnswer(node=node, seconds=0.004) for node in (ONE, TWO, THREE)),
+    topics=40,
+    describes=True,
+    topic_ids=True,
+    event_topics=(topic(),),
+    quorum=QuorumAnswer(ahead=-0.02, uncertainty=0.01),
+)
+
+
+def found(check: str, **changes: Any) -> Finding:
+    (finding,) = (each for each in findings(evolve(WELL, **changes)) if each.check == check)
+    return finding
+
+
+def test_a_cluster_that_is_well() -> None:
+    assert [(each.check, each.status, each.cure) for each in findings(WELL)] == [
+        ("broker 1", Status.OK, None),
+        ("broker 2", Status.OK, None),
+        ("broker 3", Status.OK, None),
+        ("api versions", Status.OK, None),
+        ("DESCRIBE on topics", Status.OK, None),
+        ("topic kpe.events", Status.OK, None),
+        ("WRITE on topic kpe.events", Status.OK, None),
+        ("clock", Status.OK, None),
+    ]
+    assert found("broker 2").detail == "broker-2:9092 answers in 4 ms"
+    assert found("clock").detail == (
+        "the active controller's is 0.02 s behind this host's, give or take 0.01 s"
+    )
+
+
+def test_a_broker_that_can_not_be_reached() -> None:
+    brokers = (BrokerAnswer(node=ONE, error="Connection refused"),)
+    finding = found("broker 1", brokers=brokers)
+    assert (finding.status, finding.detail) == (Status.FAILED, "broker-1:9092: Connection refused")
+    assert "advertised.listeners" in str(finding.cure)
+
+
+def test_two_brokers_at_one_address() -> None:
+    finding = found("broker 1", brokers=(BrokerAnswer(node=ONE, another=True),))
+    assert (finding.status, finding.detail) == (Status.FAILED, "broker-1:9092: another broker answers there")
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"describes": False}, Status.WARNING),
+        ({"topic_ids": False}, Status.WARNING),
+        ({"topic_ids": None}, Status.OK),
+    ],
+)
+def test_api_versions(changes: dict[str, Any], status: Status) -> None:
+    assert found("api versions", **changes).status is status
+
+
+def test_no_visible_topic_may_be_a_missing_right() -> None:
+    finding = found("DESCRIBE on topics", topics=0)
+    assert finding.status is Status.WARNING
+    assert "--operation Describe" in str(finding.cure)
+
+
+@pytest.mark.parametrize(
+    ("events", "detail", "cure"),
+    [
+        (topic(replicas=1), "replication factor 1", "reassign"),
+        (topic(config={"min.insync.replicas": "3"}), "min.insync.replicas", "min.insync.replicas=2"),
+        (topic(config={"cleanup.policy": "compact"}), "compact", "cleanup.policy=delete"),
+        (topic(config={"retention.ms": "60000"}), "less than a day", "retention.ms="),
+        (topic(leader=None), "12 partitions without a leader", "back"),
+        (TopicAnswer(name="kpe.events"), "no such topic", "--create --topic kpe.events"),
+    ],
+)
+def test_a_topic_for_events_that_is_not_fit_for_them(events: TopicAnswer, detail: str, cure: str) -> None:
+    finding = found("topic kpe.events", event_topics=(events,))
+    assert finding.status is Status.WARNING
+    assert detail in finding.detail
+    assert cure in str(finding.cure)
+
+
+def test_on_one_broker_one_replica_is_all_there_can_be() -> None:
+    one = (BrokerAnswer(node=ONE),)
+    assert found("topic kpe.events", brokers=one, event_topics=(topic(replicas=1),)).status is Status.OK
+
+
+def test_a_topic_that_is_kept_for_ever_is_fine() -> None:
+    assert found("topic kpe.events", event_topics=(topic(config={"retention.ms": "-1"}),)).status is Status.OK
+
+
+def test_a_right_that_is_not_held_tells_the_command() -> None:
+    finding = found(
+        "WRITE on topic kpe.events", event_topics=(evolve(topic(), operations=frozenset({"READ"})),)
+    )
+    assert (finding.status, finding.detail) == (Status.FAILED, "not held")
+    assert "--operation Write --topic kpe.events" in str(finding.cure)
+
+
+def test_what_the_brokers_do_not_tell_is_not_checked() -> None:
+    blind = evolve(topic(), operations=None, config=None)
+    assert found("WRITE on topic kpe.events", event_topics=(blind,)).status is Status.NOT_CHECKED
+    assert found("config of kpe.events", event_topics=(blind,)).status is Status.NOT_CHECKED
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (TopicAnswer(name="kpe.election"), Status.OK),
+        (topic("kpe.election", partitions=1), Status.OK),
+        (topic("kpe.election", partitions=2), Status.FAILED),
+    ],
+)
+def test_the_topic_of_the_election(answer: TopicAnswer, status: Status) -> None:
+    group = GroupAnswer(name="kpe-observers", operations=RIGHTS)
+    assert found("topic kpe.election", election_topic=answer, election_group=group).status is status
+
+
+def test_the_group_of_the_election() -> None:
+    group = GroupAnswer(name="kpe-observers", operations=frozenset({"DESCRIBE"}))
+    finding = found(
+        "READ on group kpe-observers",
+        election_topic=TopicAnswer(name="kpe.election"),
+        election_group=group,
+    )
+    assert finding.status is Status.FAILED
+    assert "--operation Read --group kpe-observers" in str(finding.cure)
+
+
+@pytest.mark.parametrize(
+    ("quorum", "status"),
+    [
+        (QuorumAnswer(ahead=0.9, uncertainty=0.0), Status.OK),
+        (QuorumAnswer(ahead=1.5, uncertainty=0.1), Status.WARNING),
+        (QuorumAnswer(ahead=-1.5, uncertainty=0.1), Status.WARNING),
+        (QuorumAnswer(ahead=1.5, uncertainty=1.0), Status.OK),
+        ("kafka-python is asked for it", Status.NOT_CHECKED),
+    ],
+)
+def test_the_clock(quorum: QuorumAnswer | str, status: Status) -> None:
+    assert found("clock", quorum=quorum).status is status
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
+    assert run(["doctor"], Services()) == 2
+    assert capsys.readouterr().err.startswith("kpe: nobody says where the brokers are: give -b HOST:PORT")
+
+
+def test_help_of_both_doctors(capsys: Captured) -> None:
+    assert run(["doctor", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit codes: 0 " in text
+    assert "\n  kpe doctor -b" in text
+    assert "partitioner" in text
+    assert run(["doctor", "partitioner", "--help"]) == 0

@@ -1,0 +1,83 @@
+"""`kpe config show`: what is in force, who has set it, and no secrets."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.cli.app import run
+
+Captured = pytest.CaptureFixture[str]
+
+FILE = """
+[kafka]
+bootstrap_servers = "broker:9092"
+[kafka.properties]
+"sasl.password" = "hunter2"
+[observer]
+interval = "5s"
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "kpe.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_in_words(file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KPE_OBSERVER__TOPICS", "orders.*")
+    assert run(["config", "show", "--config", str(file), "--changed", "--output", "table"]) == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    assert [line.split(maxsplit=2) for line in told.out.splitlines()] == [
+        ["kafka.bootstrap_servers", '"broker:9092"', f"file {file}"],
+        ["kafka.properties.sasl.password", "***", f"file {file}"],
+        ["observer.interval", '"5s"', f"file {file}"],
+        ["observer.topics", '"orders.*"', "environment KPE_OBSERVER__TOPICS"],
+    ]
+
+
+def test_in_a_pipe_with_the_defaults(file: Path, capsys: Captured) -> None:
+    assert run(["config", "show", "--config", str(file)]) == 0
+    values = {value["key"]: value for value in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert values["outbox.max_age"] == {"key": "outbox.max_age", "value": "7d", "origin": "default"}
+    assert values["kafka.properties.sasl.password"]["value"] == "***"
+    assert values["metrics.max_topics"]["value"] == 2000
+    assert values["observer.name"]["value"] is None
+
+
+def test_without_a_file_there_are_defaults(capsys: Captured) -> None:
+    assert run(["config", "show"]) == 0
+    assert '"key":"observer.interval","value":"10s","origin":"default"' in capsys.readouterr().out
+
+
+def test_the_file_may_be_named_by_the_environment(
+    file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KPE_CONFIG", str(file))
+    assert run(["config", "show", "--changed"]) == 0
+    assert "broker:9092" in capsys.readouterr().out
+
+
+def test_everything_that_is_wrong_is_told_each_in_a_line(file: Path, capsys: Captured) -> None:
+    file.write_text('[observer]\nintervall = "5s"\n[outbox]\nmax_age = 7\n')
+    assert run(["config", "show", "--config", str(file)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    first, second = told.err.splitlines()
+    assert first.startswith(f"kpe: file {file}: observer.intervall: there is no such setting; did you mean")
+    assert second.startswith(f"kpe: file {file}: outbox.max_age: 7 is not a duration")
+
+
+def test_a_file_that_is_not_there(capsys: Captured) -> None:
+    assert run(["config", "show", "--config", "/nowhere/kpe.toml"]) == 2
+    assert capsys.readouterr().err == "kpe: /nowhere/kpe.toml: No such file or directory\n"
+
+
+def test_help(capsys: Captured) -> None:
+    assert run(["config", "show", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit codes: 0 " in text
+    assert "\n  kpe config show --config" in text

@@ -1,0 +1,256 @@
+"""`kpe events`: what the outbox holds, to be read, followed, and delivered once more."""
+
+import contextlib
+import json
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.cli import replay as replaying
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.options import parse_moment
+from kafka_partition_events.cli.services import Services
+from kafka_partition_events.outbox import DeliveryError, Entry, SqliteOutbox, Stream, Write
+from kafka_partition_events.testing import ManualClock
+from tests.outbox_kit import NOW, ScriptedSink, entry
+
+Captured = pytest.CaptureFixture[str]
+
+
+def event(id_: str, minutes_ago: float = 0.0, **fields: Any) -> Entry:
+    document = {"id": id_, "data": {"topic": "orders"}}
+    moment = NOW - timedelta(minutes=minutes_ago)
+    return entry(id_, at=moment, body=json.dumps(document).encode(), **fields)
+
+
+HISTORY = (
+    event("a", 90, name="topic.created", subject="topic/orders"),
+    event("b", 60, name="partition.offline", subject="topic/orders/1"),
+    event("c", 30, name="partition.online", subject="topic/orders/1"),
+    event("d", 20, name="partition.offline", subject="topic/payments/0"),
+    event("e", 10, name="broker.left", subject="broker/2"),
+    event("i", 5, name="incident.opened", subject="incident/1", stream=Stream.INCIDENTS),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "outbox.db"
+    with contextlib.closing(SqliteOutbox(path, clock=ManualClock())) as outbox:
+        outbox.subscribe("pager", Stream.EVENTS)
+        outbox.write(Write(entries=HISTORY))
+        for buried in outbox.read("pager", 2):
+            outbox.refuse("pager", buried, "http_400")
+    return path
+
+
+@pytest.fixture
+def kpe(path: Path) -> Callable[..., int]:
+    def command(name: str, *arguments: str, clock: ManualClock | None = None) -> int:
+        return run(
+            ["events", name, "--outbox", str(path), *arguments], Services(clock=clock or ManualClock())
+        )
+
+    return command
+
+
+def told_ids(capsys: Captured) -> list[str]:
+    return [json.loads(line)["id"] for line in capsys.readouterr().out.splitlines()]
+
+
+# -- ls ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ([], "abcde"),
+        (["--since", "45m"], "cde"),
+        (["--until", "45m"], "ab"),
+        (["--since", "2023-12-31T23:00:00Z", "--until", "2023-12-31T23:40"], "bc"),
+        (["--type", "partition.*"], "bcd"),
+        (["--type", "broker.left", "--type", "topic.*"], "ae"),
+        (["--topic", "orders"], "abc"),
+        (["--topic", "*"], "abcd"),
+        (["--topic", "order"], ""),
+        (["--stream", "incidents"], "i"),
+        (["--limit", "2"], "ab"),
+        (["--dead"], "ab"),
+        (["--dead", "--since", "75m"], "b"),
+        (["--dead", "--stream", "incidents"], ""),
+    ],
+)
+def test_ls_lists_what_is_asked_for(
+    options: list[str], ids: str, kpe: Callable[..., int], capsys: Captured
+) -> None:
+    assert kpe("ls", *options) == 0
+    assert told_ids(capsys) == list(ids)
+
+
+def test_ls_in_words(kpe: Callable[..., int], capsys: Captured) -> None:
+    assert kpe("ls", "--type", "broker.*", "--output", "table") == 0
+    assert capsys.readouterr().out.split() == ["2023-12-31", "23:50:00.000Z", "broker.left", "broker/2", "e"]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--since", "yesterday"], "'yesterday' is no time; write how long ago"),
+        (["--dead", "--type", "x"], "--dead goes with"),
+        (["--stream", "nosuch"], "nosuch"),
+    ],
+)
+def test_what_makes_no_sense_is_told_in_one_line(
+    options: list[str], complaint: str, kpe: Callable[..., int], capsys: Captured
+) -> None:
+    assert kpe("ls", *options) == 2
+    told = capsys.readouterr()
+    assert complaint in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+def test_an_outbox_that_is_not_there_is_not_made(tmp_path: Path, capsys: Captured) -> None:
+    nowhere = tmp_path / "nosuch.db"
+    assert run(["events", "ls", "--outbox", str(nowhere)]) == 2
+    assert capsys.readouterr().err.startswith(f"kpe: {nowhere}: there is no outbox; ")
+    assert not nowhere.exists()
+
+
+def test_the_configuration_names_the_outbox(path: Path, tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "kpe.toml").write_text(f'[outbox]\npath = "{path}"\n')
+    assert run(["events", "ls", "--config", str(tmp_path / "kpe.toml")]) == 0
+    assert told_ids(capsys) == list("abcde")
+
+
+def test_a_moment_is_how_long_ago_or_a_time() -> None:
+    assert parse_moment("90m", NOW) == NOW - timedelta(minutes=90)
+    assert parse_moment("2024-01-01T02:00:00+02:00", NOW) == NOW
+    assert parse_moment("2024-01-01", NOW) == NOW
+    with pytest.raises(CliError):
+        parse_moment("9999999999d", NOW)
+
+
+# -- tail and show -----------------------------------------------------------------------------------------
+
+
+def test_tail_shows_what_comes(path: Path, kpe: Callable[..., int], capsys: Captured) -> None:
+    clock, codes = ManualClock(), []
+    following = threading.Thread(
+        target=lambda: codes.append(kpe("tail", "--since", "15m", "--for", "5s", clock=clock))
+    )
+    following.start()
+    clock.wait_for_waiters(1)
+    with contextlib.closing(SqliteOutbox(path, clock=clock)) as outbox:
+        outbox.write(Write(entries=[event("f"), event("g", stream=Stream.INCIDENTS)]))
+    while following.is_alive():
+        clock.advance(1)
+        following.join(0.01)
+    assert codes == [0]
+    assert told_ids(capsys) == ["e", "f"]
+
+
+def test_show_prints_the_whole_event(kpe: Callable[..., int], capsys: Captured) -> None:
+    assert kpe("show", "d") == 0
+    assert capsys.readouterr().out == '{\n  "id": "d",\n  "data": {\n    "topic": "orders"\n  }\n}\n'
+
+
+def test_show_of_an_event_that_there_is_not(kpe: Callable[..., int], capsys: Captured) -> None:
+    assert kpe("show", "nosuch") == 2
+    assert capsys.readouterr().err.startswith("kpe: there is no event nosuch; ")
+
+
+# -- replay ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    file = tmp_path / "kpe.toml"
+    file.write_text('[[sinks]]\nname = "pager"\ntype = "webhook"\nurl = "https://pager.example/"\n')
+    return str(file)
+
+
+@pytest.fixture
+def sink(monkeypatch: pytest.MonkeyPatch) -> ScriptedSink:
+    """Stands where the configured sink would be: what is tested is what is handed to it."""
+    sink = ScriptedSink(batch=2)
+    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
+    return sink
+
+
+def replay(kpe: Callable[..., int], config: str, *options: str) -> int:
+    return kpe("replay", "--config", config, "--sink", "pager", *options)
+
+
+def test_replay_delivers_in_order_under_the_same_ids(
+    kpe: Callable[..., int], config: str, sink: ScriptedSink, capsys: Captured
+) -> None:
+    assert replay(kpe, config, "--since", "75m", "--type", "partition.*") == 0
+    assert [sink.next_call(), sink.next_call()] == [["b", "c"], ["d"]]
+    assert (sink.calls.empty(), sink.closed) == (True, 1)
+    assert capsys.readouterr().err == "kpe: 3 events delivered to scripted\n"
+
+
+def test_a_dry_run_lists_them(
+    kpe: Callable[..., int], config: str, sink: ScriptedSink, capsys: Captured
+) -> None:
+    assert replay(kpe, config, "--since", "15m", "--dry-run") == 0
+    assert sink.calls.empty()
+    told = capsys.readouterr()
+    assert json.loads(told.out)["id"] == "e"
+    assert told.err == "kpe: note: nothing was delivered to scripted; it would be\n"
+
+
+def test_dead_letters_can_be_replayed(kpe: Callable[..., int], config: str, sink: ScriptedSink) -> None:
+    assert replay(kpe, config, "--dead") == 0
+    assert sink.next_call() == ["a", "b"]
+
+
+def test_what_the_sink_refuses_again_is_passed_over(
+    kpe: Callable[..., int], config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    refusal = DeliveryError("no", reason="http_400", delivered=1, refused=True)
+    sink = ScriptedSink(refusal, batch=3)
+    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
+    assert replay(kpe, config, "--since", "2h") == 1
+    assert [sink.next_call() for _ in range(3)] == [["a", "b", "c"], ["c"], ["d", "e"]]
+    assert capsys.readouterr().err == "kpe: 4 events delivered to scripted, 1 refused\n"
+
+
+def test_a_sink_that_fails_ends_it(
+    kpe: Callable[..., int], config: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    sink = ScriptedSink(None, DeliveryError("it is\n down", reason="connect", delivered=1), batch=2)
+    monkeypatch.setattr(replaying, "make_sink", lambda _sink, _kafka: sink)
+    assert replay(kpe, config, "--since", "2h") == 2
+    assert capsys.readouterr().err == "kpe: 3 events delivered, then it failed: it is down\n"
+    assert sink.closed == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (["--sink", "pager"], "say which events: --since TIME, or --dead"),
+        (["--since", "1h"], "say who gets them: either --sink NAME or --to-kafka TOPIC"),
+        (["--since", "1h", "--sink", "pager", "--to-kafka", "t"], "say who gets them"),
+        (["--since", "1h", "--sink", "nosuch"], "there is no sink nosuch in the configuration, only pager"),
+        (["--since", "1h", "--to-kafka", "t"], "nobody says where the brokers are"),
+    ],
+)
+def test_a_replay_that_makes_no_sense(
+    options: list[str], complaint: str, kpe: Callable[..., int], config: str, capsys: Captured
+) -> None:
+    assert kpe("replay", "--config", config, *options) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["ls", "tail", "show", "replay"])
+def test_every_command_documents_its_exit_codes_and_has_examples(command: str, capsys: Captured) -> None:
+    assert run(["events", command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Exit codes: 0 " in text
+    assert f"\n  kpe events {command} " in text

@@ -1,0 +1,236 @@
+"""The parts of the service: who is fed, how far each sink has come, and whether all is well."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.health import Health
+from kafka_partition_events.observe.feeder import Feeder
+from kafka_partition_events.observe.narrowed import NarrowedSource
+from kafka_partition_events.observe.outbox_lock import locked
+from kafka_partition_events.observe.probes import why_not_live, why_not_ready
+from kafka_partition_events.observe.progress import Report, decode_report, encode_report
+from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, WebhookSinkSettings
+from kafka_partition_events.observe.sinks import make_sink
+from kafka_partition_events.outbox import MemoryOutbox, Stream
+from kafka_partition_events.testing import ManualClock, ScriptedSource
+from kafka_partition_events.testing.scripted import observe
+from tests.outbox_kit import NOW, ScriptedSink, append, entry, ids
+
+KAFKA = Kafka(bootstrap_servers="x:1")
+SETTINGS = (KafkaSinkSettings(name="journal"), WebhookSinkSettings(name="pager", url="https://p.example/"))
+
+
+class World:
+    """An outbox, two sinks that can be looked into, and a feeder."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.outbox = MemoryOutbox(clock=self.clock)
+        self.made: dict[str, list[ScriptedSink]] = {"journal": [], "pager": []}
+        self.feeder = Feeder(self.outbox, SETTINGS, KAFKA, margin=15.0, clock=self.clock, make=self._make)
+
+    def _make(self, settings: KafkaSinkSettings | WebhookSinkSettings, _kafka: Kafka) -> ScriptedSink:
+        sink = ScriptedSink(stream=Stream(settings.stream))
+        sink.name = settings.name
+        self.made[settings.name].append(sink)
+        return sink
+
+    def append(self, *seconds: float) -> None:
+        """Append an event for each moment, in seconds after the beginning."""
+        append(
+            self.outbox,
+            *(entry(f"at-{second:g}", at=NOW + timedelta(seconds=second)) for second in seconds),
+        )
+
+    def waiting(self, name: str) -> list[str]:
+        return ids(self.outbox.read(name, 100))
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.feeder.stop()
+    world.outbox.close()
+
+
+# -- the feeder --------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_delivered_before_it_is_this_observers_turn(world: World) -> None:
+    world.append(1, 2)
+    assert world.waiting("journal") == ["at-1", "at-2"]
+    world.feeder.start()
+    assert world.made["journal"][-1].next_call() == ["at-1", "at-2"]
+
+
+def test_it_can_be_its_turn_again_and_the_sinks_are_new_then(world: World) -> None:
+    world.feeder.start()
+    world.feeder.stop()
+    world.append(1)
+    assert world.made["journal"][-1].closed == 1
+    world.feeder.start()
+    assert len(world.made["journal"]) == 3  # one to see whether it can be made
+    assert world.made["journal"][-1].next_call() == ["at-1"]
+
+
+def test_progress_is_the_moment_of_what_waits_and_else_now(world: World) -> None:
+    world.append(1, 2)
+    world.clock.advance(60)
+    assert world.feeder.progress() == {
+        "journal": NOW + timedelta(seconds=1),
+        "pager": NOW + timedelta(seconds=60),
+    }
+
+
+def test_what_another_observer_has_delivered_is_left_out_but_for_a_margin(world: World) -> None:
+    world.append(1, 10, 50, 90)
+    world.feeder.catch_up({"journal": NOW + timedelta(seconds=65)})
+    assert world.waiting("journal") == ["at-50", "at-90"]
+
+
+def test_what_came_late_is_not_left_out(world: World) -> None:
+    world.append(1, 90, 2)
+    world.feeder.catch_up({"journal": NOW + timedelta(seconds=65)})
+    assert world.waiting("journal") == ["at-90", "at-2"]
+
+
+def test_progress_that_is_behind_or_of_others_changes_nothing(world: World) -> None:
+    world.append(1, 2)
+    world.feeder.catch_up({"journal": NOW, "somebody-elses": NOW + timedelta(days=1)})
+    assert world.waiting("journal") == ["at-1", "at-2"]
+
+
+def test_it_tells_what_waits_and_what_was_delivered(world: World) -> None:
+    world.append(1)
+    waiting, delivered = world.feeder.stats()["journal"]
+    assert (waiting.waiting, delivered) == (1, None)
+    world.feeder.start()
+    world.made["journal"][-1].next_call()
+    assert world.feeder.stats()["journal"][1] is not None
+
+
+# -- sinks -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "complaint"),
+    [
+        (
+            KafkaSinkSettings(name="k", properties={"nonsense": "hunter2"}),
+            'sinks.k: librdkafka refuses a property: No such configuration property: "nonsense"',
+        ),
+        (
+            KafkaSinkSettings(name="k", properties={"security.protocol": "hunter2"}),
+            "sinks.k: librdkafka refuses a property: Invalid value ***",
+        ),
+        (WebhookSinkSettings(name="w", url="http://127.0.0.1/"), "sinks.w: url names 127.0.0.1"),
+        (WebhookSinkSettings(name="w", url="https://x.example/", format="template"), "sinks.w: format"),
+        (WebhookSinkSettings(name="w", url="https://x.example/", secrets=("hunter2",)), "sinks.w: secrets"),
+    ],
+)
+def test_a_sink_that_can_not_be_made_is_named(
+    settings: KafkaSinkSettings | WebhookSinkSettings, complaint: str
+) -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        make_sink(settings, KAFKA)
+    assert str(refused.value).startswith(complaint)
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_topic_needs_brokers() -> None:
+    with pytest.raises(ConfigurationError, match=r"sinks\.k: nobody says where the brokers are"):
+        make_sink(KafkaSinkSettings(name="k"), Kafka())
+
+
+# -- progress on the wire ----------------------------------------------------------------------------------
+
+
+def test_a_report_survives_the_wire() -> None:
+    report = Report(at=NOW, progress={"journal": NOW, "pager": NOW + timedelta(microseconds=1)})
+    assert decode_report(encode_report(report)) == report
+
+
+def test_a_report_fits_into_an_offsets_metadata() -> None:
+    text = encode_report(Report(at=NOW, progress={f"sink-{number:03}": NOW for number in range(200)}))
+    assert 3_800 < len(text) <= 4_096
+    report = decode_report(text)
+    assert report is not None
+    assert report.progress["sink-000"] == NOW
+
+
+@pytest.mark.parametrize(
+    "text", [None, "", "x", "[]", "{}", '{"at": 1, "sinks": {}}', '{"at": "yesterday", "sinks": {}}']
+)
+def test_what_is_no_report_is_none(text: str | None) -> None:
+    assert decode_report(text) is None
+
+
+# -- alive and ready ---------------------------------------------------------------------------------------
+
+WELL = Health(running=True, last_attempt=100.0, last_success=100.0, next_delay=10.0)
+
+
+def live(health: Health, now: float) -> str | None:
+    return why_not_live(health, now=now, started=0.0, interval=10.0, timeout=5.0)
+
+
+def test_it_lives_as_long_as_it_looks() -> None:
+    assert live(WELL, 155.0) is None
+    assert live(WELL, 156.0) == "no look at the cluster for 56 s"
+
+
+def test_a_cluster_that_does_not_answer_is_no_reason_for_a_restart() -> None:
+    failing = Health(running=True, last_attempt=1_000.0, last_success=None, failures=99, next_delay=10.0)
+    assert live(failing, 1_010.0) is None
+
+
+def test_a_thread_that_has_ended_is() -> None:
+    assert live(Health(running=False, last_attempt=100.0), 100.0) == "the polling thread has ended"
+
+
+def test_before_the_first_look_the_start_counts() -> None:
+    assert live(Health(running=True), 55.0) is None
+    assert live(Health(running=True), 56.0) is not None
+
+
+def ready(health: Health, now: float = 110.0, journal_error: str | None = None) -> str | None:
+    return why_not_ready(health, now=now, interval=10.0, timeout=5.0, journal_error=journal_error)
+
+
+def test_it_is_ready_with_a_fresh_snapshot_and_a_journal() -> None:
+    assert ready(WELL) is None
+    assert ready(WELL, now=135.0) is None
+
+
+def test_it_is_not_ready() -> None:
+    assert ready(Health(running=True)) == "no snapshot yet: the first answer is awaited"
+    assert ready(Health(running=True, last_error="refused")) == "no snapshot yet: refused"
+    assert ready(WELL, now=136.0) == "no good answer for 36 s: the next one is awaited"
+    assert ready(WELL, journal_error="disk full") == "the outbox can't be written: disk full"
+
+
+# -- what is seen, and who may look ------------------------------------------------------------------------
+
+
+def test_a_narrowed_source_shows_some_topics_only() -> None:
+    source = ScriptedSource(
+        observe({"orders": [1], "orders-2": [1], "other": [1]}, errors={"orders-3": "E", "x": "E"})
+    )
+    narrowed = NarrowedSource(source, "orders.*")
+    seen = narrowed.fetch(None, started_at=0.0, timeout=1.0)
+    assert (set(seen.topics), set(seen.errors)) == ({"orders", "orders-2"}, {"orders-3"})
+    assert seen.requested is None
+    narrowed.close()
+    assert source.closed == 1
+
+
+def test_one_service_for_one_outbox(tmp_path: object) -> None:
+    path = f"{tmp_path}/outbox.db"
+    with locked(path), pytest.raises(ConfigurationError, match="another kpe observe works on"), locked(path):
+        pass
+    with locked(path):
+        pass
