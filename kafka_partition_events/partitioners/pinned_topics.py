@@ -114,6 +114,7 @@ class PinnedTopics:
                     break
             else:
                 raise PinStoreError(f"others changed the pin of topic {topic} meanwhile; try again")
+        self._put_in_force()  # what was in the store may differ from a first sight of this instance's own
         self.wake()
         return history[-1]
 

@@ -171,3 +171,13 @@ class TestCutOver:
         monkeypatch.setattr(fleet.store, "replace", lambda *_: False)
         with pytest.raises(PinStoreError, match="others changed the pin of topic t"):
             instance.cut_over("t")
+
+
+def test_who_cuts_over_goes_by_the_store_at_once_and_no_longer_by_its_own_first_sight() -> None:
+    store, clock = MemoryPinStore(), ManualClock()
+    before_growth, after_growth = PinnedTopics(store, clock), PinnedTopics(store, clock)
+    before_growth.pin("orders", 6)
+    before_growth.step()
+    assert after_growth.pin("orders", 12) == (12,)  # it has not read the store since
+    after_growth.cut_over("orders", 18, delay=60.0)
+    assert after_growth.in_force["orders"] == (6,)
