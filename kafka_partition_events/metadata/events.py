@@ -13,6 +13,11 @@ from attrs import frozen
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, PartitionInfo, TopicInfo
 
 # The aliases re-export: all events, their base classes too, are to be had from here.
+from kafka_partition_events.metadata.delivery_events import BrokerCleared as BrokerCleared  # noqa: PLC0414
+from kafka_partition_events.metadata.delivery_events import BrokerSuspected as BrokerSuspected  # noqa: PLC0414
+from kafka_partition_events.metadata.delivery_events import Clearance as Clearance  # noqa: PLC0414
+from kafka_partition_events.metadata.delivery_events import RecordsRescued as RecordsRescued  # noqa: PLC0414
+from kafka_partition_events.metadata.delivery_events import Suspicion as Suspicion  # noqa: PLC0414
 from kafka_partition_events.metadata.event_base import Event as Event  # noqa: PLC0414
 from kafka_partition_events.metadata.event_base import PartitionEvent as PartitionEvent  # noqa: PLC0414
 from kafka_partition_events.metadata.event_base import TopicEvent as TopicEvent  # noqa: PLC0414
@@ -33,26 +38,6 @@ class Rejection(StrEnum):
     SHRINK = "shrink"
     EPOCH_REWIND = "epoch_rewind"
     MISSING_TOPIC = "missing_topic"
-
-
-class Suspicion(StrEnum):
-    """Why a producer stopped trusting a broker."""
-
-    SILENT = "silent"
-    """Records are outstanding, and a broker that was asked later has answered."""
-    UNREACHABLE = "unreachable"
-    """The client lost the connection, or could not make one."""
-
-
-class Clearance(StrEnum):
-    """Why a producer trusts a broker again."""
-
-    ANSWERED = "answered"
-    """It answered its probes in time."""
-    NEEDED = "needed"
-    """No other broker is left to write to, and nothing is stuck on it."""
-    LEFT = "left"
-    """It is no longer listed: metadata now says what deliveries had said."""
 
 
 @frozen(kw_only=True)
@@ -261,78 +246,6 @@ class CapLifted(TopicEvent):
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
         listener.on_cap_lifted(self)
-
-
-@frozen(kw_only=True)
-class BrokerSuspected(Event):
-    """A producer no longer sends unkeyed records to a broker: deliveries say more than metadata does.
-
-    Once per episode: a probe that fails prolongs it and is no news.
-
-    Attributes:
-        broker: The broker's id.
-        reason: Why.
-        outstanding: Records that were sent to it and not answered, as far as they are tracked: at high rates
-            that is a sample.
-        silence_ms: How long it had been silent.
-        usual_ms: How long its answers take (the median), None if it has not answered yet.
-        partitioner: The partitioner's name.
-    """
-
-    kind: ClassVar[str] = "broker_suspected"
-    broker: int
-    reason: Suspicion
-    outstanding: int
-    silence_ms: float
-    usual_ms: float | None
-    partitioner: str
-
-    def deliver(self, listener: "PartitionChangeListener") -> None:
-        listener.on_broker_suspected(self)
-
-
-@frozen(kw_only=True)
-class BrokerCleared(Event):
-    """A producer sends unkeyed records to a broker again.
-
-    Attributes:
-        broker: The broker's id.
-        reason: Why.
-        suspected_ms: How long the episode lasted.
-        probes: How many single records were sent to find out.
-        usual_ms: How long its answers take (the median), None if it has not answered yet.
-        partitioner: The partitioner's name.
-    """
-
-    kind: ClassVar[str] = "broker_cleared"
-    broker: int
-    reason: Clearance
-    suspected_ms: float
-    probes: int
-    usual_ms: float | None
-    partitioner: str
-
-    def deliver(self, listener: "PartitionChangeListener") -> None:
-        listener.on_broker_cleared(self)
-
-
-@frozen(kw_only=True)
-class RecordsRescued(Event):
-    """A producer sent copies of records that had failed or were stuck (``rescue=``).
-
-    Attributes:
-        broker: Where the records were stuck; None if they had failed.
-        copies: How many copies are being sent.
-        withheld: How many records got none, because a limit of the rescue was reached.
-    """
-
-    kind: ClassVar[str] = "records_rescued"
-    broker: int | None
-    copies: int
-    withheld: int
-
-    def deliver(self, listener: "PartitionChangeListener") -> None:
-        listener.on_records_rescued(self)
 
 
 @frozen(kw_only=True)

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.metadata import event_base
+from kafka_partition_events.metadata import delivery_events, event_base
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import changed_partitions
@@ -94,7 +94,7 @@ def test_kinds_are_the_class_names_in_snake_case_and_unique() -> None:
 
 
 def test_every_concrete_event_is_listed() -> None:
-    ours = {event_base.__name__, ev.__name__}
+    ours = {event_base.__name__, delivery_events.__name__, ev.__name__}
 
     def leaves(cls: type[ev.Event]) -> set[type[ev.Event]]:
         below = {c for c in cls.__subclasses__() if c.__module__ in ours}
