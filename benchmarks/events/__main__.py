@@ -34,8 +34,8 @@ examples:
   python -m benchmarks.events --quick             everything, some 2 minutes, to see that it works
   python -m benchmarks.events outbox kafka        two parts
 
-exit codes: 0 all measured, and the targets reached; 1 a target was missed; 2 wrong usage, or something failed;
-130 interrupted.
+exit codes: 0 all measured, and the targets reached; 1 a target was missed; 2 wrong usage, or something
+failed; 130 interrupted.
 """
 
 PARTS: dict[str, Callable[..., Iterator[Row]]] = {

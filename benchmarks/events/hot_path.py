@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from benchmarks.errors import BenchError
+from benchmarks.events.hot_process import SENDS
 from benchmarks.events.rows import Row, Target
 from benchmarks.measure import Pair, Spread, interleaved
 
@@ -63,7 +64,7 @@ def hot_process(mode: str, count: int) -> Iterator[HotProcess]:
 
 
 def measure(*, quick: bool) -> Iterator[Row]:
-    count, pairs = (300_000, 3) if quick else (1_000_000, 9)
+    count, pairs = (100_000, 2) if quick else (500_000, 7)
     with ExitStack() as opened:
         bare = opened.enter_context(hot_process("bare", count))
 
@@ -79,7 +80,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
         yield _row("no listeners, a broker lost in each run", loss, "no loss")
         busy, work = against(losing, "busy")
         yield _row("pipeline, a broker lost in each run, scraped", work, "the same loss, no listeners")
-        yield _once_a_minute(work, count)
+        yield _once_a_minute(work, SENDS * count)
         yield from _pauses(bare, losing, busy, 2 if quick else 5)
 
 

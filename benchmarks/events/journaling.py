@@ -1,4 +1,4 @@
-"""Into the outbox, and through it to Kafka: what a `JournalListener` hears when a broker goes and comes back."""
+"""Into the outbox, and through it to Kafka: what a journal hears when a broker goes and comes back."""
 
 import tempfile
 import time
