@@ -102,6 +102,12 @@ def test_an_offline_partition_in_full() -> None:
     }
 
 
+def test_the_id_of_a_transition_can_be_computed_elsewhere() -> None:
+    ours = uuid.UUID("6f1b2f0e-0c55-5d0b-9a42-3d1f0b8d7c11")
+    transition = ["c-1", "partition.offline", "id-1", 1, 6]
+    assert only(UP, DOWN).get_id() == str(uuid.uuid5(ours, json.dumps(transition)))
+
+
 def test_two_observers_agree_on_the_id_of_a_transition() -> None:
     other = {"wall_time": SEEN + timedelta(seconds=3), "previous_at": None, "first_sequence": 77}
     (seen_by_a,), (seen_by_b,) = changes(UP, DOWN), changes(UP, DOWN, **other)
