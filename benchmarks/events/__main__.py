@@ -31,7 +31,7 @@ what becomes of the results:
 
 examples:
   python -m benchmarks.events                     everything, some 6 minutes
-  python -m benchmarks.events --quick             everything, some 2 minutes, to see that it works
+  python -m benchmarks.events --quick             everything, some 90 seconds, to see that it works
   python -m benchmarks.events outbox kafka        two parts
 
 exit codes: 0 all measured, and the targets reached; 1 a target was missed; 2 wrong usage, or something
