@@ -47,7 +47,7 @@ class Mode:
     Attributes:
         listeners: `JournalListener` in memory, `WebhookListener` on a port where nobody listens, and
             `PrometheusListener`.
-        scraped: Metrics are read once in each run.
+        scraped: Metrics are read once in each run; the first time that a snapshot is, which is dear.
         losing: A broker goes, or comes back, once in each run.
     """
 
@@ -179,7 +179,7 @@ def _rows(bench: Bench, records: int, pairs: int) -> Iterator[Row]:
         return interleaved(partial(bench.cost, mode), partial(bench.cost, reference), pairs)
 
     yield _row("pipeline idle", against(IDLE, BARE), "no listeners", KEPT)
-    yield _row("pipeline idle, scraped once in each run", against(SCRAPED, BARE), "no listeners")
+    yield _row("pipeline, a new snapshot scraped in each run", against(SCRAPED, BARE), "no listeners")
     yield _row("no listeners, a broker lost in each run", against(LOSING, BARE), "no loss")
     busy = against(BUSY, LOSING)
     yield _row("pipeline, a broker lost in each run, scraped", busy, "the same loss, no listeners")
