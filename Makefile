@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events wheel lock clean setup
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -44,6 +44,9 @@ bench-faults: setup    ## faults on real brokers, beside other producers (over a
 
 bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (90 minutes); see docs/kip-480.md
 	@$(BIN)/python -m benchmarks.kip480
+
+bench-events: setup    ## a broker loss among 200,000 partitions: listeners, outbox, Kafka, hot path (6 minutes)
+	@$(BIN)/python -m benchmarks.events
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py

@@ -14,7 +14,7 @@ from kafka_partition_events.incidents.moments import Bounds, rfc3339
 from kafka_partition_events.incidents.silences import Silence
 from kafka_partition_events.incidents.trouble import Incident, Trouble
 from kafka_partition_events.outbox import Entry, Stream
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_record
+from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_json
 from kafka_partition_events_listeners.vocabulary import Severity
 
 LISTED_BYTES: Final = 20_000
@@ -180,7 +180,7 @@ def to_entry(
         severity=int(notice.severity),
         at=notice.at,
         recorded_at=recorded_at,
-        body=to_record(CloudEvent(known, {"cluster_id": cluster_id, **notice.data})).value,
+        body=to_json(CloudEvent(known, {"cluster_id": cluster_id, **notice.data})),
     )
 
 

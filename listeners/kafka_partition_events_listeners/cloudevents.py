@@ -23,12 +23,14 @@ because two transitions under one id would be one transition lost; then observer
 doubles. ``data.identity`` tells which it is: ``"transition"`` or ``"observation"``.
 """
 
+import hashlib
 import json
 import uuid
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
+from cloudevents.core.base import BaseCloudEvent
 from cloudevents.core.bindings.kafka import KafkaMessage, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
@@ -45,7 +47,27 @@ RECORD_HEADERS: Final = {"content-type": JSONFormat.CONTENT_TYPE.encode()}
 
 _IDS: Final = uuid.UUID("6f1b2f0e-0c55-5d0b-9a42-3d1f0b8d7c11")
 _UNKNOWN_CLUSTER: Final = "unknown"
-_FORMAT: Final = JSONFormat()
+
+
+class _Format(JSONFormat):
+    """The SDK's format, byte for byte, with one encoder, where the SDK makes one for each event."""
+
+    def write(self, event: BaseCloudEvent) -> bytes:
+        attributes, data = event.get_attributes(), event.get_data()
+        if not isinstance(data, dict) or attributes.get("datacontenttype") != _JSON:
+            return super().write(event)  # somebody else's event
+        return _ENCODER.encode({**attributes, "data": data}).encode()
+
+
+def _plain(value: object) -> str:
+    if not isinstance(value, datetime):
+        raise TypeError(f"{value!r} can't be written as JSON")
+    return value.isoformat().replace("+00:00", "Z")
+
+
+_JSON: Final = "application/json"
+_ENCODER: Final = json.JSONEncoder(check_circular=False, default=_plain)
+_FORMAT: Final = _Format()
 
 
 def to_cloudevent(
@@ -77,7 +99,7 @@ def to_cloudevent(
         "type": f"{type_prefix}.{name}.v1",
         "source": f"kafka://{cluster_id}",
         "time": event.wall_time.astimezone(UTC),
-        "datacontenttype": "application/json",
+        "datacontenttype": _JSON,
         "partitionkey": cluster_id if facts.topic is None else f"{cluster_id}|{facts.topic}",
         "sequence": f"{event.sequence:020d}",  # CloudEvents compares it as text
         "severitynumber": int(severity_of(event)),
@@ -94,6 +116,11 @@ def to_cloudevent(
 def to_record(event: CloudEvent) -> KafkaMessage:
     """Return the CloudEvent as a Kafka record: JSON value, ``partitionkey`` as the key."""
     return to_structured(event, _FORMAT)
+
+
+def to_json(event: CloudEvent) -> bytes:
+    """Return the CloudEvent in structured JSON: the value of its record."""
+    return _FORMAT.write(event)
 
 
 def _data(event: Event, facts: Facts, observer: str | None, blind: bool) -> dict[str, Any]:
@@ -121,7 +148,10 @@ def _id(event: Event, name: str, facts: Facts, observer: str | None) -> str:
         identity += facts.transition
     else:
         identity += [facts.subject, _rfc3339(event.wall_time), event.sequence, observer]
-    return str(uuid.uuid5(_IDS, json.dumps(identity)))
+    # What `uuid.uuid5` does, in two thirds of the time: there is one for each event.
+    text = json.dumps(identity)
+    digest = hashlib.sha1(_IDS.bytes + text.encode(), usedforsecurity=False).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=5))
 
 
 @lru_cache(maxsize=16)  # the events of one look share their times

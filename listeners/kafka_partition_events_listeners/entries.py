@@ -6,13 +6,12 @@ from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.outbox import Entry
-from kafka_partition_events_listeners.cloudevents import to_record
+from kafka_partition_events_listeners.cloudevents import to_json
 from kafka_partition_events_listeners.vocabulary import is_churn, name_of, severity_of
 
 
 def to_entry(event: Event, cloudevent: CloudEvent) -> Entry:
     """Return an event, with the CloudEvent that was made of it, as an entry of the journal."""
-    record = to_record(cloudevent)
     attributes = cloudevent.get_attributes()
     name = name_of(event)
     return Entry(
@@ -24,5 +23,5 @@ def to_entry(event: Event, cloudevent: CloudEvent) -> Entry:
         churn=is_churn(name),
         at=event.wall_time,
         recorded_at=datetime.fromisoformat(attributes["recordedtime"]),
-        body=record.value,
+        body=to_json(cloudevent),
     )

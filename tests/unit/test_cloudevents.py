@@ -17,6 +17,7 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
+from kafka_partition_events_listeners.cloudevents import to_json
 from kafka_partition_events_listeners.facts import MAX_LISTED
 from kafka_partition_events_listeners.ranges import ids_in, ranges
 from kafka_partition_events_listeners.vocabulary import NAMES, name_of
@@ -99,6 +100,12 @@ def test_an_offline_partition_in_full() -> None:
             "observer": "obs-a",
         },
     }
+
+
+def test_the_id_of_a_transition_can_be_computed_elsewhere() -> None:
+    ours = uuid.UUID("6f1b2f0e-0c55-5d0b-9a42-3d1f0b8d7c11")
+    transition = ["c-1", "partition.offline", "id-1", 1, 6]
+    assert only(UP, DOWN).get_id() == str(uuid.uuid5(ours, json.dumps(transition)))
 
 
 def test_two_observers_agree_on_the_id_of_a_transition() -> None:
@@ -193,6 +200,42 @@ def test_every_kind_survives_the_sdk_and_keeps_to_the_envelope(event: ev.Event) 
     assert isinstance(record.key, str)
     assert record.key.startswith("c-1")
     assert as_json(made)["data"].keys() >= COMMON
+
+
+@pytest.mark.parametrize("event", EVERY_EVENT, ids=lambda event: event.kind)
+def test_every_kind_is_written_as_the_sdk_writes_it(event: ev.Event) -> None:
+    made = to_cloudevent(event, observer="a", recorded_at=SEEN)
+    assert to_record(made).value == to_json(made) == JSONFormat().write(made)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "data"),
+    [
+        ("application/json", {"of": SEEN}),
+        ("application/vnd.orders+json", {"of": [1, 2]}),
+        ("text/plain", {"of": 1}),
+        ("text/plain", "words"),
+        ("application/octet-stream", b"\x00\xff"),
+        ("application/json", None),
+    ],
+)
+def test_an_event_of_somebody_else_is_written_as_the_sdk_writes_it(content_type: str, data: Any) -> None:
+    about = {
+        "id": "1",
+        "source": "/x",
+        "type": "x",
+        "time": SEEN,
+        "due": SEEN,
+        "datacontenttype": content_type,
+    }
+    made = CloudEvent(about, data)
+    assert to_record(made).value == JSONFormat().write(made)
+
+
+def test_data_that_is_no_json_is_refused() -> None:
+    about = {"id": "1", "source": "/x", "type": "x", "datacontenttype": "application/json"}
+    with pytest.raises(TypeError, match="JSON"):
+        to_record(CloudEvent(about, {"of": 1j}))
 
 
 def test_every_kind_has_a_name_of_its_own() -> None:

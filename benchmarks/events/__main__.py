@@ -1,0 +1,80 @@
+"""``python -m benchmarks.events``: see --help."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from benchmarks.command import exit_code_of, say
+from benchmarks.events import dispatching, hot_path, journaling
+from benchmarks.events.rows import HEADER, Row
+from benchmarks.markdown import table
+from benchmarks.measure import save
+
+_DESCRIPTION = """\
+Load the events' way out: a cluster of 200,000 partitions (5,000 topics, 100 brokers, RF 3) loses a broker, so
+2,000 leaders move and 6,000 replicas leave the in-sync replicas.
+
+parts:
+  dispatch   from the answer to the last event of the last of 100 listeners; memory
+  outbox     events into an SQLite outbox with the snapshot, per CPU second of one core
+  kafka      from the first write to Kafka's last acknowledgement, on a real cluster of three brokers
+  hot-path   a producer's records per second in the same process, and the pauses of produce()
+
+What is compared takes turns in one run; runs on a disturbed machine are left out by a rule
+(benchmarks/measure.py). "kafka" needs Java 17+, and is left out without. Keep the machine to yourself.
+"""
+
+_EPILOG = """\
+what becomes of the results:
+  benchmarks/results/events.md and .json. With --quick, or with some of the parts, they are only shown.
+
+examples:
+  python -m benchmarks.events                     everything, some 6 minutes
+  python -m benchmarks.events --quick             everything, some 90 seconds, to see that it works
+  python -m benchmarks.events outbox kafka        two parts
+
+exit codes: 0 all measured, and the targets reached; 1 a target was missed; 2 wrong usage, or something
+failed; 130 interrupted.
+"""
+
+PARTS: dict[str, Callable[..., Iterator[Row]]] = {
+    "dispatch": dispatching.measure,
+    "outbox": journaling.measure_outbox,
+    "kafka": journaling.measure_kafka,
+    "hot-path": hot_path.measure,
+}
+_TITLE = "A broker loss among 200,000 partitions: 2,000 leaders and 6,000 replicas in 400 topics"
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.events",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "parts", nargs="*", choices=[*PARTS, []], metavar="PART", help="which ones; default all"
+    )
+    parser.add_argument("--quick", action="store_true", help="fewer and shorter runs, to see that it works")
+    arguments = parser.parse_args(words)
+    return exit_code_of(partial(_measure, arguments.parts or list(PARTS), quick=arguments.quick))
+
+
+def _measure(parts: Sequence[str], *, quick: bool) -> bool:
+    rows: list[Row] = []
+    for part in parts:
+        say(f"-- {part}")
+        for row in PARTS[part](quick=quick):
+            rows.append(row)
+            say(" | ".join(row.cells()))
+    if quick or len(parts) < len(PARTS):
+        say(table(HEADER, [row.cells() for row in rows]))
+    else:
+        save("events", _TITLE, HEADER, [row.cells() for row in rows], [row.raw() for row in rows])
+    return all(row.kept is not False for row in rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
