@@ -46,7 +46,8 @@ class Feeder:
         self._deliverers: dict[str, Deliverer] = {}
         for sink in sinks:
             make(sink, kafka).close()  # what is wrong with it is told now, not when it is elected
-            outbox.subscribe(sink.name, Stream(sink.stream))
+            # A new pager must not be told a week of old incidents; `kpe events replay` brings the past.
+            outbox.subscribe(sink.name, Stream(sink.stream), from_start=False)
 
     def start(self) -> None:
         """Begin to deliver. Idempotent."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.health import Health
@@ -65,6 +66,16 @@ def test_nothing_is_delivered_before_it_is_this_observers_turn(world: World) -> 
     assert world.waiting("journal") == ["at-1", "at-2"]
     world.feeder.start()
     assert world.made["journal"][-1].next_call() == ["at-1", "at-2"]
+
+
+def test_a_new_sink_begins_with_what_comes_and_a_known_one_goes_on_where_it_was(world: World) -> None:
+    incident = evolve(entry("old"), stream=Stream.INCIDENTS)
+    append(world.outbox, entry("event"), incident)
+    world.outbox.unsubscribe("pager")
+    Feeder(world.outbox, SETTINGS, KAFKA, margin=15.0, clock=world.clock, make=world._make)
+    assert (world.waiting("journal"), world.waiting("pager")) == (["event"], [])
+    append(world.outbox, evolve(incident, id="new"))
+    assert world.waiting("pager") == ["new"]
 
 
 def test_it_can_be_its_turn_again_and_the_sinks_are_new_then(world: World) -> None:
