@@ -4,6 +4,8 @@ from datetime import UTC, datetime
 
 from attrs import frozen
 
+from kafka_partition_events.metadata.codec import encode_time
+
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -21,14 +23,9 @@ class Bounds:
 
     def as_json(self) -> dict[str, str | None]:
         """Return it as a CloudEvent's data tells it."""
-        return {"after": None if self.after is None else rfc3339(self.after), "by": rfc3339(self.by)}
-
-
-def rfc3339(moment: datetime) -> str:
-    """Return an aware moment as text, UTC, microseconds."""
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        return {"after": None if self.after is None else encode_time(self.after), "by": encode_time(self.by)}
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Return what `rfc3339` made a text of; None stays None."""
+    """Return what `encode_time` made a text of; None stays None."""
     return None if text is None else datetime.fromisoformat(text)

@@ -10,9 +10,10 @@ from attrs import frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.incidents.causes import Kind, Member, packed
-from kafka_partition_events.incidents.moments import Bounds, rfc3339
+from kafka_partition_events.incidents.moments import Bounds
 from kafka_partition_events.incidents.silences import Silence
 from kafka_partition_events.incidents.trouble import Incident, Trouble
+from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry, Stream
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_json
 from kafka_partition_events_listeners.vocabulary import Severity
@@ -54,7 +55,7 @@ class Notice:
     @property
     def id(self) -> str:
         """The CloudEvent's id: what belongs together tells one thing at a time."""
-        return identified(self.correlation, self.name, rfc3339(self.at))
+        return identified(self.correlation, self.name, encode_time(self.at))
 
 
 def identified(*parts: Any) -> str:
@@ -77,8 +78,8 @@ def incident_notice(
         data={
             "incident_id": incident.id,
             "cause": trouble.cause.as_json(),
-            "opened_at": None if incident.opened_at is None else rfc3339(incident.opened_at),
-            "closed_at": None if ended is None else rfc3339(at),
+            "opened_at": None if incident.opened_at is None else encode_time(incident.opened_at),
+            "closed_at": None if ended is None else encode_time(at),
             "began": None if incident.began is None else incident.began.as_json(),
             "ended": None if ended is None else ended.as_json(),
             **_listing("partitions", "partition_count", incident.concerned),
@@ -96,7 +97,7 @@ def incident_notice(
 def flapping_notice(name: str, trouble: Trouble, at: datetime) -> Notice:
     """Return ``flapping.started`` or ``.stopped``."""
     flapping, cause = trouble.flapping, trouble.cause
-    since = None if flapping.since is None else rfc3339(flapping.since)
+    since = None if flapping.since is None else encode_time(flapping.since)
     id_ = identified(cause.as_json(), since)
     return Notice(
         name=name,
@@ -132,8 +133,8 @@ def silence_notice(
             "silence_id": silence.id,
             "author": silence.author,
             "reason": silence.reason,
-            "since": rfc3339(silence.since),
-            "ended_at": rfc3339(at),
+            "since": encode_time(silence.since),
+            "ended_at": encode_time(at),
             "muted": dict(sorted(muted.items())),
             "still_open": list(still_open)[:LISTED_INCIDENTS],
         },
@@ -162,7 +163,7 @@ def to_entry(
         "source": f"kafka://{cluster}",
         "subject": notice.subject,
         "time": notice.at.astimezone(UTC),
-        "recordedtime": rfc3339(recorded_at),
+        "recordedtime": encode_time(recorded_at),
         "datacontenttype": "application/json",
         "dataschema": f"urn:kpe:schema:{notice.name}:1",
         "partitionkey": key,

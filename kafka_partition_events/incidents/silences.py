@@ -15,7 +15,7 @@ from attrs import asdict, field, frozen
 from attrs.validators import instance_of, optional
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.incidents.moments import rfc3339
+from kafka_partition_events.metadata.codec import encode_time
 
 PREFIX: Final = "silence/"
 """How the outbox calls silences: this and the id."""
@@ -154,7 +154,7 @@ def decode_silence(value: bytes | str) -> Silence:
 
 
 def _plain(_silence: Any, _field: Any, value: Any) -> Any:
-    return rfc3339(value) if isinstance(value, datetime) else value
+    return encode_time(value) if isinstance(value, datetime) else value
 
 
 def _moment(name: str, text: Any) -> datetime:

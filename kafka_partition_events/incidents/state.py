@@ -16,10 +16,11 @@ from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.incidents.causes import Cause, Member, packed, unpacked
 from kafka_partition_events.incidents.flapping import Flapping, Transition
 from kafka_partition_events.incidents.lane import Lane, Mute, Suppressed
-from kafka_partition_events.incidents.moments import Bounds, moment_of, rfc3339
+from kafka_partition_events.incidents.moments import Bounds, moment_of
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import Silence, decode_silence, encode_silence
 from kafka_partition_events.incidents.trouble import Incident, Trouble
+from kafka_partition_events.metadata.codec import encode_time
 
 VERSION: Final = 1
 
@@ -68,7 +69,7 @@ def decode(value: bytes, rules: Rules) -> Lane:
 def _plain(value: Any) -> Any:
     match value:
         case datetime():
-            return rfc3339(value)
+            return encode_time(value)
         case set():
             return packed(value)
         case Silence():

@@ -35,6 +35,7 @@ from cloudevents.core.bindings.kafka import KafkaMessage, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events_listeners.facts import Facts, facts_of
 from kafka_partition_events_listeners.vocabulary import name_of, schema_of, severity_of
@@ -159,6 +160,4 @@ def _uuid5(name: str) -> str:
     return f"{digest[:8]}-{digest[8:12]}-5{digest[13:16]}-{variant}{digest[17:20]}-{digest[20:32]}"
 
 
-@lru_cache(maxsize=16)  # the events of one look share their times
-def _rfc3339(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+_rfc3339 = lru_cache(maxsize=16)(encode_time)  # the events of one look share their times

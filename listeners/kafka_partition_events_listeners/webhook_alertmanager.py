@@ -10,9 +10,9 @@ Source: https://prometheus.io/docs/alerting/latest/configuration/#webhook_config
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 
+from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events_listeners.vocabulary import Severity
 from kafka_partition_events_listeners.webhook_news import (
@@ -109,18 +109,14 @@ def _times(news: News) -> dict[str, str]:
     begin = news.data.get("opened_at") or news.data.get("since") or news.event["time"]
     end = _NOT_YET
     if news.began is not None:
-        begin = _rfc3339(news.began.by)
+        begin = encode_time(news.began.by)
     if news.ended is not None:
-        end = _rfc3339(news.ended.by)
+        end = encode_time(news.ended.by)
     elif news.closed:
         end = news.data.get("closed_at") or news.event["time"]
     elif news.name not in _LASTING:
         end = begin
     return {"startsAt": begin, "endsAt": end}
-
-
-def _rfc3339(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _fingerprint(news: News) -> str:
