@@ -84,6 +84,7 @@ def test_looking_at_other_topics_is_no_news_of_the_cluster(
     assert not [told for told in journal(settings) if "deleted" in told]
     outbox = SqliteOutbox(settings.outbox.path)
     created = [e for e in outbox.history(Stream.EVENTS) if e.name == "topic.created"]
+    assert created
     assert all(b'"initial":true' in e.body.replace(b" ", b"") for e in created)
     assert set(outbox.values("topic/")) == {"topic/orders"} | ({"topic/other"} if after == ".*" else set())
     outbox.close()
