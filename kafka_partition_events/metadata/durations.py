@@ -41,7 +41,13 @@ class Durations:
         return Durations(self.bounds, tuple(counts), total)
 
     def __add__(self, other: "Durations") -> "Durations":
-        """Return both together; their bounds must be the same."""
+        """Return both together.
+
+        Raises:
+            ValueError: their bounds differ.
+        """
+        if self.bounds != other.bounds:
+            raise ValueError(f"durations with bounds {self.bounds} and {other.bounds} can't be added up")
         pairs = zip(self.counts, other.counts, strict=True)
         return Durations(self.bounds, tuple(a + b for a, b in pairs), self.total + other.total)
 
