@@ -90,7 +90,7 @@ def test_the_routes_are_about_alerts_that_exist() -> None:
 def test_the_documentation_describes_every_metric_and_no_other() -> None:
     described = (DOCS / "observe.md").read_text(encoding="utf-8").partition("\n## Metrics\n")[2]
     there = described.partition("\n### What is not there\n")[0]
-    rows = dict(re.findall(r"^\| `(kpe_\w+)` \| ([^|]*) \|", there, re.MULTILINE))
+    rows = dict(re.findall(r"^\| `(kpe_\w+)` \|([^|]*)\|", there, re.MULTILINE))
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows.items()} == {
         family.full_name("kpe"): set(family.labels) for family in FAMILIES
     }
