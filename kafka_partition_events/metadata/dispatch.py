@@ -17,6 +17,7 @@ from attrs import frozen
 
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.durations import NO_WORK
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import (
     PartitionChangeListener,
@@ -93,6 +94,8 @@ class Mailbox:
         self._consecutive = 0
         self._last_error: str | None = None
         self._paused = False
+        self._rested = 0.0  # seconds of all pauses
+        self._durations = NO_WORK
 
     def reset_after_fork(self) -> bool:
         """Start afresh in a forked child: the worker and whoever held the lock exist in the parent only.
@@ -178,6 +181,7 @@ class Mailbox:
                 lag=self._waiting,
                 last_error=self._last_error,
                 paused=self._paused,
+                durations=self._durations,
             )
 
     def wait_synced(self, timeout: float) -> bool:
@@ -227,7 +231,9 @@ class Mailbox:
     def _run(self) -> None:
         try:
             while (batch := self._next()) is not None:
+                began = self._working_time()
                 self._deliver(batch)
+                self._durations = self._durations.plus(self._working_time() - began)
                 with self._condition:
                     self._handled += 1
                     self._condition.notify_all()
@@ -295,9 +301,15 @@ class Mailbox:
 
     def _pause(self) -> None:
         over = self._consecutive - FAILURES_BEFORE_PAUSE
-        until = self._clock.monotonic() + min(MAX_PAUSE_S, PAUSE_S * 2**over)
+        began = self._clock.monotonic()
+        until = began + min(MAX_PAUSE_S, PAUSE_S * 2**over)
         with self._condition:
             self._paused = True
             while not self._closing and (left := until - self._clock.monotonic()) > 0:
                 self._clock.wait(self._condition, left)
             self._paused = False
+        self._rested += self._clock.monotonic() - began
+
+    def _working_time(self) -> float:
+        """Return the seconds of a clock that stands still in pauses."""
+        return self._clock.monotonic() - self._rested

@@ -25,7 +25,7 @@ from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
 from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings, SinkSettings
 from kafka_partition_events.observe.windows import keep_windows
-from kafka_partition_events.outbox import SqliteOutbox, Write
+from kafka_partition_events.outbox import DeliveryStats, SqliteOutbox, Write
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
 from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
 from kafka_partition_events_listeners.prometheus_pipeline import (
@@ -193,10 +193,12 @@ class Service:
                 records=waiting.waiting,
                 oldest_age=0.0 if waiting.oldest is None else (now - waiting.oldest).total_seconds(),
                 dropped={"bounds": waiting.dropped, "dead_letter": waiting.dead},
-                deliveries=0 if done is None else done.delivered,
-                failures={} if done is None else done.failures,
+                deliveries=done.delivered,
+                failures=done.failures,
+                delays=done.delays,
             )
-            for name, (waiting, done) in self._feeder.stats().items()
+            for name, (waiting, fed) in self._feeder.stats().items()
+            for done in (fed or DeliveryStats(),)
         }
         return PipelineReading(
             sinks=sinks,
