@@ -36,7 +36,9 @@ def doctor_group(
     file: ConfigFile = None,
     events_topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC", help="Where events go; by default the file's, or kpe.events."),
+        typer.Option(
+            metavar="TOPIC", help="Where events are to go; by default as the file says, or kpe.events."
+        ),
     ] = None,
     output: OutputChoice = None,
     verbose: Verbose = False,

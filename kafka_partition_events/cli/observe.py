@@ -54,9 +54,13 @@ def observe_command(
     The configuration is a TOML file; `kpe assets export` has an example. Options win over the environment
     (KPE_OBSERVER__INTERVAL=5s), that over the file. SIGTERM or Ctrl-C ends it in good order.
 
+    By default kafka-python looks at the cluster: it alone tells leader epochs, by which several observers
+    give one outage one id. The election and Kafka sinks are confluent-kafka's.
+
     \b
     kpe observe -b localhost:9092                                    a journal and metrics; no sinks
     kpe observe --config /etc/kpe/kpe.toml
+    kpe observe --config kpe.toml --client confluent-kafka           see docs/observe.md for the difference
     kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
     kpe config show --config kpe.toml                                what it would do
     kpe doctor --config kpe.toml                                     whether it could
