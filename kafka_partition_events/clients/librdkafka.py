@@ -14,7 +14,7 @@ _NAMES = frozenset({
 """Properties that say how to connect. Others (a transactional id, statistics, callbacks) would do harm to a
 client that is not the user's own."""
 
-_TELLING_CHARACTERS = 4
+_LONG_ENOUGH = 4
 
 
 def connecting(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -33,6 +33,6 @@ def redacted(text: str, config: Mapping[str, str]) -> str:
             continue
         for quote in "\"'":
             text = text.replace(f"{quote}{value}{quote}", "***")
-        if len(value) >= _TELLING_CHARACTERS:
+        if len(value) >= _LONG_ENOUGH:
             text = text.replace(value, "***")
     return text
