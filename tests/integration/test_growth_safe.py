@@ -116,17 +116,21 @@ def test_a_fleet_keeps_its_keys_over_growth_and_cuts_over_at_one_moment(
         fleet, topic, lambda: all(len(w.placed) > before + 300 for w, before in zip(fleet, seen, strict=True))
     )
     pin = fleet[0].partitioner.cut_over(topic, delay=DELAY_S)
-    write_until(fleet, topic, lambda: time.time() > pin.effective_at + 1.5)
+
+    def late(writer: Writer) -> list[Placed]:
+        return [each for each in writer.placed if each.not_before > pin.effective_at + SLACK_S]
+
+    write_until(
+        fleet, topic, lambda: time.time() > pin.effective_at + 1.5 and all(len(late(w)) > 60 for w in fleet)
+    )
     for writer in fleet:
         assert writer.producer.flush(LIMIT_S) == 0
         assert writer.errors == []
         assert writer.partitioner.pins[topic][-1] == pin
         early = [each for each in writer.placed if each.not_after < pin.effective_at]
-        late = [each for each in writer.placed if each.not_before > pin.effective_at + SLACK_S]
         assert len(early) > 600
-        assert len(late) > 60
         assert all(each.partition == murmur2_partition(each.key, 6) for each in early)
-        assert all(each.partition == murmur2_partition(each.key, 12) for each in late)
+        assert all(each.partition == murmur2_partition(each.key, 12) for each in late(writer))
 
     newcomer = start()
     newcomer.write(topic)

@@ -78,11 +78,12 @@ class TestOnKafkaPython:
     ) -> None:
         """Of two partitions the next one is always the other: chance has no part but in where it begins.
 
-        A turn is 140 to 163 of these 6,000 records, or the few that an open batch had room for. The bound
-        allows for eight turns that one partition has more than the other.
+        A turn is about 146 of these 6,000 records, or the few that an open batch had room for: that batch is
+        full then, and the partition's next turn is a whole one. So none gets less than a third, but for the
+        ends. (Measured: 49% unkeyed, 46% mixed.)
         """
         placed, _ = self.send(kafka_cluster, kafka_topic(partitions=2), UniformStickyPartitioner(), keys)
-        assert min(Counter(placed)[partition] for partition in range(2)) > 0.4 * len(keys)
+        assert min(Counter(placed)[partition] for partition in range(2)) > 0.3 * len(keys)
 
 
 # -- confluent-kafka, on the mock cluster ------------------------------------------------------------

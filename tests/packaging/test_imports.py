@@ -111,7 +111,7 @@ def code_lines(file: Path) -> int:
 LARGEST = {
     "metadata": 1_900,
     "routing": 850,
-    "partitioners": 1_650,
+    "partitioners": 1_730,
     "clients": 2_520,
     "outbox": 1_020,
     "incidents": 1_050,
