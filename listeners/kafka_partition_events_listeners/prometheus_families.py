@@ -7,6 +7,7 @@ is under-replicated too, so the values of a label would not sum up.
 What this library does not know has no family; docs/observe.md lists it, with the reasons.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, cast
@@ -18,7 +19,6 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.utils import floatToGoString
 
 from kafka_partition_events.metadata.durations import Durations
 
@@ -57,7 +57,7 @@ class Family:
         if self.histogram:
             histogram = HistogramMetricFamily(name, self.help, labels=names)
             for labels, durations in cast("Mapping[tuple[str, ...], Durations]", values).items():
-                buckets = [(floatToGoString(bound), count) for bound, count in durations.at_most()]
+                buckets = [(_as_text(bound), count) for bound, count in durations.at_most()]
                 histogram.add_metric((kafka_cluster, *labels), buckets, durations.total)
             return histogram
         kind = CounterMetricFamily if self.name.endswith("_total") else GaugeMetricFamily
@@ -65,6 +65,10 @@ class Family:
         for labels, value in cast("Mapping[tuple[str, ...], float]", values).items():
             metric.add_metric((kafka_cluster, *labels), value)
         return metric
+
+
+def _as_text(bound: float) -> str:
+    return "+Inf" if bound == math.inf else str(bound)
 
 
 Reading = tuple[Family, Values]

@@ -220,6 +220,8 @@ def _kafka_exporter_readings(cluster: Cluster, sizes: Mapping[str, int]) -> Iter
 
 
 def _by_partition(cluster: Cluster, columns: "Columns") -> Iterable[Reading]:
+    if not columns:
+        return
     partitions = {
         (p.topic, str(p.partition)): p for info in cluster.by_topic.values() for p in info.partitions
     }
