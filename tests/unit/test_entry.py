@@ -71,7 +71,7 @@ def test_an_outbox_in_memory_makes_no_body_that_nobody_reads() -> None:
 
 
 def test_a_file_takes_the_body_at_once(tmp_path: Path) -> None:
-    outbox, body = SqliteOutbox(tmp_path / "outbox.db"), Body(b"abc")
+    outbox, body = SqliteOutbox(tmp_path / "outbox.db", max_age_s=1e9), Body(b"abc")
     append(outbox, put_off(body))
     assert body.times == 1
     found = outbox.entry("1")
