@@ -95,7 +95,7 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_900,
+    "metadata": 1_960,
     "routing": 850,
     "partitioners": 1_650,
     "clients": 2_520,
