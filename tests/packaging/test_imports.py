@@ -109,7 +109,7 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_900,
+    "metadata": 1_960,
     "routing": 850,
     "partitioners": 1_730,
     "clients": 2_600,
