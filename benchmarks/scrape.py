@@ -81,11 +81,11 @@ def main(*, quick: bool = False) -> None:
     poller.poll_once()
     by_topic = Listener(poller, "topic")
 
-    def first() -> float:
-        return Listener(poller, "topic").scrape()
-
-    def first_by_partition() -> float:
-        return Listener(poller, "partition").scrape()
+    def first(granularity: Granularity = "topic") -> float:
+        afresh = Listener(poller, granularity)
+        took = afresh.scrape()
+        afresh.listener.close()  # no later one must carry its hundreds of megabytes along
+        return took
 
     def after_loss() -> float:
         source.prepare()
@@ -94,7 +94,7 @@ def main(*, quick: bool = False) -> None:
 
     again = interleaved(by_topic.scrape, after_loss, pairs)
     changed = interleaved(first, after_loss, pairs)
-    partition = interleaved(first, first_by_partition, pairs)
+    partition = interleaved(first, lambda: first("partition"), pairs)
     # Made only now: the garbage collector goes through its millions of objects in our measurements too.
     gauges = Gauges(poller.cluster or EMPTY)
     plain = interleaved(first, gauges.first, pairs)
