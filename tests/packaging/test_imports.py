@@ -113,7 +113,7 @@ LARGEST = {
     "routing": 850,
     "partitioners": 1_730,
     "clients": 2_600,
-    "outbox": 1_020,
+    "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_350,
 }
