@@ -1,0 +1,304 @@
+"""What commands do: a change is requested, approved, cancelled, rolled back or forced. Pure.
+
+A command that comes twice does nothing the second time. One that is refused says why and what to do, and the
+refusal is part of the change, so it is never lost.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from attrs import evolve, frozen
+
+from kafka_partition_events.control.change_machine import finished, opened, rolling_back
+from kafka_partition_events.control.evidence import ClusterView
+from kafka_partition_events.control.orders import armed, standing
+from kafka_partition_events.control.records import Change, Command, Order, Refusal
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import Execute, Gate, GateRule, Kind, Reason, State, Verb
+from kafka_partition_events.errors import ConfigurationError
+
+KEPT_REFUSALS: Final = 10
+
+RETIRED_AFTER_MS: Final = 30 * 86_400_000
+"""For how long a change that is finished is kept."""
+
+_WAITING = frozenset({State.REQUESTED, State.APPROVED})
+
+
+@frozen
+class Answer:
+    """What a command led to: the change as it is now (None: there is none), and why nothing was done."""
+
+    change: Change | None
+    refusal: Refusal | None = None
+
+
+def obey(
+    command: Command,
+    appended_ms: int,
+    changes: Mapping[str, Change],
+    cluster: ClusterView,
+    *,
+    epoch: int,
+    now_ms: int,
+) -> Answer:
+    """Carry out a command.
+
+    Args:
+        command: The command.
+        appended_ms: When the broker appended it.
+        changes: All changes that are known, by id.
+        cluster: What is seen of the topic that the command is about.
+        epoch: The tracker's epoch.
+        now_ms: The time now by the brokers' clock.
+    """
+    change = changes.get(command.change_id)
+    known = _Known(command, appended_ms, now_ms)
+    if change is None and command.verb is Verb.REQUEST:
+        return _requested(known, changes.values(), cluster, epoch)
+    if change is None:
+        why = f"there is no change {command.change_id}; see kpe change status"
+        return Answer(None, known.refusal(Reason.NO_SUCH_CHANGE, why))
+    if appended_ms <= change.obeyed_ms or (command.verb is Verb.REQUEST and command.spec == change.spec):
+        return Answer(change)  # it comes again
+    change = evolve(change, revision=change.revision + 1, obeyed_ms=appended_ms)
+    if known.too_late:
+        return known.refuses(change, *known.too_late)
+    return _VERBS[command.verb](change, known)
+
+
+def unasked(
+    spec: Spec, change_id: str, changes: Collection[Change], *, epoch: int, now_ms: int
+) -> Change | None:
+    """Return the change to follow when a topic has grown; None if somebody has asked for something there."""
+    same = [c.spec for c in changes if c.spec.subject == spec.subject and c.spec.topic_id == spec.topic_id]
+    if _open_change(changes, spec) is not None or any(s.to_count == spec.to_count for s in same):
+        return None
+    deadline_ms = now_ms + round(1_000 * spec.deadline_s)
+    return evolve(
+        _new(change_id, spec, changes, epoch=epoch, at_ms=now_ms),
+        state=State.OBSERVED,
+        observed_ms=now_ms,
+        deadline_ms=deadline_ms,
+    )
+
+
+def inverse(change: Change) -> Spec:
+    """Return what to request to undo a change that is finished.
+
+    Raises:
+        ConfigurationError: nobody asked for the change, so nobody knows what was right before.
+    """
+    spec = change.spec
+    kinds = {
+        Kind.INCREASE: Kind.DECREASE,
+        Kind.DECREASE: Kind.INCREASE,
+        Kind.OFFLINE: Kind.ONLINE,
+        Kind.ONLINE: Kind.OFFLINE,
+    }
+    if spec.kind not in kinds:
+        raise ConfigurationError(f"{change.change_id} is not of a kind that can be undone: {spec.kind}")
+    kind = kinds[spec.kind]
+    return evolve(
+        spec,
+        kind=kind,
+        from_count=spec.to_count,
+        to_count=spec.from_count,
+        execute=Execute.EXTERNAL,
+        gate=GateRule.CONSUMERS_FIRST if kind is Kind.INCREASE else GateRule.NONE,
+    )
+
+
+def may_be_forgotten(change: Change, changes: Collection[Change], now_ms: int) -> bool:
+    """Tell whether a tombstone may follow: the change has been over for long, and gives no order."""
+    if change.finished_ms is None or now_ms < change.finished_ms + RETIRED_AFTER_MS:
+        return False
+    superseded = any(c.spec.subject == change.spec.subject and c.number > change.number for c in changes)
+    return superseded or change.order == Order()
+
+
+# -- requests ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Known:
+    """A command, and the moments that it is judged by."""
+
+    command: Command
+    appended_ms: int
+    now_ms: int
+
+    @property
+    def actor(self) -> str:
+        return self.command.actor
+
+    @property
+    def too_late(self) -> tuple[Reason, str] | None:
+        ttl_s = self.command.ttl_s
+        if self.now_ms <= self.appended_ms + 1_000 * ttl_s:
+            return None
+        return Reason.COMMAND_EXPIRED, f"nobody took it up within {ttl_s:g} s; ask again"
+
+    def refusal(self, reason: Reason, why: str) -> Refusal:
+        verb, actor = self.command.verb, self.actor
+        return Refusal(verb=verb, actor=actor, at_ms=self.appended_ms, reason=reason, detail=why)
+
+    def refuses(self, change: Change, reason: Reason, why: str) -> Answer:
+        refusal = self.refusal(reason, why)
+        kept = (*change.refusals, refusal)[-KEPT_REFUSALS:]
+        return Answer(evolve(change, refusals=kept), refusal)
+
+    def in_wrong_state(self, change: Change, cure: str) -> Answer:
+        return self.refuses(change, Reason.WRONG_STATE, f"{change.change_id} is {change.state}; {cure}")
+
+
+def _requested(known: _Known, changes: Collection[Change], cluster: ClusterView, epoch: int) -> Answer:
+    command, spec = known.command, known.command.spec
+    if spec is None or spec.kind is Kind.OBSERVE:
+        why = "a request needs the change that it is about, of a kind that can be asked for"
+        return Answer(None, known.refusal(Reason.WRONG_STATE, why))
+    change = _new(
+        command.change_id,
+        spec,
+        changes,
+        epoch=epoch,
+        at_ms=known.appended_ms,
+        by=known.actor,
+        why=command.reason,
+    )
+    problem = known.too_late or _problem(change, changes, cluster)
+    if problem is None:
+        return Answer(_armed(change))
+    refused = evolve(finished(change, State.REJECTED, known.now_ms, *problem), number=0)
+    return Answer(refused, known.refusal(*problem))
+
+
+def _new(
+    change_id: str,
+    spec: Spec,
+    changes: Collection[Change],
+    *,
+    epoch: int,
+    at_ms: int,
+    by: str = "",
+    why: str = "",
+) -> Change:
+    before = standing(changes, spec)
+    return Change(
+        change_id=change_id,
+        number=1 + max((known.number for known in changes), default=0),
+        tracker_epoch=epoch,
+        revision=1,
+        state=State.REQUESTED,
+        spec=spec,
+        requested_by=by,
+        why=why,
+        requested_ms=at_ms,
+        before=before,
+        order=before,
+        gate=Gate.HELD if spec.gate is GateRule.CONSUMERS_FIRST else Gate.NONE,
+    )
+
+
+def _armed(change: Change) -> Change:
+    """Let producers get ready, unless somebody has to approve first."""
+    if not change.released:
+        return change
+    return evolve(change, order=armed(change.spec, change.before, change.gate))
+
+
+def _problem(change: Change, changes: Collection[Change], cluster: ClusterView) -> tuple[Reason, str] | None:
+    """Compare and set: the change must begin with what there is."""
+    spec = change.spec
+    if (other := _open_change(changes, spec)) is not None:
+        return (
+            Reason.ANOTHER_CHANGE_OPEN,
+            f"{other.change_id} is {other.state}; wait for it (kpe change wait), or cancel or roll it back",
+        )
+    if cluster.blind:
+        return Reason.CLUSTER_UNKNOWN, f"nobody sees cluster {spec.cluster_id} now; look after its observers"
+    return None if spec.topic is None else _topic_problem(change, cluster)
+
+
+def _topic_problem(change: Change, cluster: ClusterView) -> tuple[Reason, str] | None:
+    spec, count = change.spec, cluster.count
+    if count is None:
+        return Reason.TOPIC_UNKNOWN, f"there is no topic {spec.topic}"
+    if spec.topic_id is not None and cluster.topic_id not in {None, spec.topic_id}:
+        return (
+            Reason.TOPIC_ID_CHANGED,
+            f"topic {spec.topic} has the id {cluster.topic_id}, not {spec.topic_id}",
+        )
+    if spec.kind in {Kind.OFFLINE, Kind.ONLINE}:
+        last = max(spec.partitions)
+        return None if last < count else (Reason.CONFLICT, f"topic {spec.topic} has no partition {last}")
+    used = min(count, change.before.limit or count)
+    if used == spec.from_count:
+        return None
+    return Reason.CONFLICT, f"{used} partitions of topic {spec.topic} are used, not {spec.from_count}"
+
+
+def _open_change(changes: Collection[Change], spec: Spec) -> Change | None:
+    for change in changes:
+        if change.spec.subject == spec.subject and not change.state.final:
+            return change
+    return None
+
+
+# -- the other commands ------------------------------------------------------------------------------------
+
+
+def _approve(change: Change, known: _Known) -> Answer:
+    if change.approved_by == known.actor:
+        return Answer(change)
+    if change.state is not State.REQUESTED:
+        return known.in_wrong_state(change, "only a requested change is approved")
+    if change.spec.needs_approval and known.actor == change.requested_by:
+        why = f"{known.actor} has requested it; somebody else must approve"
+        return known.refuses(change, Reason.SAME_PERSON, why)
+    return Answer(_armed(evolve(change, state=State.APPROVED, approved_by=known.actor)))
+
+
+def _request_again(change: Change, known: _Known) -> Answer:
+    why = f"{change.change_id} is another change already; request this one under an id of its own"
+    return known.refuses(change, Reason.ANOTHER_SPEC, why)
+
+
+def _cancel(change: Change, known: _Known) -> Answer:
+    if change.state is State.CANCELLED:
+        return Answer(change)
+    if change.state not in _WAITING:
+        return known.in_wrong_state(change, "roll it back (kpe change rollback)")
+    return Answer(finished(change, State.CANCELLED, known.now_ms, why=f"cancelled by {known.actor}"))
+
+
+def _rollback(change: Change, known: _Known) -> Answer:
+    if change.state in {State.ROLLING_BACK, State.ROLLED_BACK}:
+        return Answer(change)
+    if change.state in _WAITING:
+        return known.in_wrong_state(change, "it has not happened: cancel it (kpe change cancel)")
+    if change.state.final:
+        return known.in_wrong_state(change, "it is finished: request its inverse")
+    if change.spec.kind is Kind.OBSERVE:
+        return known.in_wrong_state(change, "nobody asked for it: request partitions.decrease")
+    return Answer(rolling_back(change, State.ROLLED_BACK, why=f"rolled back by {known.actor}"))
+
+
+def _force(change: Change, known: _Known) -> Answer:
+    if change.state in _WAITING or change.state.final:
+        return known.in_wrong_state(change, "only what has happened and is not finished is forced")
+    if change.state is State.ROLLING_BACK:
+        return Answer(finished(change, change.becomes or State.ROLLED_BACK, known.now_ms))
+    if change.gate is Gate.HELD:
+        return Answer(evolve(opened(change, known.actor), state=State.CONVERGING))
+    why = f"ended by {known.actor}"
+    return Answer(finished(change, State.PARTIALLY_CONVERGED, known.now_ms, why=why))
+
+
+_VERBS: Final[Mapping[Verb, Callable[[Change, _Known], Answer]]] = {
+    Verb.REQUEST: _request_again,
+    Verb.APPROVE: _approve,
+    Verb.CANCEL: _cancel,
+    Verb.ROLLBACK: _rollback,
+    Verb.FORCE: _force,
+}
