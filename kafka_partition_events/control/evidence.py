@@ -224,13 +224,13 @@ def _status(change: Change, use: TopicUse | None, ack: Ack | None) -> Status | N
 
 
 def _shown(change: Change, use: TopicUse) -> Status | None:
+    """Return what a lease proves: that growth has arrived, and nothing else.
+
+    It tells how many partitions are used, but not which ones, nor by which order.
+    """
     spec = change.spec
-    if change.state in _BACK:
-        limit = change.order.limit
-        return Status.ROLLED_BACK if limit is not None and use.used <= limit else None
-    if spec.kind is Kind.DECREASE:
-        return Status.APPLIED if use.used <= spec.to_count else None
-    if spec.kind in {Kind.OFFLINE, Kind.ONLINE} or use.seen < spec.to_count:
+    grows = spec.kind in {Kind.INCREASE, Kind.OBSERVE} and change.state not in _BACK
+    if not grows or use.seen < spec.to_count:
         return None
     if use.used >= spec.to_count:
         return Status.APPLIED

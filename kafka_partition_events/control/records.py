@@ -209,7 +209,7 @@ class Lease:
         cluster_id: The cluster that it writes to or reads from.
         group: A consumer's group.
         app: The application.
-        version: Its version.
+        app_version: Its version.
         client: The Kafka client and its version.
         host_hash: A hash of the host's name.
         ttl_s: After how many seconds without a lease the instance counts as lost.
@@ -228,7 +228,7 @@ class Lease:
     cluster_id: str | None = None
     group: str | None = None
     app: str = ""
-    version: str = ""
+    app_version: str = ""
     client: str = ""
     host_hash: str = ""
     ttl_s: float = 90.0

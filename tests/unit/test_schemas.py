@@ -25,7 +25,8 @@ INCIDENTS = {
     "incident.opened", "incident.updated", "incident.closed",
     "flapping.started", "flapping.stopped", "silence.ended",
 }  # fmt: skip
-SHARED = {"common", "envelope"}
+CONTROL = {"control.command", "control.change", "control.lease", "control.ack"}
+SHARED = {"common", "control", "envelope"}
 VALIDATORS = {name: validator(name) for name in schemas()}
 BY_ID = {schema["$id"]: VALIDATORS[name] for name, schema in schemas().items()}
 NOON = "2026-11-20T12:00:00.000000Z"
@@ -74,7 +75,7 @@ def objects(schema: object) -> Iterator[dict[str, Any]]:
 
 class TestTheFiles:
     def test_every_name_has_a_schema_and_there_is_no_other(self) -> None:
-        assert set(schemas()) == NAMES | INCIDENTS | SHARED
+        assert set(schemas()) == NAMES | INCIDENTS | CONTROL | SHARED
 
     @pytest.mark.parametrize("name", schemas())
     def test_each_is_a_schema_that_says_what_it_is(self, name: str) -> None:

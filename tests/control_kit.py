@@ -1,0 +1,149 @@
+"""One change and everybody whom it concerns, as a story: what happens, and the state that it leads to."""
+
+import itertools
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import define, evolve, field
+
+from kafka_partition_events.control.change_machine import step
+from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
+from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.records import Ack, Change, Command, Lease, Refusal, TopicUse
+from kafka_partition_events.control.requests import obey
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import GateRule, Kind, Role, State, Status, Verb
+
+START_MS = 1_700_000_000_000
+TOPIC, TOPIC_ID, CLUSTER = "orders", "topic-id-1", "c-1"
+NEW = frozenset(range(6, 12))
+ONE = "chg-1"
+UNGROWN = ClusterView(count=6, topic_id=TOPIC_ID, readers=frozenset({"billing"}), writers=0)
+
+
+def growth(**fields: Any) -> Spec:
+    """From 6 to 12 partitions."""
+    known = {"kind": Kind.INCREASE, "from_count": 6, "to_count": 12}
+    return Spec(**{"cluster_id": CLUSTER, "topic": TOPIC, "topic_id": TOPIC_ID, **known, **fields})
+
+
+def gated(**fields: Any) -> Spec:
+    """The same, for group "billing" first."""
+    return growth(**{"gate": GateRule.CONSUMERS_FIRST, "required_groups": ("billing",), **fields})
+
+
+def shrinking(**fields: Any) -> Spec:
+    return growth(**{"kind": Kind.DECREASE, "from_count": 6, "to_count": 4, "required_groups": (), **fields})
+
+
+def draining(**fields: Any) -> Spec:
+    known = {"kind": Kind.OFFLINE, "partitions": frozenset({1, 4}), "from_count": 0, "to_count": 0}
+    return growth(**{**known, "required_groups": (), **fields})
+
+
+def lease(name: str, seen: int = 6, used: int | None = None, **fields: Any) -> Lease:
+    use = TopicUse(topic=TOPIC, topic_id=TOPIC_ID, seen=seen, used=seen if used is None else used)
+    known = {"incarnation": f"{name}-1", "lease_seq": 1, "role": Role.PRODUCER, "view": (use,)}
+    return Lease(**{"instance_id": name, "cluster_id": CLUSTER, "idempotent": True, **known, **fields})
+
+
+def ack(name: str, status: Status, **fields: Any) -> Ack:
+    known = {"change_id": ONE, "revision": 1, "incarnation": f"{name}-1", "ack_seq": 1}
+    return Ack(**{"instance_id": name, "status": status, **known, **fields})
+
+
+@define
+class Story:
+    """Time is the brokers' and stands still; `tick` lets it pass and the state machine run."""
+
+    ledger: Ledger = field(factory=Ledger)
+    cluster: ClusterView = field(factory=lambda: UNGROWN)
+    now_ms: int = START_MS
+    refused: list[Refusal] = field(factory=list)
+    seen: list[State] = field(factory=list)
+    _seq: Any = field(factory=lambda: itertools.count(1))
+
+    # -- what people do ------------------------------------------------------------------------------
+
+    def command(self, verb: Verb, actor: str = "alice", change_id: str = ONE, **fields: Any) -> Change | None:
+        """Let somebody give a command, which the tracker takes up at once."""
+        command = Command(change_id=change_id, verb=verb, actor=actor, **fields)
+        self.now_ms += 1  # no two records have one time here
+        return self.deliver(command, self.now_ms)
+
+    def deliver(self, command: Command, appended_ms: int) -> Change | None:
+        changes, now_ms = self.ledger.changes, self.now_ms
+        told = obey(command, appended_ms, changes, self.cluster, epoch=1, now_ms=now_ms)
+        if told.refusal is not None:
+            self.refused.append(told.refusal)
+        if told.change is not None:
+            self.ledger.take_change(told.change)
+            self.seen.append(told.change.state)
+        return told.change
+
+    def request(self, spec: Spec, change_id: str = ONE, actor: str = "alice") -> Change | None:
+        return self.command(Verb.REQUEST, actor, change_id, spec=spec)
+
+    # -- what the cluster and its clients do -----------------------------------------------------------
+
+    def sees(self, **fields: Any) -> None:
+        """Let observers and prober see something else."""
+        self.cluster = evolve(self.cluster, **fields)
+
+    def lives(self, names: Iterable[str], seen: int = 6, used: int | None = None, **fields: Any) -> None:
+        """Let instances (their names, one letter each) publish leases."""
+        for name in names:
+            born_ms = self.ledger.tenancies[name].holder.born_ms if name in self.ledger.tenancies else None
+            known = {"lease_seq": next(self._seq), "born_ms": born_ms}
+            self.ledger.take_lease(lease(name, seen, used, **{**known, **fields}), self.now_ms)
+
+    def says(self, names: Iterable[str], status: Status, **fields: Any) -> None:
+        """Let instances answer."""
+        for name in names:
+            answer = ack(name, status, **{"ack_seq": next(self._seq), **fields})
+            self.ledger.take_ack(answer, self.now_ms)
+
+    def probed(self, group: str, **levels: Any) -> None:
+        """Let the prober answer for a group."""
+        levels = {"members": 2, **levels}
+        self.says([f"group:{group}"], Status.OBSERVED, role=Role.PROBER, group=group, **levels)
+
+    # -- what the tracker makes of it ------------------------------------------------------------------
+
+    @property
+    def change(self) -> Change:
+        return self.ledger.changes[ONE]
+
+    @property
+    def fleet(self) -> Fleet:
+        return Fleet(tenancies=self.ledger.tenancies, acks=self.ledger.acks.get(ONE, {}))
+
+    @property
+    def evidence(self) -> Evidence:
+        return evidence(self.change, self.fleet, self.cluster, self.now_ms)
+
+    def tick(self, seconds: float = 0) -> State:
+        """Let time pass, and the state machine run until nothing changes any more."""
+        self.now_ms += round(1_000 * seconds)
+        while (after := step(self.change, self.fleet, self.cluster, self.now_ms)) is not self.change:
+            self.ledger.take_change(after)
+            self.seen.append(after.state)
+        return self.change.state
+
+    @property
+    def path(self) -> list[State]:
+        """Every state that the change was in, once for each stay."""
+        return [state for state, _ in itertools.groupby(self.seen)]
+
+
+def grown(spec: Spec, producers: str = "ab") -> Story:
+    """A change that was requested in time: producers hold if they are to, and the topic has grown."""
+    story = Story()
+    story.lives(producers)
+    story.request(spec)
+    if story.change.holds:
+        story.says(producers, Status.HELD)
+    story.tick()
+    story.sees(count=spec.to_count)
+    story.tick()
+    return story

@@ -1,0 +1,46 @@
+"""Which partitions a consumer begins to read at their beginning."""
+
+from kafka_partition_events.control.pinning import to_pin
+from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.words import Status
+from kafka_partition_events.metadata.cluster import TopicPartition
+from tests.control_kit import Story, grown, growth, shrinking
+
+ALL = [TopicPartition("orders", n) for n in range(12)]
+OLD, NEW = ALL[:6], ALL[6:]
+
+
+def opened() -> Change:
+    return grown(growth()).change
+
+
+def test_nothing_at_the_first_assignment_if_nobody_knows_of_growth() -> None:
+    assert to_pin(ALL, [], {}, []) == []
+
+
+def test_what_was_not_there_at_the_last_assignment() -> None:
+    assert to_pin(ALL, [], {"orders": 6}, []) == NEW
+    assert to_pin(ALL, [], {"orders": 12}, []) == []
+
+
+def test_what_an_open_change_tells_to_be_new_even_at_the_first_assignment() -> None:
+    assert to_pin(ALL, [], {}, [opened()]) == NEW
+    assert to_pin(ALL, [], {"orders": 12}, [opened()]) == NEW
+
+
+def test_not_what_the_group_has_committed() -> None:
+    assert to_pin(ALL, NEW[:4], {"orders": 6}, [opened()]) == NEW[4:]
+
+
+def test_only_what_this_consumer_was_given() -> None:
+    assert to_pin([*OLD, NEW[0]], [], {"orders": 6}, []) == [NEW[0]]
+
+
+def test_not_by_a_change_that_is_over_or_about_something_else() -> None:
+    story = grown(growth(required_groups=()))
+    story.says("ab", Status.APPLIED)
+    story.tick()
+    other = Story()
+    other.request(shrinking())
+    assert to_pin(ALL, [], {}, [story.change, other.change]) == []
+    assert to_pin([TopicPartition("other", 7)], [], {}, [opened()]) == []

@@ -1,0 +1,175 @@
+"""Records as JSON: versions, what is refused, what is passed over and counted."""
+
+import json
+from enum import StrEnum
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.assets import schemas, validator
+from kafka_partition_events.control import words
+from kafka_partition_events.control.codec import (
+    RecordError,
+    Skipped,
+    UnknownVersionError,
+    decode,
+    decode_or_skip,
+    encode,
+    key_of,
+)
+from kafka_partition_events.control.records import (
+    Ack,
+    Capacity,
+    Change,
+    Command,
+    Lease,
+    Order,
+    Refusal,
+    TopicUse,
+    Totals,
+)
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import Gate, Kind, Reason, Role, State, Status, Verb
+from kafka_partition_events.errors import ConfigurationError
+from tests.control_kit import NEW, ONE, ack, draining, gated, growth, lease, shrinking
+
+REFUSAL = Refusal(verb=Verb.FORCE, actor="bob", at_ms=5, reason=Reason.WRONG_STATE, detail="it is final")
+CHANGE = Change(
+    change_id=ONE,
+    number=3,
+    tracker_epoch=2,
+    revision=7,
+    state=State.ROLLING_BACK,
+    spec=gated(),
+    requested_by="alice",
+    why="INC-1",
+    approved_by="bob",
+    requested_ms=10,
+    observed_ms=20,
+    deadline_ms=620_020,
+    before=Order(limit=4),
+    order=Order(limit=6, offline=frozenset({1, 2, 5})),
+    gate=Gate.HELD,
+    becomes=State.REJECTED,
+    reason=Reason.INSTANCE_REJECTED,
+    totals=Totals(applied=3, uncovered=1),
+    uncovered_groups=("billing",),
+    unverified=("the cluster can't be seen",),
+    refusals=(REFUSAL,),
+)
+RECORDS: list[Any] = [
+    Command(change_id=ONE, verb=Verb.REQUEST, actor="alice", reason="INC-1", spec=draining()),
+    Command(change_id=ONE, verb=Verb.APPROVE, actor="bob"),
+    CHANGE,
+    lease("a", seen=12, used=4, capacity=Capacity(buffer_memory=65_536, batch_size=16_384), born_ms=9),
+    ack("a", Status.CAPPED, limit=Capacity(max_partitions=4), group="g", role=Role.CONSUMER, positioned=NEW),
+]
+NAMES = {Command: "control.command", Change: "control.change", Lease: "control.lease", Ack: "control.ack"}
+
+
+def document(record: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(encode(record))
+    return found
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
+class TestEveryRecord:
+    def test_comes_back_as_it_went(self, record: Any) -> None:
+        assert decode(type(record), encode(record)) == record
+
+    def test_keeps_to_its_schema(self, record: Any) -> None:
+        validator(NAMES[type(record)]).validate(document(record))
+
+    def test_has_no_field_that_its_schema_does_not_know(self, record: Any) -> None:
+        assert document(record).keys() == schemas()[NAMES[type(record)]]["properties"].keys()
+
+    def test_may_have_fields_that_a_later_library_adds(self, record: Any) -> None:
+        later = json.dumps({**document(record), "mood": "good"}).encode()
+        assert decode(type(record), later) == record
+
+    def test_of_another_version_is_refused(self, record: Any) -> None:
+        for version in (0, 2, "1", None):
+            with pytest.raises(UnknownVersionError):
+                decode(type(record), json.dumps({**document(record), "version": version}).encode())
+
+    def test_says_whose_it_is_by_its_key(self, record: Any) -> None:
+        keys = {Command: ONE, Change: f"c-1|{ONE}", Lease: "a", Ack: f"{ONE}|a"}
+        assert key_of(record) == keys[type(record)]
+
+
+def test_what_is_not_understood_is_counted_by_kind() -> None:
+    skipped = Skipped()
+    good = document(RECORDS[1])
+    for value in (good, {**good, "version": 2}, {**good, "actor": 7}, {**good, "format": "kpe.ack"}, [1]):
+        decode_or_skip(Command, json.dumps(value).encode(), skipped)
+    assert decode_or_skip(Command, b"\xff", skipped) is None
+    assert skipped == {"version": 1, "malformed": 4}
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ({"actor": None}, "actor can't be None"),
+        ({"ttl_s": True}, "ttl_s can't be True"),
+        ({"verb": "destroy"}, "verb must be one of request"),
+        ({"spec": {"kind": "partitions.increase"}}, "spec lacks cluster_id"),
+        ({"spec": {**json.loads(encode(RECORDS[0]))["spec"], "partitions": "3-1"}}, "spec.partitions"),
+        ({"spec": {**json.loads(encode(RECORDS[0]))["spec"], "partitions": "0-9999999999"}}, "partitions"),
+        ({"spec": {**json.loads(encode(RECORDS[0]))["spec"], "required_groups": [1]}}, r"groups\[0\]"),
+        ({"spec": {**json.loads(encode(RECORDS[0]))["spec"], "min_acked_ratio": 2}}, "min_acked_ratio"),
+    ],
+)
+def test_a_refusal_names_the_place(damage: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(RecordError, match=complaint):
+        decode(Command, json.dumps({**document(RECORDS[0]), **damage}).encode())
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"to_count": 6},
+        {"to_count": 3},
+        {"from_count": 0},
+        {"topic": None},
+        {"broker": 1},
+        {"kind": Kind.OFFLINE},
+        {"kind": Kind.DECREASE, "gate": words.GateRule.CONSUMERS_FIRST, "to_count": 3},
+        {"deadline_s": 0.0},
+        {"expires_s": float("inf")},
+        {"settle_s": -1.0},
+        {"min_acked_ratio": 0.0},
+    ],
+)
+def test_a_specification_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="a change of the kind"):
+        growth(**fields)
+
+
+def test_a_specification_tells_what_it_is_about() -> None:
+    assert (growth().subject, growth().affected) == ("c-1|topic/orders", NEW)
+    assert shrinking().affected == {4, 5}
+    assert draining().affected == {1, 4}
+    of_broker = Spec(kind=Kind.ONLINE, cluster_id="c-1", broker=2)
+    assert (of_broker.subject, of_broker.affected) == ("c-1|broker/2", frozenset())
+
+
+def test_a_lease_with_fifty_topics_stays_small() -> None:
+    view = tuple(
+        TopicUse(topic=f"some.long.topic.name-{n}", topic_id="A" * 22, seen=1000, used=1000)
+        for n in range(50)
+    )
+    assert len(encode(lease("a", view=view))) < 8_192
+
+
+@pytest.mark.parametrize(
+    ("name", "words_there_are"),
+    [
+        ("verb", words.Verb),
+        ("role", words.Role),
+        ("state", words.State),
+        ("status", words.Status),
+        ("reason", words.Reason),
+    ],
+)
+def test_schemas_list_the_words_that_there_are(name: str, words_there_are: type[StrEnum]) -> None:
+    assert schemas()["control"]["$defs"][name]["enum"] == [word.value for word in words_there_are]

@@ -1,0 +1,347 @@
+"""The state machine, row by row of its table (research: ops.md 4.4)."""
+
+import pytest
+
+from kafka_partition_events.control.change_machine import is_due, step
+from kafka_partition_events.control.evidence import ClusterView, Fleet
+from kafka_partition_events.control.records import Order, TopicUse
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import (
+    Execute,
+    Gate,
+    Kind,
+    OnDeadline,
+    OnReject,
+    Reason,
+    State,
+    Status,
+)
+from tests.control_kit import (
+    NEW,
+    TOPIC_ID,
+    Story,
+    draining,
+    gated,
+    grown,
+    growth,
+    shrinking,
+)
+
+
+class TestAnIncrease:
+    def test_waits_for_the_topic_to_grow(self) -> None:
+        story = Story()
+        story.request(growth())
+        assert story.tick(60) is State.REQUESTED
+
+    def test_is_observed_when_the_topic_has_grown_whoever_did_it(self) -> None:
+        story = grown(growth())
+        assert story.path == [State.REQUESTED, State.OBSERVED, State.CONVERGING]
+        assert story.change.observed_ms == story.now_ms
+        assert story.change.deadline_ms == story.now_ms + 600_000
+
+    def test_conflicts_with_growth_to_another_number(self) -> None:
+        story = Story()
+        story.request(growth())
+        story.sees(count=9)
+        assert story.tick() is State.REJECTED
+        assert story.change.reason is Reason.CONFLICT
+        assert "9 partitions" in story.change.detail
+
+    def test_converges_when_all_producers_use_it_and_all_groups_own_it(self) -> None:
+        story = grown(growth(required_groups=("billing",)))
+        story.says("a", Status.APPLIED)
+        assert story.tick() is State.CONVERGING
+        story.says("b", Status.APPLIED)
+        assert story.tick() is State.CONVERGING
+        story.probed("billing", assigned=NEW)
+        assert story.tick() is State.CONVERGED
+        assert not story.change.late
+
+    def test_converges_partially_when_a_budget_caps(self) -> None:
+        story = grown(growth(required_groups=()))
+        story.says("a", Status.APPLIED)
+        story.says("b", Status.CAPPED, reason="buffer_limit")
+        assert story.tick() is State.PARTIALLY_CONVERGED
+        assert (story.change.totals.applied, story.change.totals.capped) == (1, 1)
+
+    def test_converges_if_the_request_accepts_caps(self) -> None:
+        story = grown(growth(required_groups=(), accept_capped=True))
+        story.says("ab", Status.CAPPED)
+        assert story.tick() is State.CONVERGED
+
+    def test_converges_partially_when_as_many_have_followed_as_were_asked_for(self) -> None:
+        story = grown(growth(required_groups=(), min_acked_ratio=0.75), "abcd")
+        story.says("ab", Status.APPLIED)
+        assert story.tick() is State.CONVERGING
+        story.says("c", Status.APPLIED)
+        assert story.tick() is State.PARTIALLY_CONVERGED
+        assert story.change.totals.pending == 1
+
+    def test_is_overdue_when_somebody_has_not_followed_in_time_and_may_still_converge(self) -> None:
+        story = grown(growth(required_groups=()))
+        story.says("a", Status.APPLIED)
+        assert story.tick(599) is State.CONVERGING
+        story.lives("ab")
+        assert story.tick(1) is State.OVERDUE
+        story.says("b", Status.APPLIED)
+        assert story.tick() is State.CONVERGED
+        assert story.change.late
+
+    def test_expires_if_the_topic_does_not_grow(self) -> None:
+        story = Story()
+        story.request(gated(expires_s=3600))
+        assert story.change.order == Order(limit=6)
+        assert story.tick(3599) is State.REQUESTED
+        assert story.tick(1) is State.EXPIRED
+        assert story.change.order == Order()
+
+    def test_does_not_expire_while_nobody_can_see_whether_the_topic_has_grown(self) -> None:
+        story = Story()
+        story.request(growth())
+        story.sees(blind=True)
+        assert story.tick(100_000) is State.REQUESTED
+        assert story.change.blind
+        story.sees(blind=False, count=12)
+        assert story.tick() is State.CONVERGING
+
+    def test_without_a_producer_it_never_converges_but_is_over_at_its_deadline(self) -> None:
+        story = grown(growth(required_groups=()), producers="")
+        assert story.tick(599) is State.CONVERGING
+        assert story.tick(1) is State.PARTIALLY_CONVERGED
+        assert "no producer with the library uses it" in story.change.unverified
+
+
+class TestAGate:
+    def test_is_held_before_the_topic_grows(self) -> None:
+        story = Story()
+        story.request(gated())
+        assert story.change.gate is Gate.HELD
+        assert story.change.order == Order(limit=6)
+
+    def test_stays_held_while_a_required_group_has_no_position(self) -> None:
+        story = grown(gated())
+        story.probed("billing", assigned=NEW, positioned=NEW - {11})
+        assert story.tick(60) is State.GATED
+        assert story.change.order == Order(limit=6)
+        assert story.change.uncovered_groups == ("billing",)
+
+    def test_opens_for_all_as_soon_as_every_required_group_has_one(self) -> None:
+        story = grown(gated())
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        assert story.tick() is State.CONVERGING
+        assert story.change.order == Order()
+        assert (story.change.gate, story.change.opened_by) == (Gate.OPEN, "evidence")
+        assert story.path == [State.REQUESTED, State.OBSERVED, State.GATED, State.CONVERGING]
+
+    def test_is_not_held_for_a_moment_if_groups_were_faster_than_the_tracker(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(gated())
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.sees(count=12)
+        story.tick()
+        assert State.GATED not in story.path
+
+    def test_opens_at_the_deadline(self) -> None:
+        story = grown(gated())
+        assert story.tick(599.9) is State.GATED
+        story.tick(0.1)
+        assert (story.change.gate, story.change.opened_by) == (Gate.OPEN, "deadline")
+
+    def test_stays_held_after_the_deadline_if_that_was_asked_for(self) -> None:
+        story = grown(gated(gate_on_deadline=OnDeadline.HOLD))
+        assert story.tick(600) is State.OVERDUE
+        assert story.change.order == Order(limit=6)
+        assert story.tick(86_400) is State.OVERDUE
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.lives("ab", seen=12)
+        assert story.tick() is State.CONVERGED
+        assert story.change.late
+        assert story.change.order == Order()
+
+    def test_waits_for_all_who_read_the_topic_if_no_groups_were_named(self) -> None:
+        story = grown(gated(required_groups=None))
+        story.sees(readers=frozenset({"billing", "audit"}))
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        assert story.tick() is State.GATED
+        story.probed("audit", assigned=NEW, positioned=NEW)
+        assert story.tick() is State.CONVERGING
+
+    def test_does_not_open_while_nobody_knows_who_reads_the_topic(self) -> None:
+        story = Story(cluster=ClusterView(count=6, topic_id=TOPIC_ID))
+        story.request(gated(required_groups=None))
+        story.sees(count=12)
+        assert story.tick(599) is State.GATED
+        assert "which groups read the topic is not known" in story.change.unverified
+
+    def test_keeps_what_nobody_asked_for_closed_when_the_topic_has_grown_even_more(self) -> None:
+        story = grown(gated())
+        story.sees(count=24)
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.tick()
+        assert story.change.order == Order(limit=12)
+
+
+class TestThatTheTrackerGrowsTheTopic:
+    def due(self, story: Story) -> bool:
+        return is_due(story.change, story.fleet, story.cluster, story.now_ms)
+
+    def test_as_soon_as_the_change_is_released(self) -> None:
+        story = Story()
+        story.request(growth(execute=Execute.TRACKER))
+        assert self.due(story)
+
+    def test_not_if_somebody_else_is_to_do_it(self) -> None:
+        story = Story()
+        story.request(growth())
+        assert not self.due(story)
+
+    def test_not_before_every_live_producer_holds_the_gate(self) -> None:
+        story = Story()
+        story.lives("ab")
+        story.request(gated(execute=Execute.TRACKER))
+        story.says("a", Status.HELD)
+        assert not self.due(story)
+        story.says("b", Status.HELD)
+        assert self.due(story)
+
+    def test_not_if_it_has_grown_already_or_is_another_one_or_can_not_be_seen(self) -> None:
+        story = Story()
+        story.request(growth(execute=Execute.TRACKER))
+        fleet = story.fleet
+        for seen in ({"count": 12}, {"count": 7}, {"topic_id": "other"}, {"blind": True}, {"count": None}):
+            cluster = ClusterView(**{"count": 6, "topic_id": TOPIC_ID, **seen})
+            assert not is_due(story.change, fleet, cluster, story.now_ms)
+
+
+class TestADecrease:
+    def test_is_in_effect_at_once_as_a_limit_of_routes(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(shrinking())
+        assert story.tick() is State.CONVERGING
+        assert story.change.order == Order(limit=4)
+
+    def test_converges_when_producers_have_left_and_groups_have_read_everything(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(shrinking(required_groups=("billing",)))
+        story.says("a", Status.APPLIED)
+        assert story.tick() is State.CONVERGING
+        story.probed("billing", drained=frozenset({4}))
+        assert story.tick() is State.CONVERGING
+        story.probed("billing", drained=frozenset({4, 5}))
+        assert story.tick() is State.CONVERGED
+
+    def test_stays_in_effect_and_an_increase_from_there_needs_no_new_partitions(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(shrinking())
+        story.says("a", Status.APPLIED)
+        assert story.tick() is State.CONVERGED
+        story.request(growth(from_count=4, to_count=6, required_groups=()), change_id="chg-2")
+        after = story.ledger.changes["chg-2"]
+        assert after.before == Order(limit=4)
+        while (newer := step(after, Fleet(), story.cluster, story.now_ms)) is not after:
+            after = newer
+        assert after.state is State.CONVERGING
+        assert after.order == Order()
+
+
+class TestPlannedOffline:
+    def test_lets_producers_leave_partitions_and_groups_drain_them(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(draining(required_groups=("billing",)))
+        story.tick()
+        assert story.change.order == Order(offline=frozenset({1, 4}))
+        story.says("a", Status.APPLIED)
+        story.probed("billing", drained=frozenset({1, 4}))
+        assert story.tick() is State.CONVERGED
+
+    def test_ends_with_planned_online(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(draining())
+        story.says("a", Status.APPLIED)
+        assert story.tick() is State.CONVERGED
+        story.request(draining(kind=Kind.ONLINE, partitions=frozenset({4})), change_id="chg-2")
+        online = step(story.ledger.changes["chg-2"], Fleet(), story.cluster, story.now_ms)
+        assert online.order == Order(offline=frozenset({1}))
+
+    def test_of_a_broker_concerns_every_producer_of_the_cluster(self) -> None:
+        story = Story()
+        story.lives("a", view=(TopicUse(topic="other", seen=1, used=1),))
+        story.request(draining(topic=None, topic_id=None, partitions=frozenset(), broker=2))
+        story.tick()
+        assert story.change.order == Order(broker_offline=True)
+        assert story.change.totals.pending == 1
+        story.says("a", Status.APPLIED)
+        assert story.tick() is State.CONVERGED
+
+
+class TestRejection:
+    def test_by_an_instance_ends_the_change_before_anything_has_happened(self) -> None:
+        story = Story()
+        story.lives("ab")
+        story.request(gated(on_reject=OnReject.ABORT))
+        story.says("b", Status.REJECTED, reason="policy")
+        assert story.tick() is State.REJECTED
+        assert story.change.order == Order()
+        assert story.change.detail == "rejected by b"
+
+    def test_by_an_instance_rolls_back_what_has_happened(self) -> None:
+        story = grown(growth(on_reject=OnReject.ABORT, required_groups=()))
+        story.says("a", Status.APPLIED)
+        story.says("b", Status.REJECTED)
+        assert story.tick() is State.ROLLING_BACK
+        assert story.change.order == Order(limit=6)
+        story.says("ab", Status.ROLLED_BACK)
+        assert story.tick() is State.REJECTED
+        assert story.change.order == Order(limit=6)
+
+    def test_by_an_instance_is_only_noted_if_the_change_is_to_go_on(self) -> None:
+        story = grown(growth(required_groups=()))
+        story.says("a", Status.APPLIED)
+        story.says("b", Status.REJECTED)
+        assert story.tick(599) is State.CONVERGING
+        story.lives("ab")
+        assert story.tick(1) is State.OVERDUE
+        assert story.change.totals.rejected == 1
+
+    @pytest.mark.parametrize("spec", [growth(), gated()], ids=["open", "gated"])
+    def test_if_the_topic_is_created_anew(self, spec: Spec) -> None:
+        for story in (Story(), grown(spec)):
+            if not story.ledger.changes:
+                story.request(spec)
+            story.sees(topic_id="topic-id-2", count=6)
+            assert story.tick() is State.REJECTED
+            assert story.change.reason is Reason.TOPIC_ID_CHANGED
+            assert story.change.order == Order()
+
+    def test_if_the_topic_is_deleted(self) -> None:
+        story = grown(growth())
+        story.sees(count=None)
+        assert story.tick() is State.REJECTED
+        assert story.change.reason is Reason.TOPIC_UNKNOWN
+
+
+class TestRevisions:
+    def test_each_transition_and_each_new_number_is_a_record_of_its_own(self) -> None:
+        story = grown(growth(required_groups=()))
+        before = story.change.revision
+        story.says("a", Status.APPLIED)
+        story.tick()
+        assert story.change.revision == before + 1
+        story.tick(1)
+        assert story.change.revision == before + 1
+
+    def test_what_is_final_does_not_change_any_more(self) -> None:
+        story = grown(growth(required_groups=()))
+        story.says("ab", Status.APPLIED)
+        story.tick()
+        over = story.change
+        story.sees(topic_id="other", count=1)
+        story.tick(10_000)
+        assert story.change is over
