@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from kafka_partition_events.metadata.cluster import PartitionInfo, TopicInfo
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.routing.table import Route, compile_route
 
 
@@ -36,6 +37,7 @@ class ArgumentRoutes:
 
     def __init__(self, on_dropped: Callable[[], None]) -> None:
         self.routes: dict[str, Route] = {}
+        self._limits = NO_LIMITS
         self._frozen_routes: tuple[object, dict[str, Route]] = (None, {})
         self._on_dropped = on_dropped
         self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
@@ -59,8 +61,16 @@ class ArgumentRoutes:
                 self._frozen_routes = (cluster, routes)
         route = routes.get(topic)
         if route is None:
-            route = routes[topic] = _compile(topic, cluster)
+            route = routes[topic] = compile_route(self._limits.applied(_topic_info(topic, cluster)))
         return route
+
+    def limit(self, limits: Limits) -> None:
+        """Compile all routes anew, under limits.
+
+        A route that is being compiled meanwhile goes into the dictionaries that nobody reads any more.
+        """
+        self._limits = limits
+        self.routes, self._frozen_routes = {}, (None, {})
 
     def _watch(self, cluster: WatchableCluster) -> None:
         if cluster in self._watched:
@@ -75,11 +85,11 @@ class ArgumentRoutes:
         self._on_dropped()
 
 
-def _compile(topic: str, cluster: ClusterView) -> Route:
+def _topic_info(topic: str, cluster: ClusterView) -> TopicInfo:
     ids = cluster.partitions_for_topic(topic)
     if not ids:
         raise ValueError(f"Topic {topic} not found in the cluster's metadata")
     online = cluster.available_partitions_for_topic(topic) or set()
     # A gap in the ids is a partition that the answer left out; its keys must not move for that.
     partitions = tuple(PartitionInfo(topic, i, 0 if i in online else None) for i in range(max(ids) + 1))
-    return compile_route(TopicInfo(topic, partitions))
+    return TopicInfo(topic, partitions)

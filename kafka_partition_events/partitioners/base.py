@@ -16,6 +16,7 @@ from kafka_partition_events.partitioners.argument_routes import ArgumentRoutes, 
 from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, key_hash
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited, unseen_routes
 from kafka_partition_events.routing.table import Route, RoutingTable, compile_table
 
 UNASSIGNED = -1
@@ -97,7 +98,11 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         """What is known from delivery reports; the clients of this library report there."""
         self._repeats: dict[tuple[int, str], int] = {}
         self._argument_routes = ArgumentRoutes(self._use_current_routes)
+        self.limits = NO_LIMITS
+        """What is left alone; see `limit`."""
+        self._cluster: Cluster | None = None
         self._table: RoutingTable | None = None
+        self._unseen: Mapping[str, Route] = {}
         self._swapping = threading.Lock()
         self._keepers: set[weakref.ref[Keeper]] = set()
         self._routes: Mapping[str, Route] = {}  # all that a choice reads; replaced, never changed in place
@@ -208,7 +213,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         if self._table is not None and (route := self._routes.get(topic)) is not None:
             return route
         if cluster is None:
-            return None
+            return self._unseen.get(topic)
         self._meet(cluster)
         return self._argument_routes.route(topic, cluster)
 
@@ -217,16 +222,52 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
 
         The poller calls this before it tells anybody of the change.
         """
-        before = self._table
         if cluster is not None:
             self._meet(cluster)
-        self._table = None if cluster is None else compile_table(cluster, self.budget, before)
-        name = name_of(self)
-        told = self.deliveries.follow(cluster, name)
+        self._cluster = cluster
+        caps = self._compile_table()
+        told = self.deliveries.follow(cluster, name_of(self))
         self._use_current_routes()
-        if self._table is None or self.budget is None:
-            return told
-        return (*told, *_cap_changes(name, before, self._table))
+        return (*told, *caps)
+
+    def limit(self, limits: Limits) -> tuple[Event, ...]:
+        """Leave partitions alone from now on, until the next call; the same limits again do nothing.
+
+        It holds for keys too: a limited topic is to them one with fewer partitions. Records that are placed
+        after this has returned keep to it, those that other threads are placing may not. Thread-safe; does
+        no I/O.
+
+        Returns:
+            Events that follow from it, to be emitted by the poller.
+        """
+        if limits == self.limits:
+            return ()
+        self.limits = limits
+        self._unseen = unseen_routes(limits)
+        self._argument_routes.limit(limits)
+        caps = self._compile_table()
+        self._use_current_routes()
+        return caps
+
+    def _compile_table(self) -> tuple[Event, ...]:
+        """Compile the table of what is known now; return what follows for the cap.
+
+        The poller's thread comes here with a snapshot, any other with limits. As in `_use_current_routes`,
+        whoever finds that an input has changed meanwhile compiles again.
+        """
+        while True:
+            cluster, limits, before = self._cluster, self.limits, self._table
+            known = before.routes if before else {}
+            table = None
+            if cluster is not None:
+                table = compile_table(limited(cluster, limits, known), self.budget, before)
+            with self._swapping:
+                if cluster is self._cluster and limits is self.limits:
+                    self._table = table
+                    break
+        if table is None or self.budget is None:
+            return ()
+        return tuple(_cap_changes(name_of(self), before, table))
 
     def _meet(self, cluster: ClusterView) -> None:
         """Look at a cluster before routes are made of it. Must not block; any thread may come here."""

@@ -23,7 +23,13 @@ LAYERS = {
     "outbox": {"metadata", "outbox"},
     "incidents": {"metadata", "outbox", "incidents"},
     "observe": {"metadata", "clients", "outbox", "incidents", "observe"},
+    "control": {"metadata", "routing", "partitioners", "clients", "control"},
 }
+PURE_CONTROL = (
+    "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests", "instance",
+    "pinning", "broker_clock",
+)  # fmt: skip
+"""What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SHARED = {"errors"}
 
 
@@ -45,11 +51,28 @@ def imported_by(file: Path) -> set[str]:
     return {part[1] for part in parts if part[0] == PACKAGE.name and len(part) > 1}
 
 
+def modules_imported_by(file: Path) -> set[str]:
+    """Return the first part of every module that a file imports."""
+    tree = [*ast.walk(ast.parse(file.read_text(encoding="utf-8")))]
+    plain = {alias.name for node in tree if isinstance(node, ast.Import) for alias in node.names}
+    return {
+        name.partition(".")[0]
+        for name in plain | {node.module or "" for node in tree if isinstance(node, ast.ImportFrom)}
+    }
+
+
 @pytest.mark.parametrize("wing", LAYERS)
 def test_imports_point_one_way(wing: str) -> None:
     for file in modules_of(PACKAGE / wing):
         foreign = imported_by(file) - LAYERS[wing] - SHARED
         assert not foreign, f"{file.relative_to(PACKAGE)} imports {foreign}"
+
+
+@pytest.mark.parametrize("module", PURE_CONTROL)
+def test_what_decides_in_change_control_does_no_io(module: str) -> None:
+    file = PACKAGE / "control" / f"{module}.py"
+    assert imported_by(file) <= {"control", "metadata", *SHARED}
+    assert not {"time", "threading", "datetime", *HEAVY} & modules_imported_by(file)
 
 
 def test_listeners_import_nothing_that_stands_on_them() -> None:
@@ -110,15 +133,17 @@ def code_lines(file: Path) -> int:
 
 LARGEST = {
     "metadata": 1_960,
-    "routing": 850,
-    "partitioners": 1_730,
+    "routing": 900,
+    "partitioners": 1_760,
     "clients": 2_600,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_350,
+    "control": 1_250,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
-feedback and rescue on two clients, and the whole family of partitioners, did not."""
+feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is its pure
+core so far; limits of routes (50 lines in routing and partitioners) are the gate that it sets."""
 
 
 @pytest.mark.parametrize("wing", LAYERS)

@@ -21,6 +21,7 @@ from kafka_partition_events import (
 from kafka_partition_events.clients.confluent import choosing
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.testing import ScriptedSource, observe
 
 ORDERS = observe({"orders": [1, 2, 3]})
@@ -62,6 +63,45 @@ def make() -> Iterator[Make]:
 
 def placed(chooser: Chooser) -> Counter[int]:
     return Counter({tp.partition: count for tp, count in chooser.stats.records.items() if count})
+
+
+class TestALimitedTopic:
+    def test_has_its_keys_placed_here_because_librdkafka_would_use_all_partitions(self, make: Make) -> None:
+        partitioner = DefaultPartitioner()
+        chooser = make(partitioner)
+        turn = chooser.turn("orders")
+        chooser.choose("orders", b"a", None)
+        assert next(iter(turn.keyed)) == UNASSIGNED
+        partitioner.limit(Limits(counts={"orders": 2}))
+        assert not [*turn.keyed]
+        assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
+        assert not [*turn.keyed]
+        partitioner.limit(NO_LIMITS)
+        chooser.choose("orders", b"a", None)
+        assert next(iter(turn.keyed)) == UNASSIGNED
+
+    def test_is_left_to_librdkafka_again_only_if_the_limit_is_still_off(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        partitioner = DefaultPartitioner()
+        chooser = make(partitioner)
+        turn = chooser.turn("orders")
+        sample = type(turn).sample_keyed
+
+        def limited_meanwhile(turn: Any, deliveries: Any) -> None:
+            partitioner.limit(Limits(counts={"orders": 2}))
+            sample(turn, deliveries)
+
+        monkeypatch.setattr(type(turn), "sample_keyed", limited_meanwhile)
+        chooser.choose("orders", b"a", None)
+        assert not [*turn.keyed]
+
+    def test_leaves_others_alone(self, make: Make) -> None:
+        partitioner = DefaultPartitioner()
+        chooser = make(partitioner)
+        partitioner.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
+        assert chooser.places_keys("orders")
+        assert not chooser.places_keys("other")
 
 
 KEYLESS = [UniformStickyPartitioner, lambda: AdaptivePartitioner(ignore_keys=True)]

@@ -30,7 +30,7 @@ class Chooser:
         turns: By topic; the producer's hot path reads it.
         by_turns: Whether the partitioner's choice for unkeyed records holds for a whole turn.
         keyless: Whether keyed records are placed and counted as if they had no key.
-        native_keys: Whether librdkafka places keyed records as the partitioner would.
+        native_keys: Whether librdkafka places keyed records as the partitioner would; see `places_keys`.
         poller: Follows the topics that are written.
     """
 
@@ -58,8 +58,12 @@ class Chooser:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn = self._partitioner, self.turn(topic)
         if not self.keyless and (key or (key is not None and not partitioner.empty_is_no_key)):
-            if key and self.native_keys:
+            if key and self.places_keys(topic):
                 turn.sample_keyed(partitioner.deliveries)
+                # A limit is first set, then drops what is here. If it did both before we put something
+                # here, we see it now.
+                if not self.places_keys(topic):
+                    turn.keyed = ()
             if not partitioner.falls_back:
                 self._await_route(topic)
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
@@ -70,6 +74,10 @@ class Chooser:
         partition = partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         turn.placed(partition)
         return partition
+
+    def places_keys(self, topic: str) -> bool:
+        """Tell whether librdkafka shall place a topic's keyed records: not if it would use too many."""
+        return self.native_keys and topic not in self._partitioner.limits.counts
 
     def choose_for(self, topic: str, count: int) -> tuple[int, int]:
         """Return a partition for unkeyed records, and how many of ``count`` may go there: a probe is one."""

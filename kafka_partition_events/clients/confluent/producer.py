@@ -259,7 +259,7 @@ class PartitioningProducer(Producer):
             messages,
             choose=lambda key, value: chooser.choose(topic, key, value),
             take_turn=(lambda count: chooser.choose_for(topic, count)) if chooser.by_turns else None,
-            native_keys=chooser.native_keys,
+            native_keys=chooser.places_keys(topic),
             keyless=chooser.keyless,
         )
         sent = self._produce_each(topic, alone, callback)

@@ -1,0 +1,178 @@
+"""Whatever happens to a change: nothing leaves a final state, and no gate opens without a reason."""
+
+import random
+
+from attrs import evolve
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from kafka_partition_events.control.change_machine import is_due, step
+from kafka_partition_events.control.codec import decode, encode
+from kafka_partition_events.control.instance import Watch, order_for
+from kafka_partition_events.control.records import Change, Order
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import (
+    Execute,
+    Gate,
+    Kind,
+    LeaseState,
+    OnDeadline,
+    OnReject,
+    State,
+    Status,
+    Verb,
+)
+from tests.control_kit import NEW, ONE, Story, draining, gated, growth, shrinking
+
+NAMES = st.sampled_from(["a", "b", "ab", "c"])
+specs = st.builds(
+    lambda spec, on_reject, approval: evolve(spec, on_reject=on_reject, needs_approval=approval),
+    st.sampled_from(
+        [
+            growth(),
+            growth(required_groups=(), min_acked_ratio=0.5),
+            gated(execute=Execute.TRACKER),
+            gated(required_groups=None),
+            gated(gate_on_deadline=OnDeadline.HOLD),
+            shrinking(),
+            draining(),
+            draining(kind=Kind.ONLINE),
+            draining(topic=None, topic_id=None, partitions=frozenset(), broker=2),
+        ]
+    ),
+    st.sampled_from(OnReject),
+    st.booleans(),
+)
+
+
+class OneChange(RuleBasedStateMachine):
+    """Instances, groups, people and the cluster do what they like; the tracker looks now and then."""
+
+    @initialize(spec=specs)
+    def start(self, spec: Spec) -> None:
+        self.story = Story()
+        self.story.lives("ab")
+        self.story.request(spec)
+        self.before = self.story.change
+        self.forced = False
+        self.watch = Watch()
+        self.knew_at: int | None = None
+
+    # -- what happens --------------------------------------------------------------------------------
+
+    @rule(count=st.sampled_from([6, 9, 12, 12, 24]))
+    def grow(self, count: int) -> None:
+        self.story.sees(count=max(count, self.story.cluster.count or 0))
+
+    @rule(topic_id=st.sampled_from(["topic-id-1", "topic-id-2", None]), count=st.sampled_from([None, 6, 12]))
+    def create_anew(self, topic_id: str | None, count: int | None) -> None:
+        self.story.sees(topic_id=topic_id, count=count)
+
+    @rule(blind=st.booleans(), readers=st.sampled_from([None, frozenset(), frozenset({"billing"})]))
+    def see(self, blind: bool, readers: frozenset[str] | None) -> None:
+        self.story.sees(blind=blind, readers=readers)
+
+    @rule(names=NAMES, seen=st.sampled_from([6, 12]), state=st.sampled_from(LeaseState))
+    def renew(self, names: str, seen: int, state: LeaseState) -> None:
+        self.story.lives(names, seen, state=state)
+
+    @rule(names=NAMES, status=st.sampled_from(Status))
+    def say(self, names: str, status: Status) -> None:
+        self.story.says(names, status)
+
+    @rule(positioned=st.sampled_from([frozenset(), NEW - {7}, NEW]), drained=st.booleans())
+    def probe(self, positioned: frozenset[int], drained: bool) -> None:
+        ended = self.story.change.spec.affected if drained else frozenset()
+        self.story.probed("billing", assigned=NEW, positioned=positioned, drained=ended)
+
+    @rule(verb=st.sampled_from([v for v in Verb if v is not Verb.REQUEST]), actor=st.sampled_from("xy"))
+    def command(self, verb: Verb, actor: str) -> None:
+        was = self.story.change
+        self.story.command(verb, "alice" if actor == "x" else actor)
+        self.forced |= verb is Verb.FORCE and self.story.change.gate is not was.gate
+        self.check(was, self.story.change, by_command=True)
+
+    @rule(seconds=st.sampled_from([0.001, 1, 60, 200, 599, 3600]))
+    def look(self, seconds: float) -> None:
+        story = self.story
+        story.now_ms += round(1_000 * seconds)
+        while (after := step(was := story.change, story.fleet, story.cluster, story.now_ms)) is not was:
+            self.check(was, after, by_command=False)
+            story.ledger.take_change(after)
+
+    # -- what must hold ------------------------------------------------------------------------------
+
+    def check(self, was: Change, now: Change, *, by_command: bool) -> None:
+        if now is was:
+            return
+        assert now.revision == was.revision + 1
+        assert not was.state.final or now.state is was.state
+        opens = was.holds and now.gate is Gate.OPEN
+        if opens and not by_command:
+            deadline_ms = was.deadline_ms or 0
+            in_time = was.spec.gate_on_deadline is OnDeadline.OPEN and self.story.now_ms >= deadline_ms > 0
+            assert self.story.evidence.positioned or in_time
+            assert now.opened_by == ("deadline" if not self.story.evidence.positioned else "evidence")
+        if by_command and now.gate is not was.gate:
+            assert self.forced
+        if now.state is State.CONVERGED and was.state is not State.CONVERGED:
+            totals = now.totals
+            assert totals.live > 0
+            assert totals.live == totals.applied + totals.capped * now.spec.accept_capped
+        assert now.spec == was.spec
+        assert now.before == was.before
+
+    @invariant()
+    def routes_are_limited_as_long_as_the_gate_is_held(self) -> None:
+        change = self.story.change
+        if change.holds:
+            assert change.order == Order(limit=6)
+        if not change.released:
+            assert change.order == change.before
+
+    @invariant()
+    def what_has_not_come_to_an_effect_leaves_nothing_behind(self) -> None:
+        if self.story.change.state in {State.CANCELLED, State.EXPIRED}:
+            assert self.story.change.order == Order()
+
+    @invariant()
+    def the_topic_is_not_grown_before_all_who_live_hold_the_gate(self) -> None:
+        story = self.story
+        if is_due(story.change, story.fleet, story.cluster, story.now_ms) and story.change.holds:
+            assert story.evidence.armed
+            assert story.cluster.count == 6
+
+    @invariant()
+    def an_instance_that_is_told_nothing_more_opens_at_its_own_deadline_and_not_before(self) -> None:
+        change, now_ms, seen = self.story.change, self.story.now_ms, self.story.cluster.count or 0
+        if self.knew_at is None and (change.state.happened or seen > 6):
+            self.knew_at = now_ms
+        self.watch = self.watch.looked(change, seen, now_ms / 1_000)
+        if change.holds:
+            order = order_for(change, self.watch, seen, now_ms / 1_000)
+            due = self.knew_at is not None and now_ms / 1_000 >= self.knew_at / 1_000 + change.spec.deadline_s
+            opens = due and change.spec.gate_on_deadline is OnDeadline.OPEN
+            assert (order.limit == 6) is not opens
+
+    @invariant()
+    def a_tracker_that_takes_over_goes_on_where_this_one_is(self) -> None:
+        story = self.story
+        change = decode(Change, encode(story.change))
+        assert change == story.change
+        successor = Story(cluster=story.cluster, now_ms=story.now_ms)
+        successor.ledger.take_change(change)
+        records = [t.holder for t in story.ledger.tenancies.values()]
+        answers = list(story.fleet.acks.values())
+        random.Random(len(answers)).shuffle(answers)
+        for each in records:
+            successor.ledger.take_lease(each.record, each.at_ms)
+        for answer in answers:
+            successor.ledger.take_ack(answer.record, answer.at_ms)
+        assert ONE in successor.ledger.changes
+        mine = step(story.change, story.fleet, story.cluster, story.now_ms)
+        assert step(change, successor.fleet, story.cluster, story.now_ms) == mine
+
+
+TestOneChange = OneChange.TestCase
+TestOneChange.settings = settings(max_examples=60, stateful_step_count=25)

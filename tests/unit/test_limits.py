@@ -1,0 +1,180 @@
+"""Limits: a grown topic is routed as if it had not grown, and planned work as if it had begun."""
+
+from collections.abc import Callable
+
+import pytest
+
+from kafka_partition_events import (
+    UNASSIGNED,
+    AdaptivePartitioner,
+    BufferBudget,
+    CapLifted,
+    CapReached,
+    Cluster,
+    DefaultPartitioner,
+    GrowthSafePartitioner,
+    MemoryPinStore,
+    Partitioner,
+    RoundRobinPartitioner,
+    StickyPartitioner,
+    UniformStickyPartitioner,
+)
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited
+from kafka_partition_events.routing.table import compile_table
+from kafka_partition_events.testing.scripted import cluster_of
+
+SIX = cluster_of({"orders": [1, 2, 3] * 2, "other": [1, 2, 3]})
+TWELVE = cluster_of({"orders": [1, 2, 3] * 4, "other": [1, 2, 3]})
+HELD = Limits(counts={"orders": 6})
+MAKERS: list[Callable[[], Partitioner]] = [
+    DefaultPartitioner,
+    AdaptivePartitioner,
+    UniformStickyPartitioner,
+    RoundRobinPartitioner,
+    lambda: StickyPartitioner(keyed="reroute"),
+    lambda: GrowthSafePartitioner(mapping="pinned", store=MemoryPinStore()),
+    lambda: GrowthSafePartitioner(mapping="rendezvous"),
+]
+
+
+def chosen(partitioner: Partitioner, cluster: Cluster | None = None, records: int = 200) -> set[int]:
+    """Return where keyed and unkeyed records go."""
+    places = set()
+    for n in range(records):
+        for key in (None, b"key-%d" % n):
+            places.add(partitioner.partition("orders", key, key, b"v", b"v", cluster))
+        partitioner.on_new_batch("orders", cluster, next(iter(places)))
+    return places
+
+
+class TestASnapshotUnderLimits:
+    def test_without_limits_is_itself(self) -> None:
+        assert limited(TWELVE, NO_LIMITS, {}) is TWELVE
+        assert not NO_LIMITS
+
+    def test_has_the_first_partitions_of_a_limited_topic_and_the_same_objects_of_others(self) -> None:
+        seen = limited(TWELVE, HELD, {})
+        assert seen.by_topic["orders"].partitions == TWELVE.by_topic["orders"].partitions[:6]
+        assert seen.by_topic["other"] is TWELVE.by_topic["other"]
+
+    def test_is_not_limited_to_more_than_there_is(self) -> None:
+        assert HELD.applied(SIX.by_topic["orders"]) is SIX.by_topic["orders"]
+
+    def test_has_planned_partitions_and_those_of_planned_brokers_offline(self) -> None:
+        limits = Limits(offline={"orders": frozenset({1})}, brokers=frozenset({3}))
+        route = compile_table(limited(SIX, limits, {})).routes["orders"]
+        assert route.online == (0, 3, 4)
+        assert route.count == 6
+
+    def test_still_has_somewhere_to_go_if_everything_is_planned_to_be_offline(self) -> None:
+        limits = Limits(brokers=frozenset({1, 2, 3}))
+        assert compile_table(limited(SIX, limits, {})).routes["orders"].usable == (0, 1, 2, 3, 4, 5)
+
+    def test_keeps_routes_while_nothing_within_the_limit_changes(self) -> None:
+        before = compile_table(limited(SIX, HELD, {}))
+        after = compile_table(limited(TWELVE, HELD, before.routes), None, before)
+        assert after.routes["orders"] is before.routes["orders"]
+
+
+@pytest.mark.parametrize("make", MAKERS)
+class TestEveryPartitioner:
+    def test_keeps_to_a_limit_that_was_there_before_the_growth(self, make: Callable[[], Partitioner]) -> None:
+        partitioner = make()
+        partitioner.adopt(SIX)
+        partitioner.limit(HELD)
+        assert chosen(partitioner) <= set(range(6))
+        partitioner.adopt(TWELVE)
+        assert chosen(partitioner) <= set(range(6))
+
+    def test_uses_all_when_the_limit_is_lifted(self, make: Callable[[], Partitioner]) -> None:
+        partitioner = make()
+        partitioner.limit(HELD)
+        partitioner.adopt(TWELVE)
+        assert chosen(partitioner) <= set(range(6))
+        partitioner.limit(NO_LIMITS)
+        route = partitioner.route("orders")
+        assert route is not None
+        assert route.usable == tuple(range(12))
+
+    def test_keeps_to_a_limit_that_comes_after_the_growth(self, make: Callable[[], Partitioner]) -> None:
+        partitioner = make()
+        partitioner.adopt(TWELVE)
+        partitioner.limit(HELD)
+        assert chosen(partitioner) <= set(range(6))
+
+    def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
+        self, make: Callable[[], Partitioner]
+    ) -> None:
+        partitioner = make()
+        assert chosen(partitioner) == {UNASSIGNED}
+        partitioner.limit(HELD)
+        assert chosen(partitioner) <= set(range(6))
+        partitioner.adopt(TWELVE)
+        partitioner.adopt(None)
+        assert chosen(partitioner) <= set(range(6))
+        partitioner.limit(NO_LIMITS)
+        assert chosen(partitioner) == {UNASSIGNED}
+
+    def test_keeps_to_it_by_the_clients_own_cluster(self, make: Callable[[], Partitioner]) -> None:
+        partitioner = make()
+        assert chosen(partitioner, TWELVE)
+        partitioner.limit(HELD)
+        assert chosen(partitioner, TWELVE) <= set(range(6))
+        partitioner.limit(NO_LIMITS)
+        route = partitioner.route("orders", TWELVE)
+        assert route is not None
+        assert route.count == 12
+
+
+class TestKeys:
+    def test_lie_where_they_lay_as_long_as_a_grown_topic_is_limited(self) -> None:
+        keys = [b"key-%d" % n for n in range(500)]
+        partitioner = DefaultPartitioner()
+        partitioner.adopt(SIX)
+        homes = [partitioner.partition("orders", k, k, None, None, None) for k in keys]
+        partitioner.limit(HELD)
+        partitioner.adopt(TWELVE)
+        assert [partitioner.partition("orders", k, k, None, None, None) for k in keys] == homes
+
+    def test_stay_on_a_partition_that_is_planned_to_go_offline_unless_they_may_be_rerouted(self) -> None:
+        limits = Limits(offline={"orders": frozenset({0, 1, 2, 3, 4})})
+        pinned, rerouted = DefaultPartitioner(), StickyPartitioner(keyed="reroute")
+        for partitioner in (pinned, rerouted):
+            partitioner.adopt(SIX)
+            partitioner.limit(limits)
+        keys = [b"key-%d" % n for n in range(100)]
+        assert {pinned.partition("orders", k, k, None, None, None) for k in keys} == set(range(6))
+        assert {rerouted.partition("orders", k, k, None, None, None) for k in keys} == {5}
+        assert {pinned.partition("orders", None, None, None, None, None) for _ in keys} == {5}
+
+
+def test_a_cap_that_follows_from_lifting_a_limit_is_told() -> None:
+    partitioner = DefaultPartitioner(budget=BufferBudget(max_partitions={"orders": 8}, instance_id="a"))
+    partitioner.limit(HELD)
+    assert partitioner.adopt(TWELVE) == ()
+    (reached,) = partitioner.limit(NO_LIMITS)
+    assert isinstance(reached, CapReached)
+    assert (reached.partitions, reached.limit) == (12, 8)
+    (lifted,) = partitioner.limit(HELD)
+    assert isinstance(lifted, CapLifted)
+
+
+def test_the_same_limits_again_change_nothing() -> None:
+    partitioner = DefaultPartitioner()
+    partitioner.adopt(TWELVE)
+    partitioner.limit(HELD)
+    route = partitioner.route("orders")
+    assert partitioner.limit(Limits(counts={"orders": 6})) == ()
+    assert partitioner.route("orders") is route
+
+
+def test_what_a_choice_reads_is_the_same_with_and_without_limits() -> None:
+    plain, held = DefaultPartitioner(), DefaultPartitioner()
+    plain.adopt(SIX)
+    held.limit(HELD)
+    held.adopt(TWELVE)
+    one, other = plain.route("orders"), held.route("orders")
+    assert one is not None
+    assert other is not None
+    assert other.all is other.online is other.admitted is other.admitted_online is other.usable
+    assert (one.usable, one.count, one.info.partitions) == (other.usable, other.count, other.info.partitions)
