@@ -78,7 +78,7 @@ def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> b
     as_it_was = count == spec.from_count or (limited and spec.from_count < count < spec.to_count)
     if not (change.released and as_it_was) or cluster.blind or _is_another(change, cluster):
         return False
-    return change.gate is Gate.NONE or evidence(change, fleet, cluster, now_ms).armed
+    return change.gate is Gate.NONE or not evidence(change, fleet, cluster, now_ms).unarmed
 
 
 def opened(change: Change, by: str, cluster: ClusterView | None = None) -> Change:
@@ -129,7 +129,7 @@ def _next(change: Change, known: Evidence, cluster: ClusterView, now_ms: int) ->
     if aborts and known.rejected_by:
         return _aborted(change, known, now_ms)
     if not change.state.happened:
-        return _before_it_happened(change, cluster, now_ms)
+        return _before_it_happened(change, known, cluster, now_ms)
     if change.state is State.OBSERVED:
         waits = change.gate is Gate.HELD and not known.positioned
         return evolve(change, state=State.GATED) if waits else _converging(change, "evidence", cluster)
@@ -169,7 +169,7 @@ def _aborted(change: Change, known: Evidence, now_ms: int) -> Change:
     return finished(change, State.REJECTED, now_ms, Reason.INSTANCE_REJECTED, why)
 
 
-def _before_it_happened(change: Change, cluster: ClusterView, now_ms: int) -> Change | None:
+def _before_it_happened(change: Change, known: Evidence, cluster: ClusterView, now_ms: int) -> Change | None:
     spec = change.spec
     if spec.kind in _OF_ROUTES:
         if change.released:
@@ -178,7 +178,8 @@ def _before_it_happened(change: Change, cluster: ClusterView, now_ms: int) -> Ch
         count = cluster.count or 0
         # With a limit in force the topic may have all partitions already; else it must still be as it was.
         if count == spec.to_count or (change.before.limit is not None and count >= spec.to_count):
-            return _observed(change, now_ms)
+            unarmed = len(known.unarmed) if change.gate is Gate.HELD else 0
+            return _observed(evolve(change, unarmed=unarmed), now_ms)
         if count != spec.from_count and change.before.limit is None:
             why = f"topic {spec.topic} has {count} partitions, neither {spec.from_count} nor {spec.to_count}"
             return finished(change, State.REJECTED, now_ms, Reason.CONFLICT, why)

@@ -31,6 +31,7 @@ MASS_EXIT: Final = 0.05
 
 _DONE: Final = {State.ROLLING_BACK: {Status.ROLLED_BACK}, State.ROLLED_BACK: {Status.ROLLED_BACK}}
 _FOLLOWED: Final = {Status.APPLIED, Status.CAPPED}
+_ARMED: Final = {*_FOLLOWED, Status.HELD}
 _SETTLED: Final = {*_FOLLOWED, Status.REJECTED, Status.FAILED, Status.ROLLED_BACK}
 _BACK: Final = {State.ROLLING_BACK, State.ROLLED_BACK}
 
@@ -107,8 +108,8 @@ class Evidence:
         positioned: Level.
         flowing: Level.
         drained: Whether every required group has read the affected partitions to their end.
-        armed: Whether every live producer is known to hold the gate; before the topic grows, that is what
-            makes sure that nobody writes to new partitions too early.
+        unarmed: Live producers that are not known to hold the gate. If there are none before the topic grows,
+            nobody writes to its new partitions too early.
         settled: Whether everybody who is known has followed, and may be known to be all or not.
         totals: Producers.
         groups: Required groups.
@@ -124,7 +125,7 @@ class Evidence:
     positioned: bool
     flowing: bool
     drained: bool
-    armed: bool
+    unarmed: tuple[str, ...]
     settled: bool
     totals: Totals
     groups: tuple[Coverage, ...]
@@ -156,7 +157,7 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
         positioned=told and all(affected <= c.positioned for c in covered),
         flowing=told and all(affected <= c.flowing for c in covered),
         drained=told and all(affected <= c.drained for c in covered),
-        armed=all(f.status is Status.HELD or f.status in _FOLLOWED for f in known if not f.departed),
+        unarmed=tuple(f.instance_id for f in known if not f.departed and f.status not in _ARMED),
         settled=followed == len(live) and not lagging,
         totals=totals,
         groups=tuple(covered),
@@ -333,6 +334,7 @@ def _doubts(
         "which groups read the topic is not known": not told,
         "which producers write without the library is not known": totals.uncovered is None,
         f"producers without a lease write: {totals.uncovered}": bool(totals.uncovered),
+        f"producers that did not hold the gate when the topic grew: {change.unarmed}": change.unarmed > 0,
         f"instances that do not list all of their topics: {partly}": partly > 0,
         f"instance ids that two processes use: {totals.duplicates}": totals.duplicates > 0,
         "the topic's id can't be told": change.spec.topic is not None and cluster.topic_id is None,

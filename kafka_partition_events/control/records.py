@@ -123,6 +123,7 @@ class Change:
         before: What producers had to do before it.
         order: What they have to do now.
         gate: Whether they wait.
+        unarmed: How many live producers were not known to hold the gate when the topic had grown.
         opened_by: Who or what opened the gate: ``"evidence"``, ``"deadline"`` or the actor of a command.
         becomes: Where rolling back leads to.
         late: Whether the deadline had passed before the change was finished.
@@ -153,6 +154,7 @@ class Change:
     before: Order = Order()
     order: Order = Order()
     gate: Gate = Gate.NONE
+    unarmed: int = 0
     opened_by: str | None = None
     becomes: State | None = None
     late: bool = False

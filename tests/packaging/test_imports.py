@@ -26,8 +26,8 @@ LAYERS = {
     "control": {"metadata", "routing", "partitioners", "clients", "control"},
 }
 PURE_CONTROL = (
-    "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests", "instance",
-    "pinning", "broker_clock",
+    "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests",
+    "instance", "pinning", "broker_clock",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SHARED = {"errors"}

@@ -140,7 +140,7 @@ class OneChange(RuleBasedStateMachine):
     def the_topic_is_not_grown_before_all_who_live_hold_the_gate(self) -> None:
         story = self.story
         if is_due(story.change, story.fleet, story.cluster, story.now_ms) and story.change.holds:
-            assert story.evidence.armed
+            assert not story.evidence.unarmed
             assert story.cluster.count == 6
 
     @invariant()

@@ -165,17 +165,29 @@ class TestArmed:
         story.lives("ab")
         story.request(gated())
         story.says("a", Status.HELD)
-        assert not story.evidence.armed
+        assert story.evidence.unarmed
         story.says("b", Status.HELD)
-        assert story.evidence.armed
+        assert not story.evidence.unarmed
         story.lives("c")
-        assert not story.evidence.armed
+        assert story.evidence.unarmed == ("c",)
+
+    def test_who_was_not_when_the_topic_grew_may_have_written_too_early_and_that_stays_said(self) -> None:
+        story = Story()
+        story.lives("ab")
+        story.request(gated())
+        story.says("a", Status.HELD)
+        story.sees(count=12)
+        story.tick()
+        story.says("b", Status.HELD)
+        story.tick()
+        assert story.change.unarmed == 1
+        assert story.change.unverified == ("producers that did not hold the gate when the topic grew: 1",)
 
     def test_leases_do_not_prove_it(self) -> None:
         story = Story()
         story.lives("a", seen=6, used=6)
         story.request(gated())
-        assert not story.evidence.armed
+        assert story.evidence.unarmed
 
 
 class TestWhatIsNotKnown:
