@@ -206,13 +206,16 @@ class TestThatTheTrackerGrowsTheTopic:
         story.says("b", Status.HELD)
         assert self.due(story)
 
-    def test_not_if_it_has_grown_already_or_is_another_one_or_can_not_be_seen(self) -> None:
+    @pytest.mark.parametrize(
+        "seen", [{"count": 12}, {"count": 7}, {"topic_id": "other"}, {"blind": True}, {"count": None}]
+    )
+    def test_not_if_it_has_grown_already_or_is_another_one_or_can_not_be_seen(
+        self, seen: dict[str, object]
+    ) -> None:
         story = Story()
         story.request(growth(execute=Execute.TRACKER))
-        fleet = story.fleet
-        for seen in ({"count": 12}, {"count": 7}, {"topic_id": "other"}, {"blind": True}, {"count": None}):
-            cluster = ClusterView(**{"count": 6, "topic_id": TOPIC_ID, **seen})
-            assert not is_due(story.change, fleet, cluster, story.now_ms)
+        story.sees(**seen)
+        assert not self.due(story)
 
 
 class TestADecrease:

@@ -1,0 +1,135 @@
+"""The control topics: how they should be, and what to do where they are not. Pure.
+
+Readers cope with more partitions of leases and acks, as all merges go by keys; with fewer, too. Commands and
+changes have one: it elects the tracker, and it keeps their order.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import frozen
+
+PREFIX: Final = "kpe."
+
+_DAY_MS: Final = 86_400_000
+_MANY: Final = 12
+# A segment is compacted only after the next one has begun. With Kafka's defaults (1 GiB, 7 days) the leases
+# of 10,000 instances would take 12 GiB before the first one is.
+_SMALL_SEGMENTS: Final = {"segment.bytes": str(64 * 1024**2), "segment.ms": str(_DAY_MS // 24)}
+_APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
+
+
+@frozen(kw_only=True)
+class ControlTopic:
+    """A topic as it should be.
+
+    Attributes:
+        name: Its name.
+        partitions: How many it is created with.
+        only: Whether more would be wrong.
+        config: Its configuration, as far as it matters.
+    """
+
+    name: str
+    partitions: int
+    only: bool
+    config: Mapping[str, str]
+
+
+@frozen(kw_only=True)
+class FoundTopic:
+    """A topic as it is."""
+
+    partitions: int
+    config: Mapping[str, str]
+
+
+@frozen
+class Create:
+    """The topic is not there."""
+
+    topic: ControlTopic
+
+    def __str__(self) -> str:
+        config = " ".join(f"{name}={value}" for name, value in self.topic.config.items())
+        return f"{self.topic.name}: create with {self.topic.partitions} partition(s) {config}"
+
+
+@frozen
+class Configure:
+    """Some of its configuration is otherwise: name -> (what is, what should be)."""
+
+    topic: ControlTopic
+    differing: Mapping[str, tuple[str | None, str]]
+
+    def __str__(self) -> str:
+        return f"{self.topic.name}: set " + " ".join(
+            f"{name}={wanted} (is {found})" for name, (found, wanted) in self.differing.items()
+        )
+
+
+@frozen
+class Unfit:
+    """It can't be made right, because Kafka can't shrink a topic."""
+
+    topic: ControlTopic
+    partitions: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.topic.name}: has {self.partitions} partitions and must have {self.topic.partitions}; "
+            "delete it, or choose another --prefix"
+        )
+
+
+Difference = Create | Configure | Unfit
+
+
+def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
+    """Return the topics of change control under a prefix."""
+
+    def topic(name: str, partitions: int, **config: str) -> ControlTopic:
+        dotted = {key.replace("_", "."): value for key, value in config.items()}
+        return ControlTopic(
+            name=f"{prefix}{name}",
+            partitions=partitions,
+            only=partitions == 1,
+            config={**dotted, **_APPEND_TIME, **(_SMALL_SEGMENTS if partitions > 1 else {})},
+        )
+
+    return (
+        topic("commands", 1, cleanup_policy="delete", retention_ms=str(30 * _DAY_MS)),
+        topic("changes", 1, cleanup_policy="compact"),
+        topic("leases", _MANY, cleanup_policy="compact,delete", retention_ms=str(2 * _DAY_MS)),
+        topic("acks", _MANY, cleanup_policy="compact,delete", retention_ms=str(30 * _DAY_MS)),
+    )
+
+
+def differences(wanted: tuple[ControlTopic, ...], found: Mapping[str, FoundTopic]) -> tuple[Difference, ...]:
+    """Return what is otherwise than it should be; nothing if all is well.
+
+    Args:
+        wanted: How topics should be.
+        found: Those that are there, by name.
+    """
+    differing: list[Difference] = []
+    for topic in wanted:
+        present = found.get(topic.name)
+        if present is None:
+            differing.append(Create(topic))
+            continue
+        if topic.only and present.partitions != topic.partitions:
+            differing.append(Unfit(topic, present.partitions))
+        config = {
+            name: (present.config.get(name), value)
+            for name, value in topic.config.items()
+            if _words(present.config.get(name)) != _words(value)
+        }
+        if config:
+            differing.append(Configure(topic, config))
+    return tuple(differing)
+
+
+def _words(value: str | None) -> set[str] | None:
+    """Return the parts of a list; their order means nothing: ``compact,delete``."""
+    return None if value is None else {word.strip() for word in value.split(",")}

@@ -1,0 +1,54 @@
+"""`kpe topics init` on a real Kafka."""
+
+import json
+import uuid
+
+import pytest
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.control.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.testing import KafkaCluster
+
+pytestmark = pytest.mark.kafka
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def prefix() -> str:
+    return f"t{uuid.uuid4().hex[:8]}."
+
+
+def init(cluster: KafkaCluster, prefix: str, *more: str) -> int:
+    return run(["topics", "init", "-b", cluster.bootstrap_servers, "--prefix", prefix, *more])
+
+
+def actions(capsys: Captured) -> list[tuple[str, str, bool]]:
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    return [(line["topic"].partition(".")[2], line["action"], line["done"]) for line in lines]
+
+
+def test_it_creates_what_is_missing_once(kafka_cluster: KafkaCluster, prefix: str, capsys: Captured) -> None:
+    names = ["commands", "changes", "leases", "acks"]
+    assert init(kafka_cluster, prefix, "--dry-run") == 0
+    assert actions(capsys) == [(name, "create", False) for name in names]
+    assert init(kafka_cluster, prefix) == 0
+    assert actions(capsys) == [(name, "create", True) for name in names]
+    wanted = control_topics(prefix)
+    found = ControlTopicAdmin({"bootstrap.servers": kafka_cluster.bootstrap_servers}).look(wanted)
+    assert differences(wanted, found) == ()
+    assert init(kafka_cluster, prefix) == 0
+    assert actions(capsys) == []
+
+
+def test_it_sets_right_what_differs_and_refuses_what_it_can_not_set_right(
+    kafka_cluster: KafkaCluster, prefix: str, capsys: Captured
+) -> None:
+    kafka_cluster.create_topic(f"{prefix}leases", 3, config={"cleanup.policy": "delete"})
+    kafka_cluster.create_topic(f"{prefix}commands", 2)
+    assert init(kafka_cluster, prefix) == 2
+    told = capsys.readouterr()
+    assert f"{prefix}commands: has 2 partitions and must have 1" in told.err
+    assert init(kafka_cluster, prefix) == 2
+    assert actions(capsys) == [("commands", "unfit", False)]

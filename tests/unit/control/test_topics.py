@@ -1,0 +1,73 @@
+"""How the control topics should be, and what is done where they are not."""
+
+from attrs import evolve
+
+from kafka_partition_events.control.topics import (
+    Configure,
+    ControlTopic,
+    Create,
+    FoundTopic,
+    Unfit,
+    control_topics,
+    differences,
+)
+
+WANTED = control_topics()
+
+
+def as_wanted(topic: ControlTopic) -> FoundTopic:
+    return FoundTopic(partitions=topic.partitions, config={**topic.config, "flush.ms": "7"})
+
+
+FOUND = {topic.name: as_wanted(topic) for topic in WANTED}
+
+
+def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_commands_and_changes() -> None:
+    assert {topic.name: topic.partitions for topic in WANTED} == {
+        "kpe.commands": 1,
+        "kpe.changes": 1,
+        "kpe.leases": 12,
+        "kpe.acks": 12,
+    }
+    assert {topic.config["message.timestamp.type"] for topic in WANTED} == {"LogAppendTime"}
+    assert [topic.config["cleanup.policy"] for topic in WANTED] == [
+        "delete", "compact", "compact,delete", "compact,delete",
+    ]  # fmt: skip
+
+
+def test_the_prefix_is_free() -> None:
+    assert control_topics("staging.")[0].name == "staging.commands"
+
+
+def test_what_is_missing_is_created() -> None:
+    assert differences(WANTED, {}) == tuple(map(Create, WANTED))
+
+
+def test_if_all_is_as_it_should_be_nothing_is_done_whatever_else_is_set() -> None:
+    assert differences(WANTED, FOUND) == ()
+
+
+def test_what_is_set_otherwise_is_set_right() -> None:
+    leases = WANTED[2]
+    found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete"})
+    (difference,) = differences(WANTED, {**FOUND, leases.name: found})
+    assert difference == Configure(leases, {"cleanup.policy": ("delete", "compact,delete")})
+    assert str(difference) == "kpe.leases: set cleanup.policy=compact,delete (is delete)"
+
+
+def test_the_order_of_policies_means_nothing() -> None:
+    leases = WANTED[2]
+    found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete,compact"})
+    assert differences(WANTED, {**FOUND, leases.name: found}) == ()
+
+
+def test_more_partitions_are_wrong_only_where_there_must_be_one() -> None:
+    commands, _, leases, _ = WANTED
+    more = {
+        **FOUND,
+        commands.name: evolve(FOUND[commands.name], partitions=3),
+        leases.name: evolve(FOUND[leases.name], partitions=50),
+    }
+    (difference,) = differences(WANTED, more)
+    assert difference == Unfit(commands, 3)
+    assert "delete it" in str(difference)
