@@ -32,7 +32,7 @@ finished, request its inverse.
 from attrs import evolve
 
 from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
-from kafka_partition_events.control.orders import in_effect, rolled_back
+from kafka_partition_events.control.orders import armed, in_effect, rolled_back
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.words import Execute, Gate, Kind, OnDeadline, OnReject, Reason, State
 
@@ -68,8 +68,8 @@ def step(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> Cha
 def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> bool:
     """Tell whether the tracker shall create the partitions now.
 
-    That is when the change was released, the topic can be seen and is as it was, and every live producer is
-    known to hold the gate, if there is one.
+    That is when the change was released, the topic can be seen and is as it was, and as many of the live
+    producers as `Spec.min_acked_ratio` asks for are known to hold the gate, if there is one.
     """
     spec, count = change.spec, cluster.count or 0
     if spec.execute is not Execute.TRACKER or change.state not in {State.REQUESTED, State.APPROVED}:
@@ -78,7 +78,10 @@ def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> b
     as_it_was = count == spec.from_count or (limited and spec.from_count < count < spec.to_count)
     if not (change.released and as_it_was) or cluster.blind or _is_another(change, cluster):
         return False
-    return change.gate is Gate.NONE or not evidence(change, fleet, cluster, now_ms).unarmed
+    if change.gate is Gate.NONE:
+        return True
+    known = evidence(change, fleet, cluster, now_ms)
+    return known.totals.live - len(known.unarmed) >= spec.min_acked_ratio * known.totals.live
 
 
 def opened(change: Change, by: str, cluster: ClusterView | None = None) -> Change:
@@ -179,7 +182,8 @@ def _before_it_happened(change: Change, known: Evidence, cluster: ClusterView, n
         # With a limit in force the topic may have all partitions already; else it must still be as it was.
         if count == spec.to_count or (change.before.limit is not None and count >= spec.to_count):
             unarmed = len(known.unarmed) if change.gate is Gate.HELD else 0
-            return _observed(evolve(change, unarmed=unarmed), now_ms)
+            order = armed(spec, change.before, change.gate)  # for one that nobody has approved
+            return _observed(evolve(change, unarmed=unarmed, order=order), now_ms)
         if count != spec.from_count and change.before.limit is None:
             why = f"topic {spec.topic} has {count} partitions, neither {spec.from_count} nor {spec.to_count}"
             return finished(change, State.REJECTED, now_ms, Reason.CONFLICT, why)

@@ -141,7 +141,7 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
     cohort = [f for f in known if not f.late]
     live = [f for f in cohort if not f.departed]
     totals = _totals(known, _uncovered(change, fleet, cluster, now_ms))
-    groups = coverage(change, fleet, cluster)
+    groups = coverage(change, fleet, cluster, now_ms)
     affected, told = change.spec.affected, groups is not None
     covered = groups or ()
     leaving = change.spec.kind in {Kind.DECREASE, Kind.OFFLINE} or change.state in _BACK
@@ -162,7 +162,7 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
         totals=totals,
         groups=tuple(covered),
         uncovered_groups=tuple(lagging),
-        unverified=_doubts(change, fleet, cluster, totals, told=told, cohort=len(cohort)),
+        unverified=_doubts(change, fleet, cluster, totals, told=told),
         mass_exit=totals.departed > MASS_EXIT * len(cohort),
         rejected_by=tuple(f.instance_id for f in known if f.status is Status.REJECTED and not f.departed),
     )
@@ -195,7 +195,6 @@ def _follower(change: Change, tenancy: Tenancy, acks: Mapping[str, Appended[Ack]
     appended = acks.get(lease.instance_id)
     # What another process under the same name has said does not hold for this one.
     ack = appended.record if appended and appended.record.incarnation == lease.incarnation else None
-    grace_ms = 2_000 * lease.ttl_s
     rival, ttl_ms = tenancy.rival, 1_000 * lease.ttl_s
     # One that was there and has restarted under its name is still to be waited for.
     born_ms = holder.born_ms if rival is None else min(holder.born_ms, rival.born_ms)
@@ -203,13 +202,19 @@ def _follower(change: Change, tenancy: Tenancy, acks: Mapping[str, Appended[Ack]
         instance_id=lease.instance_id,
         status=_status(change, lease.use_of(change.spec.topic, change.spec.topic_id), ack),
         reason=ack.reason if ack else "",
-        departed=lease.state is LeaseState.DOWN or now_ms > holder.at_ms + grace_ms,
+        departed=_departed(tenancy, now_ms),
         late=change.observed_ms is not None and born_ms > change.observed_ms,
         duplicate=rival is not None
         and rival.record.state is LeaseState.UP
         and rival.at_ms > holder.born_ms + ttl_ms
         and now_ms <= rival.at_ms + ttl_ms,
     )
+
+
+def _departed(tenancy: Tenancy, now_ms: int) -> bool:
+    """Tell whether an instance has stopped, or is lost and a grace of one time to live has passed, too."""
+    lease = tenancy.holder.record
+    return lease.state is LeaseState.DOWN or now_ms > tenancy.holder.at_ms + 2_000 * lease.ttl_s
 
 
 def _status(change: Change, use: TopicUse | None, ack: Ack | None) -> Status | None:
@@ -271,18 +276,19 @@ def _uncovered(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) 
 # -- groups ------------------------------------------------------------------------------------------------
 
 
-def coverage(change: Change, fleet: Fleet, cluster: ClusterView) -> list[Coverage] | None:
+def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> list[Coverage] | None:
     """Return how far the required groups are, by name; None if it is not known which those are."""
     acks = [appended.record for appended in fleet.acks.values()]
+    here = {name for name, tenancy in fleet.tenancies.items() if not _departed(tenancy, now_ms)}
     required = change.spec.required_groups
     if change.spec.topic is None:
         return []  # which partitions a broker leads, and so which groups are concerned, changes all the time
     if required is not None:
-        return [_covered(group, acks) for group in sorted(required)]
+        return [_covered(group, acks, here) for group in sorted(required)]
     if cluster.readers is None:
         return None
     found = cluster.readers | _groups_of_members(change, fleet)
-    everyone = [_covered(group, acks) for group in sorted(found)]
+    everyone = [_covered(group, acks, here) for group in sorted(found)]
     return [c for c in everyone if c.members != 0]  # a group without members waits for nothing
 
 
@@ -298,11 +304,11 @@ def _groups_of_members(change: Change, fleet: Fleet) -> set[str]:
     }
 
 
-def _covered(group: str, acks: list[Ack]) -> Coverage:
+def _covered(group: str, acks: list[Ack], here: set[str]) -> Coverage:
     """Put together what the members of a group and the prober say.
 
     A position that a restart keeps belongs to the group, whoever made it; so the union counts. The prober
-    sees the whole assignment at once; without it the members' own shares count.
+    sees the whole assignment at once; without it the shares of the members that are here count.
     """
     whole = [ack for ack in acks if ack.instance_id == GROUP_PREFIX + group]
     members = [ack for ack in acks if ack.group == group and ack.role is Role.CONSUMER]
@@ -310,7 +316,7 @@ def _covered(group: str, acks: list[Ack]) -> Coverage:
     return Coverage(
         group=group,
         members=whole[0].members if whole else None,
-        assigned=union(*(ack.assigned for ack in whole or members)),
+        assigned=union(*(ack.assigned for ack in whole or members if whole or ack.instance_id in here)),
         positioned=union(*(ack.positioned for ack in (*whole, *members))),
         flowing=union(*(ack.flowing for ack in (*whole, *members))),
         drained=union(*(ack.drained for ack in whole)),
@@ -321,7 +327,7 @@ def _covered(group: str, acks: list[Ack]) -> Coverage:
 
 
 def _doubts(
-    change: Change, fleet: Fleet, cluster: ClusterView, totals: Totals, *, told: bool, cohort: int
+    change: Change, fleet: Fleet, cluster: ClusterView, totals: Totals, *, told: bool
 ) -> tuple[str, ...]:
     partly = sum(
         tenancy.holder.record.topics_left_out > 0 and not _concerns(change, tenancy.holder.record)
@@ -330,7 +336,8 @@ def _doubts(
     )
     doubts = {
         "the cluster can't be seen": cluster.blind,
-        "no producer with the library uses it": not cohort,
+        "no producer with the library uses it": not totals.live and not totals.departed,
+        "all producers that were there have departed": not totals.live and totals.departed > 0,
         "which groups read the topic is not known": not told,
         "which producers write without the library is not known": totals.uncovered is None,
         f"producers without a lease write: {totals.uncovered}": bool(totals.uncovered),

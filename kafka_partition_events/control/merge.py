@@ -136,6 +136,12 @@ class Ledger:
             found, known = Appended(ack, at_ms), of_change.get(ack.instance_id)
             of_change[ack.instance_id] = found if known is None else latest_ack(known, found)
 
+    def drop_finished(self) -> None:
+        """Forget the answers to changes that are finished: a fleet's acks of a month are many."""
+        for change_id, change in self.changes.items():
+            if change.state.final:
+                self.acks.pop(change_id, None)
+
     def next_epoch(self) -> int:
         """Return the epoch of a tracker that has fenced all others and then read everything."""
         return 1 + max((change.tracker_epoch for change in self.changes.values()), default=0)

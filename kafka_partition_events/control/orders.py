@@ -4,13 +4,14 @@ An order outlasts its change: a topic that was decreased stays so, until another
 of one subject the one with the highest number gives the order.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from attrs import evolve
 
 from kafka_partition_events.control.records import Change, Order
 from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Gate, Kind
+from kafka_partition_events.control.words import Gate, GateRule, Kind
+from kafka_partition_events.routing.limits import Limits
 
 NO_ORDER = Order()
 
@@ -47,11 +48,13 @@ def in_effect(spec: Spec, before: Order, count: int | None = None) -> Order:
     Args:
         spec: The change.
         before: What held before it.
-        count: How many partitions the topic has. What lies beyond the change was not asked for, so no
-            consumer was waited for there: it stays unused until somebody asks.
+        count: How many partitions the topic has. Where a gate or a limit has kept producers from some, what
+            lies beyond the change stays unused until somebody asks for it: nobody has waited for consumers.
     """
     if spec.kind is Kind.INCREASE:
-        return evolve(before, limit=spec.to_count if count is not None and count > spec.to_count else None)
+        guarded = spec.gate is not GateRule.NONE or before.limit is not None
+        beyond = count is not None and count > spec.to_count
+        return evolve(before, limit=spec.to_count if guarded and beyond else None)
     if spec.kind is Kind.DECREASE:
         return evolve(before, limit=spec.to_count)
     if spec.kind is Kind.OBSERVE:
@@ -67,3 +70,18 @@ def in_effect(spec: Spec, before: Order, count: int | None = None) -> Order:
 def rolled_back(spec: Spec, before: Order) -> Order:
     """Return what holds after a change was rolled back. The partitions of a grown topic stay, unused."""
     return evolve(before, limit=spec.from_count) if spec.kind is Kind.INCREASE else before
+
+
+def as_limits(orders: Collection[tuple[Spec, Order]]) -> Limits:
+    """Return what partitioners are to be told: `Partitioner.limit`.
+
+    Args:
+        orders: What holds for each subject of one cluster, and a change that names the subject.
+    """
+    of_topics = {spec.topic: order for spec, order in orders if spec.topic is not None}
+    of_brokers = {spec.broker: order for spec, order in orders if spec.broker is not None}
+    return Limits(
+        counts={topic: order.limit for topic, order in of_topics.items() if order.limit is not None},
+        offline={topic: order.offline for topic, order in of_topics.items() if order.offline},
+        brokers=frozenset(broker for broker, order in of_brokers.items() if order.broker_offline),
+    )

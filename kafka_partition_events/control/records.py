@@ -169,8 +169,9 @@ class Change:
 
     @property
     def released(self) -> bool:
-        """Whether producers may be told: nobody's approval is missing."""
-        return not self.spec.needs_approval or self.approved_by is not None
+        """Whether producers may be told: nobody's approval is missing, or it has happened without one."""
+        approved = not self.spec.needs_approval or self.approved_by is not None
+        return approved or self.state.happened
 
     @property
     def holds(self) -> bool:

@@ -29,7 +29,8 @@ class Spec:
         settle_s: How many seconds a group's complete assignment must stand unchanged to count as a position
             where nothing better can be known; 0: it never does.
         required_groups: The groups to wait for; None: all that read the topic.
-        min_acked_ratio: Which part of the live cohort must have followed.
+        min_acked_ratio: Which part of the live cohort must have followed; and, if the tracker grows the
+            topic, must hold the gate before that.
         on_reject: What becomes of the change when an instance rejects it.
         accept_capped: Whether instances that can't afford all partitions count as if they could.
         needs_approval: Whether a second person must approve.

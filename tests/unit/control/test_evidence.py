@@ -38,6 +38,14 @@ class TestLevels:
             story.says([name], Status.APPLIED, role=Role.CONSUMER, group="billing", positioned=new)
         assert story.evidence.positioned
 
+    def test_what_a_member_owned_that_has_departed_is_not_assigned_any_more(self) -> None:
+        story = grown(gated())
+        story.lives("x", role=Role.CONSUMER, group="billing")
+        story.says("x", Status.APPLIED, role=Role.CONSUMER, group="billing", assigned=NEW, positioned=NEW)
+        assert story.evidence.assigned
+        story.lives("x", role=Role.CONSUMER, group="billing", state=LeaseState.DOWN)
+        assert (story.evidence.assigned, story.evidence.positioned) == (False, True)
+
     def test_flowing_when_groups_have_committed_beyond_where_they_began(self) -> None:
         story = grown(gated())
         story.probed("billing", assigned=NEW, positioned=NEW, flowing=HALF)
@@ -63,7 +71,7 @@ class TestLevels:
 
 class TestWhichGroups:
     def groups(self, story: Story) -> list[str] | None:
-        found = coverage(story.change, story.fleet, story.cluster)
+        found = coverage(story.change, story.fleet, story.cluster, story.now_ms)
         return None if found is None else [c.group for c in found]
 
     def test_those_that_were_named(self) -> None:
@@ -223,6 +231,11 @@ class TestWhatIsNotKnown:
         story = grown(growth())
         story.lives("c", view=(), topics_left_out=3)
         assert story.evidence.unverified == ("instances that do not list all of their topics: 1",)
+
+    def test_a_cohort_that_has_departed_as_a_whole(self) -> None:
+        story = grown(growth())
+        story.lives("ab", state=LeaseState.DOWN)
+        assert story.evidence.unverified == ("all producers that were there have departed",)
 
     def test_an_empty_cohort_is_never_acked(self) -> None:
         story = grown(growth(required_groups=()), producers="")

@@ -3,7 +3,7 @@
 from attrs import evolve
 
 from kafka_partition_events.control.merge import Appended, Ledger, latest_ack, latest_change
-from kafka_partition_events.control.words import State, Status
+from kafka_partition_events.control.words import State, Status, Verb
 from tests.control_kit import ONE, Story, ack, growth, lease
 
 
@@ -44,6 +44,16 @@ class TestChanges:
 
     def test_a_new_tracker_has_a_higher_epoch_than_all_before(self) -> None:
         assert Ledger().next_epoch() == 1
+
+    def test_answers_to_what_is_finished_may_be_forgotten(self) -> None:
+        story = Story()
+        story.request(growth())
+        story.says("a", Status.OBSERVED)
+        story.ledger.drop_finished()
+        assert story.fleet.acks
+        story.command(Verb.CANCEL)
+        story.ledger.drop_finished()
+        assert not story.fleet.acks
 
 
 class TestLeases:

@@ -182,6 +182,19 @@ class TestAGate:
         story.tick()
         assert story.change.order == Order(limit=12)
 
+    def test_does_not_keep_anything_closed_if_there_was_none(self) -> None:
+        story = grown(growth())
+        story.sees(count=24)
+        story.tick()
+        assert story.change.order == Order()
+
+    def test_is_held_late_if_the_topic_has_grown_without_the_approval(self) -> None:
+        story = grown(gated(needs_approval=True))
+        assert story.change.state is State.GATED
+        assert story.change.order == Order(limit=6)
+        assert story.change.holds
+        assert story.change.unarmed == 2
+
 
 class TestThatTheTrackerGrowsTheTopic:
     def due(self, story: Story) -> bool:
@@ -204,6 +217,15 @@ class TestThatTheTrackerGrowsTheTopic:
         story.says("a", Status.HELD)
         assert not self.due(story)
         story.says("b", Status.HELD)
+        assert self.due(story)
+
+    def test_not_before_enough_do_if_fewer_are_enough(self) -> None:
+        story = Story()
+        story.lives("abcd")
+        story.request(gated(execute=Execute.TRACKER, min_acked_ratio=0.75))
+        story.says("ab", Status.HELD)
+        assert not self.due(story)
+        story.says("c", Status.HELD)
         assert self.due(story)
 
     @pytest.mark.parametrize(
