@@ -4,7 +4,7 @@ An order outlasts its change: a topic that was decreased stays so, until another
 of one subject the one with the highest number gives the order.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from attrs import evolve
 
@@ -72,16 +72,21 @@ def rolled_back(spec: Spec, before: Order) -> Order:
     return evolve(before, limit=spec.from_count) if spec.kind is Kind.INCREASE else before
 
 
-def as_limits(orders: Collection[tuple[Spec, Order]]) -> Limits:
+def as_limits(orders: Iterable[tuple[Spec, Order]]) -> Limits:
     """Return what partitioners are to be told: `Partitioner.limit`.
 
     Args:
-        orders: What holds for each subject of one cluster, and a change that names the subject.
+        orders: What holds for each subject, and a change that names the subject. Where two hold for one name
+            (of two clusters), both do.
     """
-    of_topics = {spec.topic: order for spec, order in orders if spec.topic is not None}
-    of_brokers = {spec.broker: order for spec, order in orders if spec.broker is not None}
-    return Limits(
-        counts={topic: order.limit for topic, order in of_topics.items() if order.limit is not None},
-        offline={topic: order.offline for topic, order in of_topics.items() if order.offline},
-        brokers=frozenset(broker for broker, order in of_brokers.items() if order.broker_offline),
-    )
+    counts: dict[str, int] = {}
+    offline: dict[str, frozenset[int]] = {}
+    brokers: set[int] = set()
+    for spec, order in orders:
+        if spec.topic is not None and order.limit is not None:
+            counts[spec.topic] = min(order.limit, counts.get(spec.topic, order.limit))
+        if spec.topic is not None and order.offline:
+            offline[spec.topic] = offline.get(spec.topic, frozenset()) | order.offline
+        if spec.broker is not None and order.broker_offline:
+            brokers.add(spec.broker)
+    return Limits(counts=counts, offline=offline, brokers=frozenset(brokers))

@@ -27,7 +27,7 @@ LAYERS = {
 }
 PURE_CONTROL = (
     "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests",
-    "instance", "pinning", "broker_clock",
+    "instance", "duties", "pinning", "broker_clock", "topics",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SHARED = {"errors"}

@@ -1,0 +1,243 @@
+"""What an agent does at each look: limits for its partitioners, acks, leases. No I/O, no thread, no clock.
+
+The agent around it reads ``kpe.changes``, calls `Duties.limits` and sets them, then calls `Duties.reports`
+and publishes those; see docs/decisions/2026-11-21-change-control.md. Times are its monotonic seconds.
+"""
+
+import math
+import random
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from kafka_partition_events.control.instance import (
+    Answer,
+    Watch,
+    ack_delay,
+    answer,
+    opens_itself_at,
+    order_for,
+)
+from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.orders import as_limits, last_change
+from kafka_partition_events.control.records import MOST_TOPICS, Ack, Change, Lease, Order, TopicUse
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import LeaseState, Status
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.routing.limits import Limits
+
+HEARTBEAT_S: Final = 30.0
+_JITTER: Final = 0.2
+
+
+@frozen(kw_only=True)
+class Reports:
+    """What is to be published now.
+
+    Attributes:
+        acks: Answers to changes.
+        lease: A sign of life, if one is due.
+        again_at: When to look again at the latest, without reading anything new.
+        busy: Whether a change that concerns this instance is open, so that there may be news any moment.
+    """
+
+    acks: tuple[Ack, ...]
+    lease: Lease | None
+    again_at: float
+    busy: bool
+
+
+@define
+class _Said:
+    """What is said of one change: the statement, and when it may be told (None: it was)."""
+
+    answer: Answer
+    use: TopicUse
+    due: float | None
+
+
+def _never(_spec: Spec) -> bool:
+    return False
+
+
+@define
+class Duties:
+    """The duties of one instance. Not thread-safe.
+
+    Attributes:
+        lease: What its leases say of it; sequence, birth and view are filled in here.
+        ledger: What was read of ``kpe.changes``; the agent puts records in.
+        rejects: Tells whether a policy of the application forbids a change.
+        spread: Over how many seconds a fleet's answers are spread.
+        rng: Jitters the heartbeat.
+    """
+
+    lease: Lease
+    ledger: Ledger = field(factory=Ledger)
+    rejects: Callable[[Spec], bool] = _never
+    spread: float = 5.0
+    rng: random.Random = field(factory=random.Random)
+    _watches: dict[str, Watch] = field(factory=dict)
+    _said: dict[str, _Said] = field(factory=dict)
+    _acks: int = 0
+    _view: tuple[TopicUse, ...] = ()
+    _lease_due: float = -math.inf
+
+    # -- what partitioners are to do -----------------------------------------------------------------
+
+    def limits(self, cluster: Cluster | None, now: float) -> Limits:
+        """Return what to leave alone now.
+
+        That includes topics that the instance does not use yet: it may begin to in the middle of a change.
+
+        Args:
+            cluster: The poller's snapshot; None before its first answer. Then it is not known which cluster
+                this is, and what holds for a topic on any of them holds.
+            now: The time.
+        """
+        return as_limits([(change.spec, order) for change, order in self._orders(cluster, now)])
+
+    def _orders(self, cluster: Cluster | None, now: float) -> list[tuple[Change, Order]]:
+        """Return the last change of each topic and broker of the cluster, and what is to be done for it."""
+        changes = self.ledger.changes.values()
+        cluster_id = None if cluster is None else cluster.cluster_id
+        here = [c for c in changes if cluster_id is None or c.spec.cluster_id == cluster_id]
+        subjects = {c.spec.subject: c.spec for c in here}
+        last = (last_change(here, subject, _topic_id(spec, cluster)) for subject, spec in subjects.items())
+        return [(change, self._order(change, cluster, now)) for change in last if change is not None]
+
+    def _order(self, change: Change, cluster: Cluster | None, now: float) -> Order:
+        seen = _seen(change, cluster)
+        watch = self._watches.get(change.change_id, Watch()).looked(change, seen, now)
+        self._watches[change.change_id] = watch
+        return order_for(change, watch, seen, now, rejects=self._rejects(change))
+
+    def _rejects(self, change: Change) -> bool:
+        never_came = change.state.final and not change.state.happened
+        return not never_came and self.rejects(change.spec)
+
+    # -- what is said --------------------------------------------------------------------------------
+
+    def reports(self, cluster: Cluster | None, used: Mapping[str, int], now: float) -> Reports:
+        """Return what to publish, after the limits of this moment were set.
+
+        Args:
+            cluster: The poller's snapshot.
+            used: How many partitions of each topic the routes use, by the budget.
+            now: The time.
+        """
+        every = self._orders(cluster, now)
+        orders = [(c, order) for c, order in every if not c.state.final and _is_used(c.spec, cluster)]
+        self._forget_all_but({c.change_id for c, _ in every}, {c.change_id for c, _ in orders})
+        view = self._seen_and_used(cluster, used, {c.spec.topic for c, _ in orders})
+        uses = {use.topic: use for use in view}
+        for change, order in orders:
+            use = uses.get(change.spec.topic or "", TopicUse(topic="", seen=0, used=0))
+            self._note(change, answer(change, order, order, use, rejects=self._rejects(change)), use, now)
+        acks = tuple(self._ack(change, now) for change, _ in orders if self._is_due(change, now))
+        lease = self._lease(view, cluster, now)
+        moments = [opens_itself_at(c, self._watches[c.change_id]) for c, _ in orders if c.holds]
+        moments += [said.due for said in self._said.values() if said.due is not None]
+        again_at = min((moment for moment in moments if moment > now), default=math.inf)
+        return Reports(acks=acks, lease=lease, again_at=min(again_at, self._lease_due), busy=bool(orders))
+
+    def _forget_all_but(self, known: set[str], open_ones: set[str]) -> None:
+        self._watches = {id_: watch for id_, watch in self._watches.items() if id_ in known}
+        self._said = {id_: said for id_, said in self._said.items() if id_ in open_ones}
+
+    def _note(self, change: Change, told: Answer, use: TopicUse, now: float) -> None:
+        said = self._said.get(change.change_id)
+        if said is None or (said.answer, said.use) != (told, use):
+            wait = ack_delay(change.change_id, self.lease.instance_id, self.spread)
+            due = now + wait if said is None or said.due is None else said.due
+            self._said[change.change_id] = _Said(told, use, due)
+
+    def _is_due(self, change: Change, now: float) -> bool:
+        due = self._said[change.change_id].due
+        return due is not None and due <= now
+
+    def _ack(self, change: Change, now: float) -> Ack:
+        said = self._said[change.change_id]
+        said.due = None
+        self._acks += 1
+        me = self.lease
+        return Ack(
+            change_id=change.change_id,
+            revision=change.revision,
+            instance_id=me.instance_id,
+            incarnation=me.incarnation,
+            ack_seq=self._acks,
+            born_ms=me.born_ms,
+            role=me.role,
+            group=me.group,
+            status=said.answer.status,
+            reason=said.answer.reason,
+            limit=me.capacity if said.answer.status is Status.CAPPED else None,
+            seen_count=said.use.seen,
+            used_count=said.use.used,
+        )
+
+    def was_lost(self, ack: Ack, now: float) -> None:
+        """Take note that an ack was not appended: it is said again."""
+        said = self._said.get(ack.change_id)
+        if said is not None and said.due is None:
+            said.due = now + max(1.0, self.spread)
+
+    # -- signs of life -------------------------------------------------------------------------------
+
+    def was_born(self, appended_ms: int) -> None:
+        """Take note of when a lease was appended, as its delivery report tells; the first time counts."""
+        if self.lease.born_ms is None:
+            self.lease = evolve(self.lease, born_ms=appended_ms)
+
+    def last_lease(self) -> Lease:
+        """Return the lease of an instance that stops in good order."""
+        return self._next_lease(self._view, LeaseState.DOWN)
+
+    def _lease(self, view: tuple[TopicUse, ...], cluster: Cluster | None, now: float) -> Lease | None:
+        if view != self._view:
+            self._view = view
+            self._lease_due = min(self._lease_due, now + ack_delay("", self.lease.instance_id, self.spread))
+        if now < self._lease_due:
+            return None
+        self._lease_due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
+        if cluster is not None:
+            self.lease = evolve(self.lease, cluster_id=cluster.cluster_id)
+        return self._next_lease(view, LeaseState.UP)
+
+    def _next_lease(self, view: tuple[TopicUse, ...], state: LeaseState) -> Lease:
+        self.lease = evolve(self.lease, lease_seq=self.lease.lease_seq + 1)
+        listed = view[:MOST_TOPICS]
+        return evolve(self.lease, view=listed, topics_left_out=len(view) - len(listed), state=state)
+
+    def _seen_and_used(
+        self, cluster: Cluster | None, used: Mapping[str, int], first: set[str | None]
+    ) -> tuple[TopicUse, ...]:
+        """Return the view, topics with open changes first."""
+        topics = {} if cluster is None else cluster.by_topic
+        names = sorted(topics, key=lambda name: (name not in first, name))
+        return tuple(
+            TopicUse(
+                topic=name,
+                topic_id=topics[name].topic_id,
+                seen=len(topics[name].partitions),
+                used=used.get(name, len(topics[name].partitions)),
+            )
+            for name in names
+            if not topics[name].internal
+        )
+
+
+def _is_used(spec: Spec, cluster: Cluster | None) -> bool:
+    return cluster is not None and (spec.topic is None or spec.topic in cluster.by_topic)
+
+
+def _topic_id(spec: Spec, cluster: Cluster | None) -> str | None:
+    info = None if cluster is None or spec.topic is None else cluster.by_topic.get(spec.topic)
+    return None if info is None else info.topic_id
+
+
+def _seen(change: Change, cluster: Cluster | None) -> int:
+    info = None if cluster is None or change.spec.topic is None else cluster.by_topic.get(change.spec.topic)
+    return 0 if info is None else len(info.partitions)

@@ -1,0 +1,185 @@
+"""What an agent sets and says at each look, told by what it has read and what its poller sees."""
+
+import random
+
+import pytest
+
+from kafka_partition_events.control.duties import HEARTBEAT_S, Duties
+from kafka_partition_events.control.records import MOST_TOPICS, Ack, Capacity, Change
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import Kind, LeaseState, Status, Verb
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.control_kit import CLUSTER, NEW, Story, draining, gated, grown, growth, lease
+
+HELD = Limits(counts={"orders": 6})
+
+
+def sees(count: int, **others: int) -> Cluster:
+    topics = {"orders": [1] * count, **{name: [1] * n for name, n in others.items()}}
+    return cluster_of(topics, cluster_id=CLUSTER)
+
+
+def duties(*changes: Change, **fields: object) -> Duties:
+    made = Duties(lease=lease("a", view=(), lease_seq=0), spread=0.0, rng=random.Random(1), **fields)  # type: ignore[arg-type]
+    for change in changes:
+        made.ledger.take_change(change)
+    return made
+
+
+def requested(spec: Spec) -> Change:
+    story = Story()
+    story.request(spec)
+    return story.change
+
+
+def said(acks: tuple[Ack, ...]) -> list[Status]:
+    return [ack.status for ack in acks]
+
+
+class TestLimits:
+    def test_none_without_changes(self) -> None:
+        assert duties().limits(sees(6), now=0.0) == NO_LIMITS
+
+    def test_a_gate_is_set_before_there_is_anything_to_hold_back_from(self) -> None:
+        assert duties(requested(gated())).limits(sees(6), now=0.0) == HELD
+
+    @pytest.mark.parametrize("cluster", [None, cluster_of({}, cluster_id=CLUSTER)])
+    def test_and_before_the_poller_has_answered_or_the_topic_is_used(self, cluster: Cluster | None) -> None:
+        assert duties(grown(gated()).change).limits(cluster, now=0.0) == HELD
+
+    def test_what_holds_on_another_cluster_does_not_hold_here(self) -> None:
+        elsewhere = cluster_of({"orders": [1] * 6}, cluster_id="c-2")
+        assert duties(requested(gated())).limits(elsewhere, now=0.0) == NO_LIMITS
+
+    def test_it_opens_by_itself_when_nobody_tells_and_says_when_it_will(self) -> None:
+        agent = duties(requested(gated(deadline_s=60)))
+        assert agent.limits(sees(6), now=0.0) == HELD
+        assert agent.limits(sees(12), now=100.0) == HELD
+        agent.reports(sees(12), {}, now=100.0)
+        later = agent.reports(sees(12), {}, now=135.0)
+        assert later.again_at == 160.0
+        assert agent.limits(sees(12), now=159.9) == HELD
+        assert agent.limits(sees(12), now=160.0) == NO_LIMITS
+
+    def test_what_a_policy_forbids_is_not_done_then_nor_later(self) -> None:
+        agent = duties(rejects=lambda spec: spec.kind is Kind.INCREASE)
+        story = grown(growth(required_groups=()))
+        agent.ledger.take_change(story.change)
+        assert agent.limits(sees(12), now=0.0) == HELD
+        assert said(agent.reports(sees(12), {}, now=0.0).acks) == [Status.REJECTED]
+        story.command(Verb.FORCE)
+        agent.ledger.take_change(story.change)
+        assert agent.limits(sees(12), now=1.0) == HELD
+
+    def test_a_broker_that_is_to_be_drained(self) -> None:
+        story = Story()
+        story.request(draining(topic=None, topic_id=None, partitions=frozenset(), broker=2))
+        story.tick()
+        assert duties(story.change).limits(sees(6), now=0.0) == Limits(brokers=frozenset({2}))
+
+
+class TestAcks:
+    def test_each_statement_is_made_once(self) -> None:
+        agent = duties(requested(gated()))
+        agent.limits(sees(6), now=0.0)
+        (ack,) = agent.reports(sees(6), {}, now=0.0).acks
+        assert (ack.status, ack.seen_count, ack.used_count) == (Status.HELD, 6, 6)
+        assert agent.reports(sees(6), {}, now=1.0).acks == ()
+
+    def test_a_change_from_request_to_opening(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(gated())
+        agent = duties(story.change)
+        heard = [*said(agent.reports(sees(6), {}, now=0.0).acks)]
+        heard += said(agent.reports(sees(12), {"orders": 6}, now=1.0).acks)
+        story.sees(count=12)
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.tick()
+        agent.ledger.take_change(story.change)
+        assert agent.limits(sees(12), now=2.0) == NO_LIMITS
+        heard += said(agent.reports(sees(12), {"orders": 12}, now=2.0).acks)
+        assert heard == [Status.HELD, Status.HELD, Status.APPLIED]
+
+    def test_a_cap_comes_with_what_the_instance_can_afford(self) -> None:
+        capacity = Capacity(buffer_memory=65_536, batch_size=16_384)
+        agent = duties(grown(growth()).change)
+        agent.lease = lease("a", view=(), capacity=capacity)
+        (ack,) = agent.reports(sees(12), {"orders": 4}, now=0.0).acks
+        assert (ack.status, ack.used_count, ack.limit) == (Status.CAPPED, 4, capacity)
+
+    def test_a_fleet_does_not_answer_all_at_once(self) -> None:
+        agent = duties(requested(growth()))
+        agent.spread = 5.0
+        first = agent.reports(sees(6), {}, now=0.0)
+        assert first.acks == ()
+        assert 0 < first.again_at < 5
+        assert said(agent.reports(sees(6), {}, now=first.again_at).acks) == [Status.OBSERVED]
+
+    def test_one_that_was_lost_is_sent_again(self) -> None:
+        agent = duties(requested(growth()))
+        (ack,) = agent.reports(sees(6), {}, now=0.0).acks
+        agent.was_lost(ack, now=3.0)
+        assert agent.reports(sees(6), {}, now=3.9).acks == ()
+        (again,) = agent.reports(sees(6), {}, now=4.0).acks
+        assert again.ack_seq > ack.ack_seq
+
+    def test_none_about_what_is_finished_or_not_used(self) -> None:
+        story = grown(growth(required_groups=()))
+        story.command(Verb.FORCE)
+        assert duties(story.change).reports(sees(12), {}, now=0.0).acks == ()
+        nothing = cluster_of({"other": [1]}, cluster_id=CLUSTER)
+        reports = duties(requested(gated())).reports(nothing, {}, now=0.0)
+        assert reports.acks == ()
+        assert not reports.busy
+
+    def test_who_has_an_open_change_is_busy(self) -> None:
+        assert duties(requested(gated())).reports(sees(6), {}, now=0.0).busy
+
+
+class TestLeases:
+    def test_come_with_a_jitter_and_count_up(self) -> None:
+        agent, now, gaps = duties(), 0.0, []
+        for seq in range(1, 20):
+            reports = agent.reports(sees(6), {}, now)
+            assert reports.lease is not None
+            assert reports.lease.lease_seq == seq
+            gaps.append(reports.again_at - now)
+            now = reports.again_at
+            assert agent.reports(sees(6), {}, now - 0.001).lease is None
+        assert all(0.8 * HEARTBEAT_S <= gap <= 1.2 * HEARTBEAT_S for gap in gaps)
+        assert len(set(gaps)) > 10
+
+    def test_tell_what_is_seen_and_used_at_once_when_it_changes(self) -> None:
+        agent = duties()
+        agent.reports(sees(6), {}, now=0.0)
+        changed = agent.reports(sees(12), {"orders": 4}, now=1.0).lease
+        assert changed is not None
+        assert changed.cluster_id == CLUSTER
+        assert [(use.topic, use.seen, use.used) for use in changed.view] == [("orders", 12, 4)]
+
+    def test_say_when_the_first_one_was_appended(self) -> None:
+        agent = duties()
+        first = agent.reports(sees(6), {}, now=0.0).lease
+        agent.was_born(1_234)
+        agent.was_born(9_999)
+        second = agent.reports(sees(6), {}, now=100.0).lease
+        assert first is not None
+        assert second is not None
+        assert (first.born_ms, second.born_ms) == (None, 1_234)
+
+    def test_list_fifty_topics_those_with_open_changes_first(self) -> None:
+        agent = duties(requested(gated()))
+        many = sees(6, **{f"aa-{n:02}": 1 for n in range(60)})
+        found = agent.reports(many, {}, now=0.0).lease
+        assert found is not None
+        assert (len(found.view), found.topics_left_out) == (MOST_TOPICS, 11)
+        assert found.view[0].topic == "orders"
+
+    def test_the_last_one_says_that_it_is(self) -> None:
+        agent = duties()
+        agent.reports(sees(6), {}, now=0.0)
+        last = agent.last_lease()
+        assert (last.state, last.lease_seq) == (LeaseState.DOWN, 2)
