@@ -1,4 +1,4 @@
-"""No record reaches a new partition before the group has a position on all of them, or the deadline has passed.
+"""No record reaches a new partition before the group has a position on all, or the deadline has passed.
 
 A fleet with real partitioners, a tracker and a consumer group, in whatever order things happen: agents and
 tracker may be slow, restart or lose the control topics in the middle; pollers may see the growth before
