@@ -59,6 +59,7 @@ class Story:
     ledger: Ledger = field(factory=Ledger)
     cluster: ClusterView = field(factory=lambda: UNGROWN)
     now_ms: int = START_MS
+    epoch: int = 1
     refused: list[Refusal] = field(factory=list)
     seen: list[State] = field(factory=list)
     _seq: Any = field(factory=lambda: itertools.count(1))
@@ -73,7 +74,7 @@ class Story:
 
     def deliver(self, command: Command, appended_ms: int) -> Change | None:
         changes, now_ms = self.ledger.changes, self.now_ms
-        told = obey(command, appended_ms, changes, self.cluster, epoch=1, now_ms=now_ms)
+        told = obey(command, appended_ms, changes, self.cluster, epoch=self.epoch, now_ms=now_ms)
         if told.refusal is not None:
             self.refused.append(told.refusal)
         if told.change is not None:
@@ -125,10 +126,14 @@ class Story:
     def tick(self, seconds: float = 0) -> State:
         """Let time pass, and the state machine run until nothing changes any more."""
         self.now_ms += round(1_000 * seconds)
-        while (after := step(self.change, self.fleet, self.cluster, self.now_ms)) is not self.change:
+        while (after := self.next()) is not self.change:
             self.ledger.take_change(after)
             self.seen.append(after.state)
         return self.change.state
+
+    def next(self) -> Change:
+        """Return what the tracker would make of the change now."""
+        return step(self.change, self.fleet, self.cluster, epoch=self.epoch, now_ms=self.now_ms)
 
     @property
     def path(self) -> list[State]:

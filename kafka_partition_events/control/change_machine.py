@@ -33,14 +33,14 @@ from attrs import evolve
 
 from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
 from kafka_partition_events.control.orders import armed, in_effect, rolled_back
-from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.records import Change, Order
 from kafka_partition_events.control.words import Execute, Gate, Kind, OnDeadline, OnReject, Reason, State
 
 _OF_ROUTES = frozenset({Kind.DECREASE, Kind.OFFLINE, Kind.ONLINE})
 _LEAVING = frozenset({Kind.DECREASE, Kind.OFFLINE})
 
 
-def step(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> Change:
+def step(change: Change, fleet: Fleet, cluster: ClusterView, *, epoch: int, now_ms: int) -> Change:
     """Return the change one transition later, or with newer totals; the same object if nothing differs.
 
     Call it until it returns what it was given: each transition is worth a record of its own.
@@ -49,6 +49,7 @@ def step(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> Cha
         change: The change.
         fleet: What instances say.
         cluster: What observers and prober see.
+        epoch: The tracker's epoch.
         now_ms: The time now by the brokers' clock; it must not go back.
     """
     if change.state.final:
@@ -62,7 +63,9 @@ def step(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> Cha
         unverified=known.unverified,
         blind=after.blind or cluster.blind,
     )
-    return change if after == change else evolve(after, revision=change.revision + 1)
+    if after == change:
+        return change
+    return evolve(after, revision=change.revision + 1, tracker_epoch=epoch)
 
 
 def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> bool:
@@ -127,7 +130,8 @@ def rolling_back(change: Change, becomes: State, reason: Reason | None = None, w
 
 def _next(change: Change, known: Evidence, cluster: ClusterView, now_ms: int) -> Change | None:
     if not cluster.blind and (gone := _gone(change, cluster)):
-        return finished(change, State.REJECTED, now_ms, *gone)
+        # What held before the change was about the same topic.
+        return evolve(finished(change, State.REJECTED, now_ms, *gone), order=Order())
     aborts = change.spec.on_reject is OnReject.ABORT and change.state is not State.ROLLING_BACK
     if aborts and known.rejected_by:
         return _aborted(change, known, now_ms)

@@ -61,7 +61,7 @@ def obey(
         return Answer(None, known.refusal(Reason.NO_SUCH_CHANGE, why))
     if appended_ms <= change.obeyed_ms or (command.verb is Verb.REQUEST and command.spec == change.spec):
         return Answer(change)  # it comes again
-    change = evolve(change, revision=change.revision + 1, obeyed_ms=appended_ms)
+    change = evolve(change, revision=change.revision + 1, tracker_epoch=epoch, obeyed_ms=appended_ms)
     if known.too_late:
         return known.refuses(change, *known.too_late)
     return _VERBS[command.verb](change, known)
@@ -70,7 +70,15 @@ def obey(
 def unasked(
     spec: Spec, change_id: str, changes: Collection[Change], *, epoch: int, now_ms: int
 ) -> Change | None:
-    """Return the change to follow when a topic has grown; None if somebody has asked for something there."""
+    """Return the change to follow when a topic has grown; None if somebody has asked for something there.
+
+    Args:
+        spec: What was seen, of the kind ``observe``.
+        change_id: An id that any tracker would give it.
+        changes: All changes that are known.
+        epoch: The tracker's epoch.
+        now_ms: The time now by the brokers' clock.
+    """
     same = [c.spec for c in changes if c.spec.subject == spec.subject and c.spec.topic_id == spec.topic_id]
     if _open_change(changes, spec) is not None or any(s.to_count == spec.to_count for s in same):
         return None

@@ -7,7 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kafka_partition_events.control.change_machine import is_due, step
+from kafka_partition_events.control.change_machine import is_due
 from kafka_partition_events.control.codec import decode, encode
 from kafka_partition_events.control.instance import Watch, order_for
 from kafka_partition_events.control.records import Change, Order
@@ -97,7 +97,7 @@ class OneChange(RuleBasedStateMachine):
     def look(self, seconds: float) -> None:
         story = self.story
         story.now_ms += round(1_000 * seconds)
-        while (after := step(was := story.change, story.fleet, story.cluster, story.now_ms)) is not was:
+        while (after := story.next()) is not (was := story.change):
             self.check(was, after, by_command=False)
             story.ledger.take_change(after)
 
@@ -171,8 +171,7 @@ class OneChange(RuleBasedStateMachine):
         for answer in answers:
             successor.ledger.take_ack(answer.record, answer.at_ms)
         assert ONE in successor.ledger.changes
-        mine = step(story.change, story.fleet, story.cluster, story.now_ms)
-        assert step(change, successor.fleet, story.cluster, story.now_ms) == mine
+        assert successor.next() == story.next()
 
 
 TestOneChange = OneChange.TestCase

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_partition_events import DefaultPartitioner
-from kafka_partition_events.control.change_machine import is_due, step
+from kafka_partition_events.control.change_machine import is_due
 from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.records import Change
@@ -103,7 +103,7 @@ class GatedGrowth(RuleBasedStateMachine):
         if is_due(story.change, story.fleet, story.cluster, story.now_ms):
             self.grown_ms = story.now_ms
             story.sees(count=12)
-        while (after := step(story.change, story.fleet, story.cluster, story.now_ms)) is not story.change:
+        while (after := story.next()) is not story.change:
             story.ledger.take_change(after)
             self.log.append(after)
 
@@ -111,6 +111,7 @@ class GatedGrowth(RuleBasedStateMachine):
     def take_over(self) -> None:
         """Let another tracker go on, from what is in the topics."""
         story, before = self.story, self.story.ledger
+        story.epoch = before.next_epoch()
         story.ledger = Ledger()
         for change in self.log:
             story.ledger.take_change(change)

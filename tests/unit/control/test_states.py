@@ -15,6 +15,7 @@ from kafka_partition_events.control.words import (
     Reason,
     State,
     Status,
+    Verb,
 )
 from tests.control_kit import (
     NEW,
@@ -268,8 +269,8 @@ class TestADecrease:
         story.request(growth(from_count=4, to_count=6, required_groups=()), change_id="chg-2")
         after = story.ledger.changes["chg-2"]
         assert after.before == Order(limit=4)
-        while (newer := step(after, Fleet(), story.cluster, story.now_ms)) is not after:
-            after = newer
+        for _ in range(2):
+            after = step(after, Fleet(), story.cluster, epoch=1, now_ms=story.now_ms)
         assert after.state is State.CONVERGING
         assert after.order == Order()
 
@@ -292,7 +293,8 @@ class TestPlannedOffline:
         story.says("a", Status.APPLIED)
         assert story.tick() is State.CONVERGED
         story.request(draining(kind=Kind.ONLINE, partitions=frozenset({4})), change_id="chg-2")
-        online = step(story.ledger.changes["chg-2"], Fleet(), story.cluster, story.now_ms)
+        asked = story.ledger.changes["chg-2"]
+        online = step(asked, Fleet(), story.cluster, epoch=1, now_ms=story.now_ms)
         assert online.order == Order(offline=frozenset({1}))
 
     def test_of_a_broker_concerns_every_producer_of_the_cluster(self) -> None:
@@ -345,6 +347,14 @@ class TestRejection:
             assert story.change.reason is Reason.TOPIC_ID_CHANGED
             assert story.change.order == Order()
 
+    def test_if_the_topic_is_created_anew_leaves_no_order_of_the_old_one(self) -> None:
+        story = grown(growth(required_groups=()))
+        story.command(Verb.ROLLBACK)
+        assert story.change.order == Order(limit=6)
+        story.sees(topic_id="topic-id-2")
+        assert story.tick() is State.REJECTED
+        assert story.change.order == Order()
+
     def test_if_the_topic_is_deleted(self) -> None:
         story = grown(growth())
         story.sees(count=None)
@@ -361,6 +371,16 @@ class TestRevisions:
         assert story.change.revision == before + 1
         story.tick(1)
         assert story.change.revision == before + 1
+
+    def test_what_another_tracker_goes_on_with_bears_its_epoch(self) -> None:
+        story = grown(gated())
+        story.epoch = story.ledger.next_epoch()
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.tick()
+        assert (story.change.state, story.change.tracker_epoch) == (State.CONVERGING, 2)
+        story.epoch = 3
+        story.command(Verb.FORCE)
+        assert story.change.tracker_epoch == 3
 
     def test_what_is_final_does_not_change_any_more(self) -> None:
         story = grown(growth(required_groups=()))
