@@ -7,6 +7,7 @@ Kafka client; ``kafka_partition_events.clients`` has what belongs to one.
 
 from kafka_partition_events.errors import (
     ConfigurationError,
+    ControlTopicError,
     JvmError,
     KafkaPartitionEventsError,
     MetadataFetchError,
@@ -91,6 +92,7 @@ __all__ = [
     "Cluster",
     "ComposedPartitioner",
     "ConfigurationError",
+    "ControlTopicError",
     "DefaultPartitioner",
     "Event",
     "FilePinStore",

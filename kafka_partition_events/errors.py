@@ -31,3 +31,7 @@ class PinStoreError(KafkaPartitionEventsError):
 
 class OutboxError(KafkaPartitionEventsError):
     """The outbox can't be opened, read or written; the message names the file, the cause and the cure."""
+
+
+class ControlTopicError(KafkaPartitionEventsError):
+    """The topics of change control can't be read or written. Producers go on as if there were none."""

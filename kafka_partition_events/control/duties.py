@@ -184,6 +184,11 @@ class Duties:
         if said is not None and said.due is None:
             said.due = now + max(1.0, self.spread)
 
+    def begin_again(self, lease: Lease) -> None:
+        """Be another process, which has said nothing yet but knows what this one knew."""
+        self.lease, self._said, self._acks = lease, {}, 0
+        self._view, self._lease_due = (), -math.inf
+
     # -- signs of life -------------------------------------------------------------------------------
 
     def was_born(self, appended_ms: int) -> None:

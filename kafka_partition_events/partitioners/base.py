@@ -217,6 +217,12 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         self._meet(cluster)
         return self._argument_routes.route(topic, cluster)
 
+    @property
+    def generation(self) -> int | None:
+        """Which snapshot the table was compiled from; None without a table."""
+        table = self._table
+        return None if table is None else table.generation
+
     def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:
         """Compile the table for a snapshot; None drops it, and the ``cluster`` argument decides again.
 

@@ -1,6 +1,7 @@
 """`kpe topics init` on a real Kafka."""
 
 import json
+import time
 import uuid
 
 import pytest
@@ -11,6 +12,8 @@ from kafka_partition_events.control.topics import control_topics, differences
 from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = pytest.mark.kafka
+
+LIMIT_S = 20.0
 
 Captured = pytest.CaptureFixture[str]
 
@@ -36,8 +39,11 @@ def test_it_creates_what_is_missing_once(kafka_cluster: KafkaCluster, prefix: st
     assert init(kafka_cluster, prefix) == 0
     assert actions(capsys) == [(name, "create", True) for name in names]
     wanted = control_topics(prefix)
-    found = ControlTopicAdmin({"bootstrap.servers": kafka_cluster.bootstrap_servers}).look(wanted)
-    assert differences(wanted, found) == ()
+    admin = ControlTopicAdmin({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    deadline = time.monotonic() + LIMIT_S
+    while differences(wanted, admin.look(wanted)):  # brokers take a moment to hear of new topics
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
     assert init(kafka_cluster, prefix) == 0
     assert actions(capsys) == []
 

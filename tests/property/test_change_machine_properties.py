@@ -175,4 +175,4 @@ class OneChange(RuleBasedStateMachine):
 
 
 TestOneChange = OneChange.TestCase
-TestOneChange.settings = settings(max_examples=60, stateful_step_count=25)
+TestOneChange.settings = settings(max_examples=50, stateful_step_count=25)

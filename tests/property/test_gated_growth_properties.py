@@ -130,6 +130,7 @@ class GatedGrowth(RuleBasedStateMachine):
     def restart(self, who: int) -> None:
         """Let a producer be killed and come back; it reads the changes before its first record."""
         self.started += 1
+        self.story.now_ms += 1  # two births under one name within a millisecond have no order
         self.fleet[who] = Producer(self, "abc"[who], self.started)
         self.fleet[who].look()
 
@@ -185,4 +186,4 @@ class GatedGrowth(RuleBasedStateMachine):
 
 
 TestGatedGrowth = GatedGrowth.TestCase
-TestGatedGrowth.settings = settings(max_examples=60, stateful_step_count=30)
+TestGatedGrowth.settings = settings(max_examples=50, stateful_step_count=25)

@@ -1,6 +1,6 @@
 """Limits: a grown topic is routed as if it had not grown, and planned work as if it had begun."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -76,18 +76,22 @@ class TestASnapshotUnderLimits:
         assert after.routes["orders"] is before.routes["orders"]
 
 
-@pytest.mark.parametrize("make", MAKERS)
+@pytest.fixture(params=MAKERS)
+def partitioner(request: pytest.FixtureRequest) -> Iterator[Partitioner]:
+    made: Partitioner = request.param()
+    yield made
+    made.close()
+
+
 class TestEveryPartitioner:
-    def test_keeps_to_a_limit_that_was_there_before_the_growth(self, make: Callable[[], Partitioner]) -> None:
-        partitioner = make()
+    def test_keeps_to_a_limit_that_was_there_before_the_growth(self, partitioner: Partitioner) -> None:
         partitioner.adopt(SIX)
         partitioner.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
         partitioner.adopt(TWELVE)
         assert chosen(partitioner) <= set(range(6))
 
-    def test_uses_all_when_the_limit_is_lifted(self, make: Callable[[], Partitioner]) -> None:
-        partitioner = make()
+    def test_uses_all_when_the_limit_is_lifted(self, partitioner: Partitioner) -> None:
         partitioner.limit(HELD)
         partitioner.adopt(TWELVE)
         assert chosen(partitioner) <= set(range(6))
@@ -96,16 +100,14 @@ class TestEveryPartitioner:
         assert route is not None
         assert route.usable == tuple(range(12))
 
-    def test_keeps_to_a_limit_that_comes_after_the_growth(self, make: Callable[[], Partitioner]) -> None:
-        partitioner = make()
+    def test_keeps_to_a_limit_that_comes_after_the_growth(self, partitioner: Partitioner) -> None:
         partitioner.adopt(TWELVE)
         partitioner.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
 
     def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
-        self, make: Callable[[], Partitioner]
+        self, partitioner: Partitioner
     ) -> None:
-        partitioner = make()
         assert chosen(partitioner) == {UNASSIGNED}
         partitioner.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
@@ -115,8 +117,7 @@ class TestEveryPartitioner:
         partitioner.limit(NO_LIMITS)
         assert chosen(partitioner) == {UNASSIGNED}
 
-    def test_keeps_to_it_by_the_clients_own_cluster(self, make: Callable[[], Partitioner]) -> None:
-        partitioner = make()
+    def test_keeps_to_it_by_the_clients_own_cluster(self, partitioner: Partitioner) -> None:
         assert chosen(partitioner, TWELVE)
         partitioner.limit(HELD)
         assert chosen(partitioner, TWELVE) <= set(range(6))

@@ -1,0 +1,250 @@
+"""The agent beside a poller: what it sets, what it publishes, and that nothing of it reaches the producer."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from kafka_partition_events import ControlTopicError, DefaultPartitioner, MetadataPoller
+from kafka_partition_events.control.agent import BUSY_S, InstanceAgent
+from kafka_partition_events.control.codec import encode, key_of
+from kafka_partition_events.control.duties import Duties
+from kafka_partition_events.control.records import Change
+from kafka_partition_events.routing.limits import NO_LIMITS
+from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
+from tests.control_kit import CLUSTER, NEW, ONE, Story, gated, grown, growth, lease
+
+LIMIT_S = 20.0
+
+
+@define(eq=False)
+class Link:
+    """The control topics in memory. ``down`` refuses reads, and loses what is published."""
+
+    appended: list[tuple[bytes, bytes | None]] = field(factory=list)
+    published: list[tuple[str, dict[str, Any]]] = field(factory=list)
+    down: bool = False
+    closed: bool = False
+    reads: int = 0
+    at_ms: int = 1_000
+    changed: threading.Condition = field(factory=threading.Condition)
+    _position: int = 0
+
+    def write(self, change: Change) -> None:
+        self.appended.append((key_of(change).encode(), encode(change)))
+
+    def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
+        with self.changed:
+            self.reads += 1
+            self.changed.notify_all()
+        if self.down:
+            raise ControlTopicError("nobody answers")
+        found, self._position = self.appended[self._position :], len(self.appended)
+        return found
+
+    def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+        self.at_ms += 1
+        if not self.down:
+            self.published.append((topic, json.loads(value)))
+        on_done(None if self.down else self.at_ms)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def of(self, topic: str, name: str) -> list[Any]:
+        return [record[name] for found, record in self.published if found == topic]
+
+
+class World:
+    """A poller with a partitioner, and an agent whose looks are taken one by one."""
+
+    def __init__(self, *counts: int, link: Link | None = None) -> None:
+        self.clock = ManualClock()
+        steps = [observe({"orders": [1] * n}, cluster_id=CLUSTER) for n in (*counts, counts[-1])]
+        self.poller = MetadataPoller(ScriptedSource(*steps), clock=self.clock)
+        self.partitioner = DefaultPartitioner()
+        self.poller.register(self.partitioner)
+        self.link = link or Link()
+        self.agent = InstanceAgent(
+            self.poller, self.link, lease("a", view=(), lease_seq=0), duties=at_once, clock=self.clock
+        )
+
+    def look(self) -> float:
+        return self.agent._look() - self.clock.monotonic()
+
+    def partitions(self) -> int:
+        route = self.partitioner.route("orders")
+        assert route is not None
+        return route.count
+
+
+def at_once(lease: Any) -> Duties:
+    return Duties(lease, spread=0.0)
+
+
+@pytest.fixture
+def world() -> Iterator[Callable[..., World]]:
+    made: list[World] = []
+
+    def make(*counts: int, link: Link | None = None) -> World:
+        made.append(World(*counts, link=link))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.poller.close()
+
+
+Make = Callable[..., World]
+
+
+def test_a_gate_is_set_before_the_growth_and_lifted_by_the_change(world: Make) -> None:
+    story = Story()
+    story.request(gated())
+    here = world(6, 12)
+    here.poller.poll_once()
+    here.link.write(story.change)
+    assert here.look() <= BUSY_S
+    here.poller.poll_once()
+    assert here.partitions() == 6
+    story.sees(count=12)
+    story.probed("billing", assigned=NEW, positioned=NEW)
+    story.tick()
+    here.link.write(story.change)
+    here.clock.advance(BUSY_S)
+    here.look()
+    assert here.partitions() == 12
+    assert here.link.of("acks", "status") == ["held", "applied"]
+
+
+def test_what_was_read_is_remembered_when_the_control_topics_are_gone_and_opens_in_time(world: Make) -> None:
+    here = world(6, 12)
+    here.poller.poll_once()
+    here.link.write(grown(gated(deadline_s=60)).change)
+    here.look()
+    here.link.down = True
+    here.poller.poll_once()
+    for _ in range(59):
+        here.clock.advance(1.0)
+        here.look()
+        assert here.partitions() == 6
+    here.clock.advance(1.0)
+    here.look()
+    assert here.partitions() == 12
+
+
+def test_without_control_topics_the_application_runs_as_if_there_were_no_agent(world: Make) -> None:
+    here = world(6, 12, link=Link(down=True))
+    here.poller.poll_once()
+    here.look()
+    here.poller.poll_once()
+    here.look()
+    assert here.partitions() == 12
+    assert here.partitioner.limits == NO_LIMITS
+    assert here.agent.last_error == "nobody answers"
+
+
+def test_what_was_lost_is_said_again_when_they_are_back(world: Make) -> None:
+    here = world(6)
+    here.poller.poll_once()
+    here.link.write(grown(growth()).change)
+    here.agent._read()
+    here.link.down = True
+    here.look()
+    here.link.down = False
+    here.clock.advance(60.0)
+    here.look()
+    here.clock.advance(60.0)
+    here.look()
+    assert here.link.of("acks", "status") == ["observed"]
+    assert here.agent.last_error is None
+
+
+def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended(world: Make) -> None:
+    here = world(6)
+    here.poller.poll_once()
+    here.look()
+    here.clock.advance(60.0)
+    here.look()
+    assert (
+        here.link.of("leases", "view") == [[{"topic": "orders", "topic_id": None, "seen": 6, "used": 6}]] * 2
+    )
+    assert here.link.of("leases", "born_ms") == [None, 1_001]
+
+
+def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:
+    here = world(6)
+    good = grown(gated()).change
+    later = json.dumps({**json.loads(encode(good)), "version": 2}).encode()
+    here.link.appended += [(b"c-1|x", later), (b"c-1|y", b"?")]
+    here.link.write(good)
+    here.look()
+    assert here.agent.skipped == {"version": 1, "malformed": 1}
+    assert here.partitioner.limits != NO_LIMITS
+
+
+def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
+    here = world(6)
+    here.link.write(grown(gated()).change)
+    here.look()
+    here.link.appended.append((f"{CLUSTER}|{ONE}".encode(), None))
+    here.look()
+    assert here.partitioner.limits == NO_LIMITS
+
+
+def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_sees(world: Make) -> None:
+    here = world(6, 12)
+    here.poller.poll_once()
+    adopt = here.partitioner.adopt
+    here.partitioner.adopt = lambda cluster: ()  # type: ignore[method-assign]
+    here.poller.poll_once()
+    here.link.write(grown(growth()).change)
+    assert here.look() < 1.0
+    assert here.link.published == []
+    here.partitioner.adopt = adopt  # type: ignore[method-assign]
+    here.partitioner.adopt(here.poller.cluster)
+    here.look()
+    assert here.link.of("acks", "status") == ["applied"]
+
+
+class TestItsThread:
+    def test_knows_what_holds_when_start_returns(self, world: Make) -> None:
+        here = world(12)
+        here.link.write(grown(gated()).change)
+        assert here.agent.start(LIMIT_S)
+        here.poller.poll_once()
+        assert here.partitions() == 6
+
+    def test_says_if_nobody_could_tell(self, world: Make) -> None:
+        here = world(6, link=Link(down=True))
+        assert not here.agent.start(LIMIT_S)
+
+    def test_looks_at_once_when_its_topic_grows(self, world: Make) -> None:
+        here = world(6, 12)
+        here.poller.poll_once()
+        here.agent.start(LIMIT_S)
+        before = here.link.reads
+        here.poller.poll_once()
+        with here.link.changed:
+            assert here.link.changed.wait_for(lambda: here.link.reads > before, LIMIT_S)
+
+    def test_says_goodbye_when_the_poller_closes(self, world: Make) -> None:
+        here = world(6)
+        here.poller.poll_once()
+        here.agent.start(LIMIT_S)
+        here.poller.close()
+        assert here.link.of("leases", "state")[-1] == "down"
+        assert here.link.closed
+
+    def test_survives_a_mistake_of_ours(self, world: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        here = world(6)
+        with monkeypatch.context() as patched:
+            patched.setattr(here.agent._duties, "limits", None)
+            here.agent.start(LIMIT_S)
+        before = here.link.reads
+        here.agent._wake()
+        with here.link.changed:
+            assert here.link.changed.wait_for(lambda: here.link.reads > before, LIMIT_S)
