@@ -28,7 +28,7 @@ BUSY_S: Final = 2.0
 
 READ_LIMIT_S: Final = 2.0
 START_LIMIT_S: Final = 5.0
-_ADOPTING_S: Final = 0.05
+_ADOPTING_S: Final = 0.25
 
 _log = structlog.get_logger(__name__)
 
@@ -85,6 +85,7 @@ class InstanceAgent(PartitionChangeListener):
         self._thread: threading.Thread | None = None
         self._woken = False
         self._looks = 0
+        self._awaited = 0
         # What became of published records: appended on any thread, taken by ours.
         self._heard: deque[tuple[Ack | None, int | None]] = deque()
 
@@ -221,7 +222,8 @@ class InstanceAgent(PartitionChangeListener):
                 self._poller.emit(event)
             if cluster is None or partitioner.generation is None:
                 continue
-            if partitioner.generation != cluster.generation:
+            if partitioner.generation != cluster.generation != self._awaited:
+                self._awaited = cluster.generation  # once: it may have failed to
                 return None
             for topic in cluster.by_topic:
                 if (route := partitioner.route(topic)) is not None:

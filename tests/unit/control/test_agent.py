@@ -210,6 +210,16 @@ def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_see
     assert here.link.of("acks", "status") == ["applied"]
 
 
+def test_a_partitioner_that_fails_to_adopt_does_not_silence_it(world: Make) -> None:
+    here = world(6, 12)
+    here.poller.poll_once()
+    here.partitioner.adopt = lambda cluster: ()  # type: ignore[method-assign]
+    here.poller.poll_once()
+    here.look()
+    here.look()
+    assert here.link.of("leases", "state") == ["up"]
+
+
 class TestItsThread:
     def test_knows_what_holds_when_start_returns(self, world: Make) -> None:
         here = world(12)
