@@ -28,6 +28,7 @@ BUSY_S: Final = 2.0
 
 READ_LIMIT_S: Final = 2.0
 START_LIMIT_S: Final = 5.0
+_RETRY_S: Final = 10.0
 _ADOPTING_S: Final = 0.25
 
 _log = structlog.get_logger(__name__)
@@ -84,6 +85,7 @@ class InstanceAgent(PartitionChangeListener):
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._woken = False
+        self._reached = False
         self._looks = 0
         self._awaited = 0
         # What became of published records: appended on any thread, taken by ours.
@@ -178,6 +180,9 @@ class InstanceAgent(PartitionChangeListener):
     def _look(self) -> float:
         """Read, set limits, report; return when to look again."""
         self._read()
+        if not self._reached:
+            # A record for a topic that is not there might create it, and not as it should be.
+            return self._clock.monotonic() + _RETRY_S
         self._take_deliveries()
         now, cluster = self._clock.monotonic(), self._poller.cluster
         used = self._limit(cluster, now)
@@ -198,6 +203,7 @@ class InstanceAgent(PartitionChangeListener):
                 _log.warning("control_topics_unreachable", error=str(error))
             self.last_error = str(error)
             return
+        self._reached = True
         if self.last_error is not None:
             _log.info("control_topics_reachable")
             self.last_error = None

@@ -139,11 +139,11 @@ LARGEST = {
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_350,
-    "control": 1_700,
+    "control": 1_900,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is its
-pure core, its topics and the agent so far; its gate is 50 lines in routing and partitioners."""
+pure core, its topics and the agent with two links so far; its gate is 50 lines in routing and partitioners."""
 
 
 @pytest.mark.parametrize("wing", LAYERS)

@@ -145,6 +145,7 @@ def test_without_control_topics_the_application_runs_as_if_there_were_no_agent(w
     assert here.partitions() == 12
     assert here.partitioner.limits == NO_LIMITS
     assert here.agent.last_error == "nobody answers"
+    assert here.link.at_ms == 1_000, "nothing is published: that might create topics"
 
 
 def test_what_was_lost_is_said_again_when_they_are_back(world: Make) -> None:

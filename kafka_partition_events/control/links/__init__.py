@@ -1,0 +1,1 @@
+"""How agents reach the control topics, by client. A link imports its client; nothing else here does."""
