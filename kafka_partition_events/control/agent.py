@@ -121,7 +121,10 @@ class InstanceAgent(PartitionChangeListener):
             return self._looks > 0 and self.last_error is None
 
     def close(self) -> None:
-        """Stop, and say so. What holds for partitioners stays. The poller's `close` calls it; idempotent."""
+        """Stop, and say so; the poller's `close` calls it. Idempotent.
+
+        What holds for partitioners stays: whoever goes on producing without an agent does not open a gate.
+        """
         with self._condition:
             if not self._running:
                 return
@@ -197,7 +200,7 @@ class InstanceAgent(PartitionChangeListener):
 
     def _read(self) -> None:
         try:
-            appended = self._link.read_changes(READ_LIMIT_S)
+            appended = self._link.read_changes(READ_LIMIT_S if self._reached else START_LIMIT_S)
         except ControlTopicError as error:
             if self.last_error is None:
                 _log.warning("control_topics_unreachable", error=str(error))

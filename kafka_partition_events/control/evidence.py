@@ -110,7 +110,7 @@ class Evidence:
         drained: Whether every required group has read the affected partitions to their end.
         unarmed: Live producers that are not known to hold the gate. If there are none before the topic grows,
             nobody writes to its new partitions too early.
-        settled: Whether everybody who is known has followed, and may be known to be all or not.
+        settled: Whether everybody who is known has followed; there may be others.
         totals: Producers.
         groups: Required groups.
         uncovered_groups: Those that are not positioned, or have not drained.
