@@ -250,11 +250,12 @@ class TestItsThread:
         assert here.link.of("leases", "state")[-1] == "down"
         assert here.link.closed
 
-    def test_survives_a_mistake_of_ours(self, world: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_survives_a_mistake_of_ours(self, world: Make) -> None:
         here = world(6)
-        with monkeypatch.context() as patched:
-            patched.setattr(here.agent._duties, "limits", None)
-            here.agent.start(LIMIT_S)
+        here.link.appended = None  # type: ignore[assignment]
+        here.agent.start(LIMIT_S)
+        here.link.appended = []
+        here.link.write(grown(gated()).change)
         before = here.link.reads
         here.agent._wake()
         with here.link.changed:
