@@ -67,8 +67,8 @@ class Producer:
 class GatedGrowth(RuleBasedStateMachine):
     """One change, from its request on; the tracker grows the topic."""
 
-    @initialize()
-    def start(self) -> None:
+    @initialize(grown=st.booleans())
+    def start(self, grown: bool) -> None:
         self.story = Story()
         self.log: list[Change] = []
         self.reachable = True
@@ -80,6 +80,10 @@ class GatedGrowth(RuleBasedStateMachine):
             producer.look()
         self.story.request(gated(execute=Execute.TRACKER, deadline_s=DEADLINE_S, expires_s=86_400))
         self.log.append(self.story.change)
+        if grown:  # else most stories would end before it
+            for producer in self.fleet:
+                producer.look()
+            self.track()
 
     @property
     def count(self) -> int:
