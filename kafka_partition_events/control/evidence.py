@@ -336,8 +336,8 @@ def _doubts(
     )
     doubts = {
         "the cluster can't be seen": cluster.blind,
-        "no producer with the library uses it": not totals.live and not totals.departed,
-        "all producers that were there have departed": not totals.live and totals.departed > 0,
+        "no producer with the library uses it": not (totals.live or totals.departed or totals.late_joined),
+        "no producer that was there is left": not totals.live and totals.departed + totals.late_joined > 0,
         "which groups read the topic is not known": not told,
         "which producers write without the library is not known": totals.uncovered is None,
         f"producers without a lease write: {totals.uncovered}": bool(totals.uncovered),

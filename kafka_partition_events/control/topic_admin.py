@@ -47,7 +47,9 @@ class ControlTopicAdmin:
         except (KafkaException, TimeoutError) as error:
             raise self._connection.failure("can't look at the control topics", error) from error
         return {
-            name: FoundTopic(partitions=len(listed[name].partitions), config=configs[name]) for name in there
+            name: FoundTopic(partitions=len(listed[name].partitions), config=configs[name])
+            for name in there
+            if name in configs
         }
 
     def carry_out(self, differences: Iterable[Difference], replicas: int | None = None) -> None:
@@ -78,10 +80,16 @@ class ControlTopicAdmin:
             return {}
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         answers = self._connection.admin().describe_configs(resources, request_timeout=_LIMIT_S)
-        found = {resource.name: answer.result(_LIMIT_S) for resource, answer in answers.items()}
-        return {
-            name: {entry.name: entry.value for entry in entries.values()} for name, entries in found.items()
-        }
+        found: dict[str, dict[str, str]] = {}
+        for resource, answer in answers.items():
+            try:
+                entries = answer.result(_LIMIT_S)
+            except KafkaException as error:
+                if error_name(error.args[0]) == "UNKNOWN_TOPIC_OR_PARTITION":
+                    continue  # it is new, and the broker that was asked has not heard of it yet
+                raise
+            found[resource.name] = {entry.name: entry.value for entry in entries.values()}
+        return found
 
     def _create(self, topic: ControlTopic, replicas: int | None) -> None:
         admin = self._connection.admin()

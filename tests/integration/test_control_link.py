@@ -163,7 +163,12 @@ def test_a_gate_is_held_and_opened_on_a_real_producer(
     )
     try:
         assert agent.start(LIMIT_S)
-        assert partitioner.limits.counts == {topic: 6}
+
+        def held() -> bool:
+            agent._wake()  # a commit takes a moment to be seen; the next look by itself is 30 s away
+            return partitioner.limits.counts == {topic: 6}
+
+        wait_until(held, "the gate is held")
         kafka_cluster.grow_topic(topic, 12)
 
         def seen() -> int:

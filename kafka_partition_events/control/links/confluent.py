@@ -116,7 +116,7 @@ class ConfluentControlLink:
         if error is not None:
             if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
                 raise KafkaException(error)
-            self._position = offset if offset is not None else self._position
+            self._position = max(self._position, offset or 0)
             return True
         key = message.key()
         self._found.append((key.encode() if isinstance(key, str) else key or b"", message.value()))

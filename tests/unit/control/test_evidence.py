@@ -235,7 +235,7 @@ class TestWhatIsNotKnown:
     def test_a_cohort_that_has_departed_as_a_whole(self) -> None:
         story = grown(growth())
         story.lives("ab", state=LeaseState.DOWN)
-        assert story.evidence.unverified == ("all producers that were there have departed",)
+        assert story.evidence.unverified == ("no producer that was there is left",)
 
     def test_an_empty_cohort_is_never_acked(self) -> None:
         story = grown(growth(required_groups=()), producers="")
