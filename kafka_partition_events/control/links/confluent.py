@@ -118,8 +118,7 @@ class ConfluentControlLink:
                 raise KafkaException(error)
             self._position = max(self._position, offset or 0)
             return True
-        key = message.key()
-        self._found.append((key.encode() if isinstance(key, str) else key or b"", message.value()))
+        self._found.append((message.key() or b"", message.value()))
         self._position = (offset or 0) + 1
         return False
 
