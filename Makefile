@@ -45,7 +45,7 @@ bench-faults: setup    ## faults on real brokers, beside other producers (over a
 bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (90 minutes); see docs/kip-480.md
 	@$(BIN)/python -m benchmarks.kip480
 
-bench-events: setup    ## a broker loss among 200,000 partitions: listeners, outbox, Kafka, hot path (6 minutes)
+bench-events: setup    ## a broker loss among 200,000 partitions: listeners, outbox, Kafka, hot path (13 minutes)
 	@$(BIN)/python -m benchmarks.events
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment

@@ -5,10 +5,10 @@ import time
 from attrs import asdict, frozen
 from prometheus_client import CollectorRegistry, Gauge, generate_latest
 
+from benchmarks.events.dispatching import Prepared
+from benchmarks.events.world import BROKERS, PARTITIONS, TOPICS
 from benchmarks.measure import Pair, Spread, interleaved, save
-from benchmarks.metadata import BROKERS, PARTITIONS, TOPICS, observation
 from kafka_partition_events import EMPTY, Cluster, MetadataPoller
-from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
 from kafka_partition_events_listeners.prometheus_snapshot import Granularity
 
@@ -40,13 +40,8 @@ class Listener:
             max_partitions=TOPICS * PARTITIONS,
         )
 
-    def first(self) -> float:
-        """Return the CPU seconds of the first scrape after a change."""
-        self.listener._built = None  # noqa: SLF001 - as a new snapshot would
-        return self.again()
-
-    def again(self) -> float:
-        """Return the CPU seconds of a scrape without a change."""
+    def scrape(self) -> float:
+        """Return the CPU seconds of a scrape."""
         return scrape_seconds(self.registry)
 
 
@@ -81,18 +76,31 @@ def scrape_seconds(registry: CollectorRegistry) -> float:
 
 def main(*, quick: bool = False) -> None:
     pairs = 2 if quick else 7
-    poller = MetadataPoller(ScriptedSource(observation(0.0, changed=False)))
+    source = Prepared()
+    poller = MetadataPoller(source)
     poller.poll_once()
     by_topic = Listener(poller, "topic")
-    again = interleaved(by_topic.again, by_topic.first, pairs)
-    # Made only now: the garbage collector goes through their millions of objects in our measurements too.
-    by_partition = Listener(poller, "partition")
-    partition = interleaved(by_topic.first, by_partition.first, pairs)
+
+    def first(granularity: Granularity = "topic") -> float:
+        afresh = Listener(poller, granularity)
+        took = afresh.scrape()
+        afresh.listener.close()  # no later one must carry its hundreds of megabytes along
+        return took
+
+    def after_loss() -> float:
+        source.prepare()
+        poller.poll_once()
+        return by_topic.scrape()
+
+    again = interleaved(by_topic.scrape, after_loss, pairs)
+    changed = interleaved(first, after_loss, pairs)
+    partition = interleaved(first, lambda: first("partition"), pairs)
+    # Made only now: the garbage collector goes through its millions of objects in our measurements too.
     gauges = Gauges(poller.cluster or EMPTY)
-    plain = interleaved(by_topic.first, gauges.first, pairs)
+    plain = interleaved(first, gauges.first, pairs)
     sizes = {
         "topic": Exposition.of(generate_latest(by_topic.registry)),
-        "partition": Exposition.of(generate_latest(by_partition.registry)),
+        "partition": Exposition.of(generate_latest(Listener(poller, "partition").registry)),
         "gauges": Exposition.of(generate_latest(gauges.registry)),
     }
 
@@ -101,9 +109,10 @@ def main(*, quick: bool = False) -> None:
         return [name, f"{cost.text(3)} s", f"{size.series:,}", f"{size.megabytes:.1f}", ratio]
 
     rows = [
-        row("by topic, first scrape after a change", again.b, sizes["topic"], None),
+        row("by topic, the first scrape of all", changed.a, sizes["topic"], None),
+        row("by topic, after a loss: 6,000 partitions in 400 topics", changed.b, sizes["topic"], changed),
         row("by topic, without a change", again.a, sizes["topic"], None),
-        row("by partition, first scrape after a change", partition.b, sizes["partition"], partition),
+        row("by partition, the first scrape of all", partition.b, sizes["partition"], partition),
         row("gauges of the client library, set and scraped", plain.b, sizes["gauges"], plain),
     ]
     save(
@@ -113,12 +122,14 @@ def main(*, quick: bool = False) -> None:
         rows,
         {
             "again": asdict(again),
+            "changed": asdict(changed),
             "by_partition": asdict(partition),
             "gauges": asdict(plain),
             "sizes": {name: asdict(size) for name, size in sizes.items()},
         },
     )
-    verdict = "kept" if max(plain.a.high, partition.a.high, again.b.high) < LIMIT_S else "NOT kept"
+    worst = max(spread.high for spread in (plain.a, partition.a, changed.a, changed.b))
+    verdict = "kept" if worst < LIMIT_S else "NOT kept"
     print(f"the limit of {LIMIT_S} s for a scrape by topic is {verdict}")
 
 

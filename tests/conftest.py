@@ -3,6 +3,7 @@ import shutil
 import signal
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -11,7 +12,9 @@ import structlog
 from kafka_partition_events.testing.plugin import require_java
 
 JOIN_S = 5.0
-GUARDED = ("unit", "spec", "property", "concurrency", "conformance")
+TESTS = Path(__file__).parent
+GUARDED = {"unit", "spec", "property", "concurrency", "conformance"}
+_OF_PROMETHEUS = ".ci/install-prometheus does that"
 
 hypothesis.settings.register_profile("default", deadline=None)
 hypothesis.settings.register_profile("ci", deadline=None, derandomize=True, database=None)
@@ -39,20 +42,32 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 @pytest.fixture(scope="session")
 def promtool() -> str:
     """The path of Prometheus' own tool."""
-    return _of_prometheus("promtool")
+    return _installed("promtool", _OF_PROMETHEUS)
 
 
 @pytest.fixture(scope="session")
 def prometheus() -> str:
     """The path of Prometheus."""
-    return _of_prometheus("prometheus")
+    return _installed("prometheus", _OF_PROMETHEUS)
 
 
-def _of_prometheus(program: str) -> str:
+@pytest.fixture(scope="session")
+def amtool() -> str:
+    """The path of Alertmanager's own tool."""
+    return _installed("amtool", _OF_PROMETHEUS)
+
+
+@pytest.fixture(scope="session")
+def systemd_analyze() -> str:
+    """The path of the program that checks units; systemd itself need not run."""
+    return _installed("systemd-analyze", "Debian's package systemd has it")
+
+
+def _installed(program: str, whence: str) -> str:
     """Return a program's path; skip the test where it is missing, and fail it under CI."""
     if path := shutil.which(program):
         return path
-    missing = f"{program} is not installed; .ci/install-prometheus does that"
+    missing = f"{program} is not installed; {whence}"
     if os.environ.get("CI"):
         pytest.fail(f"{missing}, and under CI no test may skip for that", pytrace=False)
     pytest.skip(missing)
@@ -67,7 +82,7 @@ def no_leaked_threads(request: pytest.FixtureRequest) -> Iterator[None]:
     """Fail a test that leaves a poller or a worker running."""
     before = _our_threads()
     yield
-    if request.path.parent.name in GUARDED:
+    if request.path.relative_to(TESTS).parts[0] in GUARDED:
         for thread in _our_threads() - before:
             thread.join(JOIN_S)  # closing need not wait for a thread that is on its way out
         leaked = sorted(thread.name for thread in _our_threads() - before)

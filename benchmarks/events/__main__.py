@@ -19,7 +19,8 @@ parts:
   dispatch   from the answer to the last event of the last of 100 listeners; memory
   outbox     events into an SQLite outbox with the snapshot, per CPU second of one core
   kafka      from the first write to Kafka's last acknowledgement, on a real cluster of three brokers
-  hot-path   a producer's records per second in the same process, and the pauses of produce()
+  minute     a producer's records per second in the same process: minutes in which a broker is lost once
+  hot-path   the worst seconds of such a minute, and the pauses of produce()
 
 What is compared takes turns in one run; runs on a disturbed machine are left out by a rule
 (benchmarks/measure.py). "kafka" needs Java 17+, and is left out without. Keep the machine to yourself.
@@ -30,8 +31,8 @@ what becomes of the results:
   benchmarks/results/events.md and .json. With --quick, or with some of the parts, they are only shown.
 
 examples:
-  python -m benchmarks.events                     everything, some 6 minutes
-  python -m benchmarks.events --quick             everything, some 90 seconds, to see that it works
+  python -m benchmarks.events                     everything, some 13 minutes
+  python -m benchmarks.events --quick             everything, some 2 minutes, to see that it works
   python -m benchmarks.events outbox kafka        two parts
 
 exit codes: 0 all measured, and the targets reached; 1 a target was missed; 2 wrong usage, or something
@@ -42,6 +43,7 @@ PARTS: dict[str, Callable[..., Iterator[Row]]] = {
     "dispatch": dispatching.measure,
     "outbox": journaling.measure_outbox,
     "kafka": journaling.measure_kafka,
+    "minute": hot_path.measure_minutes,
     "hot-path": hot_path.measure,
 }
 _TITLE = "A broker loss among 200,000 partitions: 2,000 leaders and 6,000 replicas in 400 topics"

@@ -1,114 +1,35 @@
 """What the pipeline takes from a producer in the same process: records a second, and pauses of `produce`.
 
 All modes share one process, its producers on librdkafka's mock cluster, and a poller that knows 200,000
-partitions; listeners are registered for a run and closed after it. What a broker loss costs beyond the
-poller's own work is told by comparing "busy" with "losing".
+partitions; listeners are registered for a run and closed after it.
+
+There are minutes, as users have them: a broker is lost once, and metrics are scraped every 15 s. And there is
+the worst of such a minute: 2 s in which the loss falls together with the scrape that is dear.
 """
 
-import gc
 import logging
 import time
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from itertools import cycle
-from threading import Timer
 
 import structlog
 from attrs import frozen
-from prometheus_client import CollectorRegistry, generate_latest
 
-from benchmarks.events.dispatching import Prepared
+from benchmarks.events.beside import BARE, BUSY, IDLE, LOSING, SCRAPED, Mode, Pipeline, minute
 from benchmarks.events.rows import Row, Target
 from benchmarks.measure import Pair, Spread, interleaved
 from benchmarks.produce import CONFIG, PARTITIONS, PRODUCERS, VALUE, send_unkeyed
-from kafka_partition_events import MetadataPoller, PartitionChangeListener, Registration
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.outbox import MemoryOutbox
 from kafka_partition_events.testing import MockCluster
-from kafka_partition_events.testing.ports import HOST, free_ports
-from kafka_partition_events_listeners.journal import JournalListener
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
-from kafka_partition_events_listeners.webhook import WebhookListener
 
 KEPT = Target(least=0.95)
 _TOPIC = "produce"
 _SENDS = 4
 """How often a run sends and flushes: librdkafka's queue can't hold it all."""
-_LOSS_AFTER_S, _SCRAPE_AFTER_S = 0.1, 0.5
-_LIMIT_S = 60.0
-
-
-@frozen(kw_only=True)
-class Mode:
-    """What there is beside the producer.
-
-    Attributes:
-        listeners: `JournalListener` in memory, `WebhookListener` on a port where nobody listens, and
-            `PrometheusListener`.
-        scraped: Metrics are read once in each run; the first time that a snapshot is, which is dear.
-        losing: A broker goes, or comes back, once in each run.
-    """
-
-    listeners: bool = False
-    scraped: bool = False
-    losing: bool = False
-
-
-BARE = Mode()
-IDLE = Mode(listeners=True)
-SCRAPED = Mode(listeners=True, scraped=True)
-LOSING = Mode(losing=True)
-BUSY = Mode(listeners=True, scraped=True, losing=True)
-
-
-class Pipeline:
-    """A poller of the large cluster, and what listens to it for a while."""
-
-    def __init__(self) -> None:
-        self._source = Prepared()
-        self._poller = MetadataPoller(self._source)
-        self._poller.poll_once()
-
-    @contextmanager
-    def running(self, mode: Mode) -> Iterator[None]:
-        """Let happen what the mode says while the block runs; what is not over at its end is waited for."""
-        registry = CollectorRegistry()
-        listeners = self._make_listeners(registry) if mode.listeners else []
-        registrations = [self._poller.register(listener) for listener in listeners]
-        timers = []
-        if mode.losing:
-            self._source.prepare()
-            timers.append(Timer(_LOSS_AFTER_S, self._poller.poll_once))
-        if mode.scraped:
-            timers.append(Timer(_SCRAPE_AFTER_S, generate_latest, [registry]))
-        _await_all(registrations)
-        gc.collect()  # what the preparation left is not the run's
-        for timer in timers:
-            timer.start()
-        yield
-        for timer in timers:
-            timer.join(_LIMIT_S)
-        _await_all(registrations)
-        for registration in registrations:
-            registration.close(wait=_LIMIT_S)
-
-    def _make_listeners(self, registry: CollectorRegistry) -> list[PartitionChangeListener]:
-        [port] = free_ports(1)
-        return [
-            JournalListener(MemoryOutbox()),
-            WebhookListener(f"http://{HOST}:{port}/", allow_private=True, drain_timeout=0),
-            PrometheusListener(self._poller, registry=registry),
-        ]
-
-    def close(self) -> None:
-        self._poller.close(_LIMIT_S)
-
-
-def _await_all(registrations: Sequence[Registration]) -> None:
-    for registration in registrations:
-        registration.wait_synced(_LIMIT_S)
+_MINUTE_S = 60.0
 
 
 @frozen(kw_only=True)
@@ -125,7 +46,7 @@ class Pauses:
 
 
 class Bench:
-    """Producers that take turns, run by run: see `benchmarks.produce.measure` for why one is not enough."""
+    """Producers that take turns: see `benchmarks.produce.measure` for why one is not enough."""
 
     def __init__(self, producers: list[PartitioningProducer], pipeline: Pipeline, count: int) -> None:
         self._turns = cycle(producers)
@@ -141,6 +62,18 @@ class Bench:
                 send_unkeyed(producer, _TOPIC, self._count)
                 producer.flush()
             return (time.perf_counter() - began) / (_SENDS * self._count) * 1e6
+
+    def cost_for(self, seconds: float, mode: Mode) -> float:
+        """Return the microseconds that a record took, when records are sent for so long."""
+        sent = 0
+        with self._pipeline.running(mode):
+            began = time.perf_counter()
+            while time.perf_counter() - began < seconds:
+                producer = next(self._turns)
+                send_unkeyed(producer, _TOPIC, self._count)
+                producer.flush()
+                sent += self._count
+            return (time.perf_counter() - began) / sent * 1e6
 
     def pauses(self, mode: Mode) -> Pauses:
         """Time every single call of a run; it takes longer than a plain run."""
@@ -158,10 +91,10 @@ class Bench:
         return Pauses(worst_ms=max(took) / 1e6, above_ms=sum(ns for ns in took if ns > 1_000_000) / 1e6)
 
 
-def measure(*, quick: bool) -> Iterator[Row]:
+@contextmanager
+def _bench(count: int) -> Iterator[Bench]:
     # The dead target is the point here, and not worth a warning at each attempt.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    count, pairs = (100_000, 2) if quick else (500_000, 8)
     with ExitStack() as opened:
         cluster = opened.enter_context(MockCluster(3))
         cluster.create_topic(_TOPIC, PARTITIONS)
@@ -171,32 +104,46 @@ def measure(*, quick: bool) -> Iterator[Row]:
             producer.produce(_TOPIC, VALUE)
             producer.poller.refresh("warm-up", wait=10.0)
         pipeline = opened.enter_context(closing(Pipeline()))
-        yield from _rows(Bench(producers, pipeline, count), _SENDS * count, pairs)
+        yield Bench(producers, pipeline, count)
 
 
-def _rows(bench: Bench, records: int, pairs: int) -> Iterator[Row]:
-    def against(mode: Mode, reference: Mode) -> Pair:
-        return interleaved(partial(bench.cost, mode), partial(bench.cost, reference), pairs)
+def measure_minutes(*, quick: bool) -> Iterator[Row]:
+    count, pairs, seconds = (50_000, 1, 8.0) if quick else (500_000, 3, _MINUTE_S)
+    ours, peer = (minute(seconds, listeners=listeners) for listeners in (True, False))
+    with _bench(count) as bench:
+        for mode in (BUSY, BARE):
+            bench.cost(mode)  # a warm-up of some seconds will do
+        pair = interleaved(
+            partial(bench.cost_for, seconds, ours),
+            partial(bench.cost_for, seconds, peer),
+            pairs,
+            warm_up=False,
+            more_tries=1,
+        )
+    what = "a minute: pipeline, a broker lost once, scraped every 15 s"
+    yield _row(what, pair, "the same minute, no listeners", KEPT)
 
-    yield _row("pipeline idle", against(IDLE, BARE), "no listeners", KEPT)
-    yield _row("pipeline, a new snapshot scraped in each run", against(SCRAPED, BARE), "no listeners")
-    yield _row("no listeners, a broker lost in each run", against(LOSING, BARE), "no loss")
-    busy = against(BUSY, LOSING)
-    yield _row("pipeline, a broker lost in each run, scraped", busy, "the same loss, no listeners")
-    share = once_a_minute(busy, records)
-    yield Row(
-        what="producer: the same, were it once a minute (computed)",
-        unit="of the records",
-        ours=Spread(share, share, share),
-        target=KEPT,
-        digits=3,
-    )
-    yield from _pauses(bench.pauses, max(2, pairs // 2))
+
+def measure(*, quick: bool) -> Iterator[Row]:
+    count, pairs = (100_000, 2) if quick else (500_000, 8)
+    with _bench(count) as bench:
+
+        def against(mode: Mode, reference: Mode) -> Pair:
+            return interleaved(partial(bench.cost, mode), partial(bench.cost, reference), pairs)
+
+        yield _row("2 s: pipeline idle", against(IDLE, BARE), "no listeners", KEPT)
+        yield _row("worst 2 s: pipeline, the very first scrape", against(SCRAPED, BARE), "no listeners")
+        yield _row("worst 2 s: no listeners, a broker lost", against(LOSING, BARE), "no loss")
+        busy = against(BUSY, LOSING)
+        yield _row(
+            "worst 2 s: pipeline, a broker lost, the very first scrape", busy, "the same loss, no listeners"
+        )
+        yield from _pauses(bench.pauses, max(2, pairs // 2))
 
 
 def _row(what: str, pair: Pair, peer: str, target: Target | None = None) -> Row:
     return Row(
-        what=f"producer: {what}",
+        what=f"producer, {what}",
         unit="us a record",
         ours=pair.a,
         peer=(peer, pair.b),
@@ -208,11 +155,6 @@ def _row(what: str, pair: Pair, peer: str, target: Target | None = None) -> Row:
     )
 
 
-def once_a_minute(pair: Pair, records: int) -> float:
-    """Return the share of a minute's records that is left if what one run lost is lost once a minute."""
-    return 1 - (pair.a.median - pair.b.median) * records / 60e6
-
-
 def _pauses(pauses: Callable[[Mode], Pauses], runs: int) -> Iterator[Row]:
     rounds = [(pauses(BARE), pauses(LOSING), pauses(BUSY)) for _ in range(runs)]
     bare, losing, busy = zip(*rounds, strict=True)
@@ -220,7 +162,7 @@ def _pauses(pauses: Callable[[Mode], Pauses], runs: int) -> Iterator[Row]:
         calm = Spread.of([getattr(found, name) for found in bare])
         for beside, seen in (("no listeners", losing), ("pipeline", busy)):
             yield Row(
-                what=f"producer: {beside}, a broker lost: {what}",
+                what=f"producer, worst 2 s: {beside}, a broker lost: {what}",
                 unit="ms",
                 ours=Spread.of([getattr(found, name) for found in seen]),
                 peer=("no loss", calm),

@@ -101,16 +101,18 @@ def check_command(
     ] = "0,",
     max_skew: Annotated[
         str | None,
-        typer.Option(metavar="[W,]C", help="The most leaders on one broker over the mean, less one: 0.3."),
+        typer.Option(
+            metavar="[W,]C", help="Leaders of the busiest broker above the mean: 0.3 is 30% more than it."
+        ),
     ] = None,
-    min_brokers: Annotated[str | None, typer.Option(metavar="[W,]C", help="Brokers.")] = None,
+    min_brokers: Annotated[str | None, typer.Option(metavar="[W,]C", help="Brokers; fewer are bad.")] = None,
     verbose: Verbose = False,
 ) -> None:
     """Look at the cluster once and tell its state as a Nagios plugin does, with performance data.
 
-    A threshold is CRITICAL, or WARNING,CRITICAL, or WARNING, (with a comma): beyond it is bad, the bound
-    itself is good. By default a partition without a leader is critical, and one with replicas out of sync a
-    warning. It answers within ten seconds, whatever the cluster does.
+    A threshold is C (critical), W,C (warning and critical) or W, (a warning only: mind the comma). Beyond it
+    is bad, the bound itself is good. By default a partition without a leader is critical, and one with
+    replicas out of sync a warning. It answers within ten seconds, whatever the cluster does.
 
     \b
     kpe check -b localhost:9092

@@ -1,10 +1,12 @@
 """``kpe doctor``: whether `kpe observe` can do its work on a cluster; what is wrong, and the cure."""
 
+import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
+from attrs import evolve
 
 from kafka_partition_events.cli.arguments import (
     ClientOptions,
@@ -18,8 +20,11 @@ from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, CliErr
 from kafka_partition_events.cli.findings import Finding, Needs, Status, findings
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.output import Output, choose_output, write_json_line
-from kafka_partition_events.cli.services import check_options, redacted
-from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings
+from kafka_partition_events.cli.services import FIRST_ANSWER_S, check_options
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, KafkaSinkSettings, Settings
+from kafka_partition_events.observe.sources import EXTRAS, installed_client, open_source
 
 _STATUS_WIDTH, _CHECK_WIDTH = 13, 26
 
@@ -31,7 +36,9 @@ def doctor_group(
     file: ConfigFile = None,
     events_topic: Annotated[
         list[str] | None,
-        typer.Option(metavar="TOPIC", help="Where events go; by default the file's, or kpe.events."),
+        typer.Option(
+            metavar="TOPIC", help="Where events are to go; by default as the file says, or kpe.events."
+        ),
     ] = None,
     output: OutputChoice = None,
     verbose: Verbose = False,
@@ -39,8 +46,9 @@ def doctor_group(
     """Tell whether `kpe observe` can work on a cluster: what is wrong, and the cure. Writes nothing.
 
     Asks each broker at the address that it advertises; sees which requests the brokers know, what this user
-    may do, whether the topics of the service are fit for it, and how far the active controller's clock is
-    from this host's. `kpe doctor partitioner` looks at a topic's writers.
+    may do, whether the topics of the service are fit for it, how far the active controller's clock is from
+    this host's, and whether the client of the service can look at the cluster. What can't be found out is
+    "not checked". `kpe doctor partitioner` looks at a topic's writers.
 
     \b
     kpe doctor -b localhost:9092
@@ -56,7 +64,7 @@ def doctor_group(
     configure_logs(verbose=verbose)
     settings, config = read_connection(file, bootstrap, client_options)
     needs = _needs(settings, events_topic)
-    found = _ask(config, needs)
+    found = (*_ask(config, needs), look(settings.kafka, several=settings.election.enabled))
     _write(found, choose_output(output))
     raise typer.Exit(_exit_code(found))
 
@@ -85,6 +93,44 @@ def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
         return tuple(findings(ask_cluster(config, needs)))
     except CliError as error:
         raise CliError(redacted(str(error), config)) from None
+
+
+def look(kafka: Kafka, *, several: bool) -> Finding:
+    """Look at the cluster once, as `kpe observe` would, with the client that it would use.
+
+    Args:
+        kafka: How.
+        several: Whether several observers have to give one outage one id.
+    """
+    check, used = "client", evolve(kafka, client=installed_client(kafka.client))
+    try:
+        with contextlib.closing(open_source(used)) as source:
+            proof = source.fetch(frozenset(), started_at=0.0, timeout=FIRST_ANSWER_S).proof
+    except ConfigurationError as error:
+        return Finding(check, Status.FAILED, one_line(error))  # which names the cure
+    except MetadataFetchError as error:
+        told = redacted(one_line(error), kafka.properties)
+        return Finding(check, Status.FAILED, f"{used.client}: {told}", _another(used.client))
+    if used.client != kafka.client:
+        return Finding(
+            check,
+            Status.WARNING,
+            f"{kafka.client} is not installed; kpe observe would use {used.client}",
+            f'pip install "kafka-partition-events[{EXTRAS[kafka.client]}]"',
+        )
+    if several and not proof.leader_epochs:
+        return Finding(
+            check,
+            Status.WARNING,
+            f"{used.client} tells no leader epochs: when observers take over, an outage may get a second id",
+            "Kafka 2.4 and newer tell them" if used.client == KAFKA_PYTHON else _another(used.client),
+        )
+    return Finding(check, Status.OK, f"{used.client} can look at the cluster")
+
+
+def _another(client: str) -> str:
+    (other,) = EXTRAS.keys() - {client}
+    return f'set client = "{other}" in [kafka]'
 
 
 def _write(found: Sequence[Finding], output: Output) -> None:

@@ -42,7 +42,7 @@ def show_command(
 ) -> None:
     """Show each setting of `kpe observe` and who has set it. Secrets are masked.
 
-    Options of a command win over the environment, that over the file, that over the defaults. The
+    Options of `kpe observe` win over the environment, that over the file, that over the defaults. The
     environment names a setting by its path, in capitals and with two underscores between the parts. A
     secret may stand in a file of its own: `url_file = "/run/secrets/url"` instead of `url = "..."`.
 

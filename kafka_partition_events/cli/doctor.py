@@ -9,7 +9,8 @@ from attrs import frozen
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.output import Output, write_json_line
 from kafka_partition_events.cli.render import counted
-from kafka_partition_events.cli.services import Sample, SampledRecord, SampleRequest, Services, redacted
+from kafka_partition_events.cli.services import Sample, SampledRecord, SampleRequest, Services
+from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.routing.fingerprint import (
     MONOTONE,
     Finding,

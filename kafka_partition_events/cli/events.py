@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -31,10 +32,11 @@ _ERROR, _WARN = 17, 13  # OpenTelemetry's severity numbers
 events_app = typer.Typer(rich_markup_mode=None)
 
 StreamChoice = Annotated[
-    Stream, typer.Option("--stream", help="Everything that happened, or what was worth attention.")
+    Stream, typer.Option("--stream", help="events: all that happened; incidents: what was worth attention.")
 ]
 Since = Annotated[
-    str | None, typer.Option(metavar="TIME", help="From then on: 2h ago, or 2026-11-20T10:00:00Z.")
+    str | None,
+    typer.Option(metavar="TIME", help="From then on: 2h is two hours ago; or 2026-11-20T10:00:00Z."),
 ]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Before then; the same forms.")]
 Types = Annotated[
@@ -74,7 +76,7 @@ class Selection:
             return
         given_up = {letter.entry.id: letter.entry for letter in outbox.dead_letters()}
         alive = (entry for entry in given_up.values() if entry.stream is self.stream)
-        yield from (entry for entry in alive if self._in_time(entry))
+        yield from islice((entry for entry in alive if self._in_time(entry)), limit)
 
     def _in_time(self, entry: Entry) -> bool:
         return (self.since is None or entry.at >= self.since) and (
@@ -87,7 +89,7 @@ class Selection:
     "`kpe events COMMAND --help` has examples."
 )
 def events() -> None:
-    """See what `kpe observe` has seen, and deliver it once more. It may be at work meanwhile.
+    """See what `kpe observe` has recorded, and deliver it once more. The service may be at work meanwhile.
 
     \b
     kpe events ls --outbox /var/lib/kpe/outbox.db --since 2h --type 'partition.*'
@@ -108,7 +110,7 @@ def ls_command(
     type_: Types = None,
     topic: TopicGlob = None,
     dead: Dead = False,
-    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="So many at most.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many.")] = None,
     output: OutputChoice = None,
 ) -> None:
     """List events, oldest first: in a table, or as CloudEvents, one a line.

@@ -21,6 +21,11 @@ def configure_logs(*, verbose: bool, told_elsewhere: Collection[str] = ()) -> No
             raise structlog.DropEvent
         return event
 
+    # kafka-python logs each failed connection as an error, and at debug the passwords that it is given. What
+    # matters comes as an exception or an event.
+    kafka_python = logging.getLogger("kafka")
+    kafka_python.addHandler(logging.NullHandler())
+    kafka_python.propagate = False
     structlog.configure(
         processors=[
             drop_what_is_shown,

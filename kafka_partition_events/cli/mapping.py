@@ -15,8 +15,9 @@ from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_duration
 from kafka_partition_events.cli.output import Output, choose_output, write_json_line
-from kafka_partition_events.cli.services import Services, check_options, first_look, redacted
+from kafka_partition_events.cli.services import Services, check_options, first_look
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
+from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError, PinStoreError
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.partitioners.pin_file import FilePinStore

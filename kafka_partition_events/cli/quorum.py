@@ -10,20 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_partition_events.cli.findings import QuorumAnswer
-
-_NAMES = {
-    "bootstrap.servers": "bootstrap_servers",
-    "security.protocol": "security_protocol",
-    "ssl.ca.location": "ssl_cafile",
-    "ssl.certificate.location": "ssl_certfile",
-    "ssl.key.location": "ssl_keyfile",
-    "ssl.key.password": "ssl_password",
-    "sasl.mechanism": "sasl_mechanism",
-    "sasl.mechanisms": "sasl_mechanism",
-    "sasl.username": "sasl_plain_username",
-    "sasl.password": "sasl_plain_password",
-}
-_CONNECTING = ("ssl.", "sasl.", "security.")
+from kafka_partition_events.errors import ConfigurationError
 
 
 def ask_quorum(config: Mapping[str, str], *, timeout: float) -> QuorumAnswer | str:
@@ -33,17 +20,28 @@ def ask_quorum(config: Mapping[str, str], *, timeout: float) -> QuorumAnswer | s
         config: How confluent-kafka connects.
         timeout: Seconds for one request.
     """
-    foreign = [name for name in config if name.startswith(_CONNECTING) and name not in _NAMES]
-    if foreign:
-        return f"kafka-python is asked for it, and {foreign[0]} is a setting of confluent-kafka only"
     try:
-        from kafka import KafkaAdminClient  # noqa: PLC0415 - not needed for anything else here
+        from kafka import KafkaAdminClient  # noqa: PLC0415 - an extra
         from kafka.errors import KafkaError  # noqa: PLC0415
+
+        from kafka_partition_events.clients.kafka_python.properties import (  # noqa: PLC0415
+            kafka_python_settings,
+        )
     except ImportError:
-        return 'kafka-python is asked for it: pip install "kafka-partition-events[kafka-python]"'
-    options: dict[str, Any] = {_NAMES[name]: value for name, value in config.items() if name in _NAMES}
+        return (
+            "only kafka-python can ask for a broker's time, and it is not installed: "
+            'pip install "kafka-partition-events[kafka-python]"'
+        )
+    limit_ms = int(timeout * 1000)
     try:
-        client = KafkaAdminClient(**options, request_timeout_ms=int(timeout * 1000))
+        settings = kafka_python_settings(config)
+    except ConfigurationError as error:
+        return f"only kafka-python can ask for a broker's time, and it can't connect: {error}"
+    known = {name: value for name, value in settings.items() if name in KafkaAdminClient.DEFAULT_CONFIG}
+    try:
+        client = KafkaAdminClient(
+            **{**known, "request_timeout_ms": limit_ms, "bootstrap_timeout_ms": limit_ms}
+        )
         try:
             began = time.time()
             quorum = client.describe_metadata_quorum()

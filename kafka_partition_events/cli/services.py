@@ -7,6 +7,7 @@ from typing import NamedTuple
 from attrs import field, frozen
 
 from kafka_partition_events.cli.errors import CliError, one_line
+from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.events import Event
@@ -41,6 +42,10 @@ def check_options(config: Mapping[str, str]) -> None:
 
     The source passes over settings that have nothing to do with connecting, as it must inside a producer.
     Here they come from a command line, where one that means nothing is a slip of the pen.
+
+    Raises:
+        CliError: it refuses one. Of the options, the message tells names but no values.
+        ImportError: confluent-kafka is missing.
     """
     from confluent_kafka import KafkaException  # noqa: PLC0415
     from confluent_kafka.admin import AdminClient  # noqa: PLC0415
@@ -49,7 +54,8 @@ def check_options(config: Mapping[str, str]) -> None:
     try:
         AdminClient({**_QUIET, **unconnected})
     except KafkaException as error:
-        raise CliError(f"librdkafka refuses an option: {one_line(error.args[0].str())}") from error
+        refusal = redacted(one_line(error.args[0].str()), config)
+        raise CliError(f"librdkafka refuses an option: {refusal}") from error
 
 
 @frozen(kw_only=True)
@@ -136,19 +142,3 @@ def first_look(
             raise CliError(f"no metadata from {where}: {redacted(one_line(cause), config)}")
         undo.pop_all()
     return poller, initial
-
-
-def redacted(text: str, config: Mapping[str, str]) -> str:
-    """Return a client's message without the values of options, which may be secrets.
-
-    librdkafka quotes what it refuses. A short value such as ``1`` is hidden only where it is quoted, or
-    every 1 in the message would go.
-    """
-    for name, value in config.items():
-        if name == "bootstrap.servers" or not value:
-            continue
-        for quote in "\"'":
-            text = text.replace(f"{quote}{value}{quote}", "***")
-        if len(value) >= 4:
-            text = text.replace(value, "***")
-    return text

@@ -26,10 +26,11 @@ silence_app = typer.Typer(rich_markup_mode=None)
     "`kpe silence COMMAND --help` has examples."
 )
 def silence() -> None:
-    """Mute the sinks of `kpe observe` for what is expected: work on a broker, a topic about to be deleted.
+    """Mute what `kpe observe` would tell of what is expected: work on a broker, a topic about to be deleted.
 
-    The journal, metrics and partitioners are not touched. What was muted is told in one event when a
-    silence ends. Windows that come round every week are in the configuration: [[windows]].
+    It concerns sinks that are fed with incidents. The journal, sinks that are fed with events, and metrics
+    are not touched. What was muted is told in one event when a silence ends. Windows that come round every
+    week are in the configuration: [[windows]].
 
     \b
     kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
@@ -46,17 +47,25 @@ def add_command(
     outbox: OutboxFile = None,
     config: ConfigFile = None,
     topic: Annotated[
-        str | None, typer.Option(metavar="REGEX", help="All topics concerned, by their whole names.")
+        str | None,
+        typer.Option(metavar="REGEX", help="Topics by whole name; what concerns others, too, is not muted."),
     ] = None,
     broker: Annotated[int | None, typer.Option(metavar="ID", help="The broker concerned.")] = None,
     cluster: Annotated[str | None, typer.Option(metavar="ID", help="The cluster's id.")] = None,
     event: Annotated[
-        str | None, typer.Option(metavar="GLOB", help="The event's name: 'incident.*'; '*' is all.")
+        str | None,
+        typer.Option(
+            metavar="GLOB", help="Names, as `kpe events ls --stream incidents` has them; '*' is all."
+        ),
     ] = None,
-    author: Annotated[str | None, typer.Option(metavar="NAME", help="Who wants it; by default you.")] = None,
+    author: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who wants it; by default $USER.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False,
 ) -> None:
-    """Mute what matches all that is given, from now on; at least one of the four is needed.
+    """Mute from now on what matches all that is given of --topic, --broker, --cluster and --event.
+
+    At least one of the four is needed. Who was told that something is down is told when it is over.
 
     \b
     kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
@@ -65,6 +74,8 @@ def add_command(
 
     Exit codes: 0 it is in the outbox, and its id was written; 2 no such outbox, wrong option.
     """  # noqa: D301
+    if topic is None and broker is None and cluster is None and event is None:
+        raise CliError("say what is to be muted: --topic, --broker, --cluster or --event; --event '*' is all")
     services: Services = context.obj
     silencing = _silencing()
     key, record = silencing.new_silence(

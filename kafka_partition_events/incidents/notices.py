@@ -10,12 +10,12 @@ from attrs import frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.incidents.causes import Kind, Member, packed
-from kafka_partition_events.incidents.moments import Bounds
 from kafka_partition_events.incidents.silences import Silence
 from kafka_partition_events.incidents.trouble import Incident, Trouble
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry, Stream
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_json
+from kafka_partition_events_listeners.moments import Bounds
 from kafka_partition_events_listeners.vocabulary import Severity
 
 LISTED_BYTES: Final = 20_000

@@ -3,6 +3,10 @@
 A put never blocks and never grows a mailbox without bound: a batch that does not fit behind a backlog
 replaces it by one `Resync`. Batches are shared between mailboxes by reference, so a thousand listeners cost
 a thousand references. The worker starts with the first batch; a listener that hears nothing costs no thread.
+
+A worker with much to deliver rests now and then. A thread that computes keeps CPython's interpreter for 5 ms
+after another one has begun to wait for it: for each listener that works off a broker loss a producer's thread
+would wait 5 ms, run for 5 ms, and wait again.
 """
 
 import threading
@@ -10,13 +14,15 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Self
+from time import perf_counter, sleep
+from typing import Final, Self
 
 import structlog
 from attrs import frozen
 
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.durations import NO_WORK
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import (
     PartitionChangeListener,
@@ -29,6 +35,11 @@ from kafka_partition_events.metadata.listener import (
 FAILURES_BEFORE_PAUSE = 5
 PAUSE_S = 1.0
 MAX_PAUSE_S = 60.0
+
+SLICE_S: Final = 0.001
+"""How long a worker delivers before it rests, if no event takes longer."""
+REST_S: Final = 0.000_05
+"""How long it rests. A rest of 0 would be none: who waits for the interpreter takes a while to wake up."""
 
 _log = structlog.get_logger(__name__)
 
@@ -93,6 +104,8 @@ class Mailbox:
         self._consecutive = 0
         self._last_error: str | None = None
         self._paused = False
+        self._rested = 0.0  # seconds of all pauses
+        self._durations = NO_WORK
 
     def reset_after_fork(self) -> bool:
         """Start afresh in a forked child: the worker and whoever held the lock exist in the parent only.
@@ -178,6 +191,7 @@ class Mailbox:
                 lag=self._waiting,
                 last_error=self._last_error,
                 paused=self._paused,
+                durations=self._durations,
             )
 
     def wait_synced(self, timeout: float) -> bool:
@@ -227,10 +241,13 @@ class Mailbox:
     def _run(self) -> None:
         try:
             while (batch := self._next()) is not None:
+                began = self._working_time()
                 self._deliver(batch)
+                self._durations = self._durations.plus(self._working_time() - began)
                 with self._condition:
                     self._handled += 1
                     self._condition.notify_all()
+                del batch  # while it waits for the next one, a worker must not keep all of a replay
         except BaseException as error:  # noqa: BLE001 - a listener that exits its thread ends its own delivery only
             _log.critical("listener_worker_ended", listener=self.name, error=repr(error))
             self._fail(error)
@@ -261,22 +278,26 @@ class Mailbox:
     def _deliver(self, batch: Batch) -> None:
         if self.wants_changes and batch.changed and not self._cut_short:
             changed = batch.changed
-            self._attempt(lambda: self.listener.on_partitions_change(batch.cluster, changed))
+            self._attempt(self.listener.on_partitions_change, batch.cluster, changed)
+        listener, rest_at = self.listener, perf_counter() + SLICE_S
         for event in batch.events:
             if self._cut_short:
                 return
-            if self._attempt(lambda event=event: event.deliver(self.listener)):  # type: ignore[misc]
+            if self._attempt(event.deliver, listener):
                 self._delivered += 1
+            if perf_counter() >= rest_at:
+                sleep(REST_S)
+                rest_at = perf_counter() + SLICE_S
         if self.wants_settled and not self._cut_short:
-            self._attempt(lambda: self.listener.on_settled(batch.cluster, batch.looked_at))
+            self._attempt(self.listener.on_settled, batch.cluster, batch.looked_at)
 
     @property
     def _cut_short(self) -> bool:
         return self._closing and not self._drain
 
-    def _attempt(self, call: Callable[[], None]) -> bool:
+    def _attempt(self, call: Callable[..., None], *args: object) -> bool:
         try:
-            call()
+            call(*args)
         except Exception as error:  # noqa: BLE001 - whatever a listener raises stays its own affair
             _log.warning(
                 "listener_failed", listener=self.name, error=repr(error), exception=traceback.format_exc()
@@ -295,9 +316,15 @@ class Mailbox:
 
     def _pause(self) -> None:
         over = self._consecutive - FAILURES_BEFORE_PAUSE
-        until = self._clock.monotonic() + min(MAX_PAUSE_S, PAUSE_S * 2**over)
+        began = self._clock.monotonic()
+        until = began + min(MAX_PAUSE_S, PAUSE_S * 2**over)
         with self._condition:
             self._paused = True
             while not self._closing and (left := until - self._clock.monotonic()) > 0:
                 self._clock.wait(self._condition, left)
             self._paused = False
+        self._rested += self._clock.monotonic() - began
+
+    def _working_time(self) -> float:
+        """Return the seconds of a clock that stands still in pauses."""
+        return self._clock.monotonic() - self._rested

@@ -1,6 +1,7 @@
 """What the poller makes of answers: the snapshot in force, the news, and how the poller is doing."""
 
 import traceback
+from collections import Counter
 from datetime import datetime
 
 import structlog
@@ -62,27 +63,33 @@ class Intake:
         return started_at, began
 
     def take(
-        self, answer: Observation | Exception, began: datetime
+        self, answer: Observation | Exception, began: datetime, took: float
     ) -> tuple[tuple[Event, ...], Exception | None]:
         """Publish what an answer tells.
 
         Args:
             answer: The answer, or why there is none.
             began: When it was asked for.
+            took: Seconds until it came.
 
         Returns:
             What was published, and why the answer was no use, if so.
         """
         if self._news.closed:
             return (), None
+        self.health = evolve(self.health, fetching=self.health.fetching.plus(took))
         if isinstance(answer, Exception):
             return self._failed(answer), answer
+        came = self._clock.monotonic()
         try:
             return self._answered(answer, began), None
         except Exception as error:  # noqa: BLE001 - a bug here must not stop the poller
             self._news.internal_errors += 1
             _log.error("metadata_answer_not_understood", error=repr(error), exception=traceback.format_exc())
             return self._failed(error), error
+        finally:
+            taking_in = self.health.taking_in.plus(self._clock.monotonic() - came)
+            self.health = evolve(self.health, taking_in=taking_in)
 
     def check_age(self) -> float:
         """Publish that the snapshot has turned stale, if so; return in how many seconds it will."""
@@ -112,9 +119,10 @@ class Intake:
         events += [self._news.stamped(r.as_event()) for r in outcome.refusals if r.worth_telling]
         events += self._staleness()
         urgent = any(r.may_pass for r in outcome.refusals) or _any_offline(outcome.cluster)
+        refused = Counter(r.reason for r in outcome.refusals)
         self.health = evolve(
             self.health,
-            refused=self.health.refused + len(outcome.refusals),
+            refusals={reason: count + refused[reason] for reason, count in self.health.refusals.items()},
             next_delay=self._pacing.after_answer(changed=changed, urgent=urgent),
         )
         if outcome.good:

@@ -26,6 +26,7 @@ from attrs import frozen
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.durations import NO_WORK, Durations
 
 
 class PartitionChangeListener:
@@ -215,6 +216,8 @@ class RegistrationStats:
         lag: Events waiting now, behind the batch in hand.
         last_error: The last exception, as text.
         paused: Whether delivery is paused after repeated failures.
+        durations: How long the listener took for all that one change, one replay, or one event from elsewhere
+            told; without the pauses after failures.
     """
 
     delivered: int = 0
@@ -223,6 +226,7 @@ class RegistrationStats:
     lag: int = 0
     last_error: str | None = None
     paused: bool = False
+    durations: Durations = NO_WORK
 
 
 class Registration(Protocol):

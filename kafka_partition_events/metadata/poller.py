@@ -251,8 +251,9 @@ class MetadataPoller:
                 )
             except Exception as error:  # noqa: BLE001 - a source is foreign code; any error means "no answer"
                 answer = error
+            took = self._clock.monotonic() - started_at
             with self._lock:
-                events, trouble = self._intake.take(answer, began)
+                events, trouble = self._intake.take(answer, began, took)
                 if not events:
                     self._news.settle()
         finally:

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import TypeVar
 
 import structlog
-from attrs import evolve
+from attrs import define, evolve
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.diff import changed_partitions, diff
 from kafka_partition_events.metadata.dispatch import Batch, Mailbox
 from kafka_partition_events.metadata.events import Event, Resync, TopicEvent
@@ -24,6 +24,28 @@ from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionCh
 _log = structlog.get_logger(__name__)
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
+
+
+@define
+class _Replay:
+    """What tells a listener that comes late how things stand; all that come between two looks share it.
+
+    That is safe: it is made, found and forgotten under the publisher's lock, and what a mailbox gets of it
+    never changes. It is used only if nothing has been told since it was made, which snapshot and sequence
+    prove; so whoever gets it is told the same next.
+    """
+
+    cluster: Cluster
+    sequence: int
+    events: tuple[Event, ...]
+    _changed: Mapping[TopicPartition, PartitionInfo] | None = None
+
+    @property
+    def changed(self) -> Mapping[TopicPartition, PartitionInfo]:
+        """All partitions, for who overrides `on_partitions_change`; not made for others, for it is large."""
+        if self._changed is None:
+            self._changed = changed_partitions(self.events)
+        return self._changed
 
 
 class Publisher:
@@ -42,6 +64,7 @@ class Publisher:
         self._clock = clock
         self._sequence = 0
         self.mailboxes: tuple[Mailbox, ...] = ()
+        self._kept_replay: _Replay | None = None
         self.lock = threading.Condition()
 
     # -- who is told ---------------------------------------------------------------------------------
@@ -145,12 +168,14 @@ class Publisher:
         told = tuple(events)
         if not told:
             return
+        self._kept_replay = None
         wanted = changes and any(mailbox.wants_changes for mailbox in self.mailboxes)
         changed = changed_partitions(changes) if wanted else None
         self._put_to_all(Batch(self.cluster, told, changed, self.previous_at))
 
     def settle(self) -> None:
         """Let who overrides `on_settled` know that a look had nothing to tell."""
+        self._kept_replay = None  # so none outlives a look: its events bear the moment at which it was made
         quiet = Batch(self.cluster, (), looked_at=self.previous_at)
         for mailbox in self.mailboxes:
             if mailbox.wants_settled:
@@ -161,11 +186,14 @@ class Publisher:
             mailbox.put(batch)
 
     def _replay(self, mailbox: Mailbox) -> Batch:
-        now, wall_time = self._clock.monotonic(), self._clock.now()
-        state = diff(EMPTY, self.cluster, observed_at=now, wall_time=wall_time, initial=True)
-        events = tuple(evolve(event, sequence=self._sequence) for event in state)
-        changed = changed_partitions(events) if mailbox.wants_changes else None
-        return Batch(self.cluster, events, changed, self.previous_at)
+        replay = self._kept_replay
+        if replay is None or replay.cluster is not self.cluster or replay.sequence != self._sequence:
+            now, wall_time = self._clock.monotonic(), self._clock.now()
+            state = diff(EMPTY, self.cluster, observed_at=now, wall_time=wall_time, initial=True)
+            events = tuple(evolve(event, sequence=self._sequence) for event in state)
+            replay = self._kept_replay = _Replay(self.cluster, self._sequence, events)
+        changed = replay.changed if mailbox.wants_changes else None
+        return Batch(self.cluster, replay.events, changed, self.previous_at)
 
     # -- the end -------------------------------------------------------------------------------------
 

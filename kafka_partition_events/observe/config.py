@@ -33,6 +33,7 @@ _FILE = "_file"
 _SINKS, _WINDOWS = _LISTS = ("sinks", "windows")
 _DEFAULT = "default"
 _TAKEN = "sinks.incidents"  # what derives incidents from the journal reads under that name
+_BY_PLACE = "#"  # in the path of what has no name, before its place in the file
 COMMAND_LINE = "command line"
 
 
@@ -159,23 +160,36 @@ class _Reader:
             self._problems.append(f"{origin}: {list_}: have to be sections, [[{list_}]] each")
             return
         for place, item in enumerate(body, start=1):
-            try:
-                path = f"{list_}.{NAME.read(item.get('name'))}"
-            except ValueError:
-                self._problems.append(f"{origin}: {list_}, number {place}: name has to be {NAME.expected}")
-                continue
-            if path == _TAKEN:
-                self._problems.append(f"{origin}: {path}: the outbox has a reader of that name already")
-                continue
-            section = Window if list_ == _WINDOWS else SINK_TYPES.get(str(item.get("type")))
-            if _variable(path) in map(_variable, self._sections):
-                self._problems.append(f"{origin}: {path}: there are two {list_} of that name")
-            elif section is None:
+            path = self._path_of(list_, place, item, origin)
+            type_ = item.get("type")
+            section = Window if list_ == _WINDOWS else SINK_TYPES.get(str(type_))
+            if section is None:
                 choices = " or ".join(f'"{choice}"' for choice in SINK_TYPES)
-                self._problems.append(f"{origin}: {path}.type: has to be {choices}")
-            else:
-                self._sections[path] = section
-                self._add_section(layer, path, item, origin)
+                hint = _nearest(type_, SINK_TYPES)
+                self._problems.append(f"{origin}: {path}.type: has to be {choices}{hint}")
+                continue
+            self._sections[path] = section
+            named = item if _BY_PLACE not in path else {**item, "name": "nameless"}  # which has been told
+            self._add_section(layer, path, named, origin)
+
+    def _path_of(self, list_: str, place: int, item: Mapping[str, Any], origin: str) -> str:
+        """Return the path of a sink or a window: by its name, or by its place if that is of no use.
+
+        So all else that is wrong with it is told, too.
+        """
+        by_place = f"{list_}.{_BY_PLACE}{place}"
+        try:
+            path = f"{list_}.{NAME.read(item.get('name'))}"
+        except ValueError:
+            self._problems.append(f"{origin}: {by_place}.name: has to be {NAME.expected}")
+            return by_place
+        if path == _TAKEN:
+            self._problems.append(f"{origin}: {path}: the outbox has a reader of that name already")
+            return by_place
+        if _variable(path) in map(_variable, self._sections):
+            self._problems.append(f"{origin}: {path}: there are two {list_} of that name")
+            return by_place
+        return path
 
     def _add_section(self, layer: _Layer, path: str, body: Mapping[str, Any], origin: str) -> None:
         settings = settings_of(self._sections[path])
@@ -202,7 +216,7 @@ class _Reader:
     def _from_environment(self, environ: Mapping[str, str]) -> _Layer:
         layer: _Layer = {}
         tables = {_variable(key): key for key, setting in self._settings() if setting.kind is PROPERTIES}
-        known = {_variable(key): key for key in self._known(tables=False)}
+        known = {_variable(key): key for key in self._known(tables=False) if _BY_PLACE not in key}
         files = {f"{key}{_FILE}" for key, setting in self._settings() if setting.in_file}
         for name, text in sorted(environ.items()):
             if not name.startswith(_PREFIX) or _NESTED not in name:
@@ -302,7 +316,8 @@ class _Reader:
             raw = setting.kind.parse(raw) if is_text else raw
             value = setting.kind.read(raw)
         except (ValueError, LookupError, TypeError):
-            self._problems.append(f"{given.origin}: {key}: {told(raw)} is not {setting.kind.expected}")
+            expected = f"{setting.kind.expected}{_nearest(raw, setting.kind.choices)}"
+            self._problems.append(f"{given.origin}: {key}: {told(raw)} is not {expected}")
             return None
         self._values.append(Shown(key=key, value=told(raw), origin=origin))
         return value
@@ -311,6 +326,12 @@ class _Reader:
 def _variable(key: str) -> str:
     """Return how the environment calls a setting."""
     return _PREFIX + key.replace("-", "_").replace(".", _NESTED).upper()
+
+
+def _nearest(word: object, choices: Iterable[str]) -> str:
+    """Return a hint at the choice that is meant; nothing if none resembles it."""
+    near = difflib.get_close_matches(word.lower(), choices, n=1) if isinstance(word, str) else []
+    return f'; did you mean "{near[0]}"?' if near else ""
 
 
 def _property_of(variable: str) -> tuple[str, bool]:

@@ -25,7 +25,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafka_partition_events.clients.confluent.connection import connecting
+from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.progress import Progress, Report, decode_report, encode_report

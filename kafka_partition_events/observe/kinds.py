@@ -24,6 +24,7 @@ class Kind:
         read: Makes the value of what TOML holds.
         parse: Makes what TOML would hold of a text, which is all that an environment variable can be.
         items: Of a table, what each of its values has to be: each is a setting of its own.
+        choices: All that it can be, if these are few fixed words.
 
     Both raise ValueError, TypeError or LookupError when it is something else.
     """
@@ -32,6 +33,7 @@ class Kind:
     read: Callable[[Any], Any]
     parse: Callable[[str], Any] = str
     items: "Kind | None" = None
+    choices: tuple[str, ...] = ()
 
 
 @frozen
@@ -185,7 +187,7 @@ def one_of(*choices: str) -> Kind:
             raise ValueError(value)
         return str(value)
 
-    return Kind("one of " + ", ".join(f'"{choice}"' for choice in choices), read)
+    return Kind("one of " + ", ".join(f'"{choice}"' for choice in choices), read, choices=choices)
 
 
 TEXT = Kind("a text", _text)

@@ -2,12 +2,13 @@
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Self
 
-from attrs import asdict
+import structlog
+from attrs import asdict, evolve
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
@@ -23,9 +24,10 @@ from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
-from kafka_partition_events.observe.settings import KafkaSinkSettings, Settings, SinkSettings
+from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, Settings, SinkSettings
+from kafka_partition_events.observe.sources import EXTRAS, installed_client, open_source
 from kafka_partition_events.observe.windows import keep_windows
-from kafka_partition_events.outbox import SqliteOutbox, Write
+from kafka_partition_events.outbox import DeliveryStats, SqliteOutbox, Write
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
 from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
 from kafka_partition_events_listeners.prometheus_pipeline import (
@@ -39,9 +41,11 @@ MAILBOX: Final = 100_000
 """How many events wait for the journal before they collapse: those of a broker with so many partitions."""
 _CLOCKS_DIFFER_S: Final = 5.0
 _LOOKED_AT: Final = "topics looked at"
-"""The small state that holds `observer.topics` of the last service."""
+"""The small state that holds `observer.topics` of the last service, and the client that asked."""
 
-OpenSource = Callable[[Mapping[str, str]], MetadataSource]
+OpenSource = Callable[[Kafka], MetadataSource]
+
+_log = structlog.get_logger(__name__)
 
 
 class Service:
@@ -51,12 +55,14 @@ class Service:
     this one if there is no election. One service for each outbox.
     """
 
-    def __init__(self, settings: Settings, open_source: OpenSource, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: Settings, open_source: OpenSource = open_source, *, clock: Clock | None = None
+    ) -> None:
         """Open everything; nothing is asked of the cluster before `start`.
 
         Args:
             settings: The configuration; ``kafka.bootstrap_servers`` must be set.
-            open_source: Makes the metadata source of confluent-kafka's settings.
+            open_source: Makes the metadata source of ``[kafka]``.
             clock: For tests.
 
         Raises:
@@ -64,7 +70,7 @@ class Service:
             OutboxError: the outbox can't be opened.
             ImportError: an extra is not installed.
         """
-        self._settings = settings
+        self._settings = settings = _with_installed_client(settings)
         self._clock: Clock = clock or SystemClock()
         self._started_at = self._clock.monotonic()
         self._name = settings.observer.name or socket.gethostname()
@@ -142,8 +148,8 @@ class Service:
         settings = self._settings
         topics = "" if settings.observer.topics == ".*" else f", topics {settings.observer.topics}"
         yield (
-            f"observing {settings.kafka.bootstrap_servers} every {settings.observer.interval:g} s "
-            f"as {self._name}{topics}"
+            f"observing {settings.kafka.bootstrap_servers} by {settings.kafka.client} "
+            f"every {settings.observer.interval:g} s as {self._name}{topics}"
         )
         seen = f", last look {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
         yield f"journal in {self._outbox.path}{seen}"
@@ -193,10 +199,12 @@ class Service:
                 records=waiting.waiting,
                 oldest_age=0.0 if waiting.oldest is None else (now - waiting.oldest).total_seconds(),
                 dropped={"bounds": waiting.dropped, "dead_letter": waiting.dead},
-                deliveries=0 if done is None else done.delivered,
-                failures={} if done is None else done.failures,
+                deliveries=done.delivered,
+                failures=done.failures,
+                delays=done.delays,
             )
-            for name, (waiting, done) in self._feeder.stats().items()
+            for name, (waiting, fed) in self._feeder.stats().items()
+            for done in (fed or DeliveryStats(),)
         }
         return PipelineReading(
             sinks=sinks,
@@ -223,19 +231,20 @@ class Service:
                 yield outbox
 
     def _stored_snapshot(self) -> tuple[Cluster, datetime] | None:
-        """Return what an earlier service saw last, if it looked at the same topics.
+        """Return what an earlier service saw last, if it looked at the same topics with the same client.
 
         If not, its snapshot tells nothing of what has changed: topics that are no longer looked at would be
-        told as deleted, others as created.
+        told as deleted, others as created. One client knows leader epochs and the other does not: all would
+        pass for new, or none would ever change, and with it no id of an outage.
         """
-        topics = self._settings.observer.topics.encode()
-        looked_at = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
-        self._outbox.write(Write(values={_LOOKED_AT: topics}))
-        return load_snapshot(self._outbox) if looked_at == topics else None
+        how = f"{self._settings.kafka.client} {self._settings.observer.topics}".encode()
+        before = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
+        self._outbox.write(Write(values={_LOOKED_AT: how}))
+        return load_snapshot(self._outbox) if before == how else None
 
     def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
         wanted = self._settings.observer
-        source = open_source(self._kafka)
+        source = open_source(self._settings.kafka)
         resume, resume_at = self._resumed or (None, None)
         return MetadataPoller(
             NarrowedSource(source, wanted.topics),
@@ -279,6 +288,15 @@ class Service:
         )
         self._poller.register(listener)
         PipelineCollector(self._read_pipeline, kafka_cluster=self._cluster_id, registry=self._registry)
+
+
+def _with_installed_client(settings: Settings) -> Settings:
+    wanted = settings.kafka.client
+    client = installed_client(wanted)
+    if client != wanted:
+        cure = f'pip install "kafka-partition-events[{EXTRAS[wanted]}]"'
+        _log.warning("client_not_installed", client=wanted, instead=client, cure=cure)
+    return evolve(settings, kafka=evolve(settings.kafka, client=client))
 
 
 def _probe(trouble: str | None, well: str = "ok") -> Response:

@@ -25,6 +25,9 @@ from kafka_partition_events.observe.kinds import (
 )
 from kafka_partition_events.outbox import Stream
 
+KAFKA_PYTHON: Final = "kafka-python"
+CONFLUENT: Final = "confluent-kafka"
+
 OF_CONFIGURATION: Final = "window."
 """What the ids of silences begin with that are windows of the configuration."""
 
@@ -33,8 +36,12 @@ _STREAMS = one_of(*(stream.value for stream in Stream))
 
 @frozen(kw_only=True)
 class Kafka:
-    """``[kafka]``: how the cluster is reached. ``properties`` are librdkafka's own, for TLS and logins."""
+    """``[kafka]``: how the cluster is reached. ``properties`` are librdkafka's own, for TLS and logins.
 
+    ``client`` looks at the cluster; the election and sinks are confluent-kafka's, whatever it is.
+    """
+
+    client: str = setting(one_of(KAFKA_PYTHON, CONFLUENT), KAFKA_PYTHON)
     bootstrap_servers: str | None = setting(TEXT)
     properties: Mapping[str, str] = setting(PROPERTIES, {})
 

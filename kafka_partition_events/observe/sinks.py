@@ -1,7 +1,6 @@
 """The sinks that the configuration asks for."""
 
-from collections.abc import Mapping
-
+from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.settings import (
     Kafka,
@@ -47,15 +46,8 @@ def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
     try:
         return KafkaSink(config, settings.topic, name=settings.name, stream=Stream(settings.stream))
     except KafkaException as error:
-        raise ConfigurationError(f"librdkafka refuses a property: {_told(error, properties)}") from None
-
-
-def _told(error: Exception, properties: Mapping[str, str]) -> str:
-    """Return librdkafka's message without the values that it quotes, which may be secrets."""
-    text = str(error.args[0].str())
-    for value in properties.values():
-        text = text.replace(f'"{value}"', "***")
-    return text
+        refusal = redacted(str(error.args[0].str()), properties)
+        raise ConfigurationError(f"librdkafka refuses a property: {refusal}") from None
 
 
 def _webhook_sink(settings: WebhookSinkSettings) -> Sink:

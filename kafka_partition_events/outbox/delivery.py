@@ -13,6 +13,7 @@ from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
 from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
@@ -44,6 +45,7 @@ class DeliveryStats:
         retries: Tries that followed a failed one.
         last_error: What the last failure said.
         delay: Seconds between the recording of the entry delivered last and its delivery; None before.
+        delays: These seconds of all entries that the target took.
     """
 
     state: State = "idle"
@@ -52,6 +54,7 @@ class DeliveryStats:
     retries: int = 0
     last_error: str | None = None
     delay: float | None = None
+    delays: Durations = NO_DELAYS
 
 
 class Deliverer:
@@ -239,8 +242,10 @@ class Deliverer:
         taken, stats = entries[: decision.delivered], self._stats
         if taken:
             self._done = taken[-1].seq
-            delay = (self._clock.now() - taken[-1].recorded_at).total_seconds()
-            stats = evolve(stats, delivered=stats.delivered + len(taken), delay=delay)
+            now = self._clock.now()
+            waits = [(now - entry.recorded_at).total_seconds() for entry in taken]
+            delivered, delays = stats.delivered + len(taken), stats.delays.plus(*waits)
+            stats = evolve(stats, delivered=delivered, delay=waits[-1], delays=delays)
         if error is not None:
             failures = {**stats.failures, error.reason: stats.failures.get(error.reason, 0) + 1}
             stats = evolve(stats, failures=failures, last_error=str(error))

@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from fnmatch import fnmatchcase
+from heapq import merge
 from itertools import islice
 from operator import attrgetter
 from typing import Final
 
-from attrs import define, evolve
+from attrs import define, field
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
@@ -33,12 +34,33 @@ class _Reader:
     dead: int = 0
 
 
+@define
+class _Lane:
+    """What is kept of one stream: in order, and by id."""
+
+    entries: list[Entry] = field(factory=list)
+    by_id: dict[str, Entry] = field(factory=dict)
+
+    def drop(self, victims: Sequence[Entry]) -> None:
+        """Drop some of the entries, given in order. Many at once take little longer than one."""
+        seqs = {victim.seq for victim in victims}
+        first = bisect_left(self.entries, victims[0].seq, key=_seq)
+        behind = bisect_right(self.entries, victims[-1].seq, key=_seq)
+        self.entries[first:behind] = [e for e in self.entries[first:behind] if e.seq not in seqs]
+        for victim in victims:
+            del self.by_id[victim.id]
+
+
 class MemoryOutbox:
     """An `Outbox` that ends with its process. Bounded by numbers; never waits for more than its lock.
+
+    An entry whose body is given as a function is kept so until somebody reads it.
 
     A forked child has one of its own: it is empty, and knows the readers. What waited is the parent's to
     deliver.
     """
+
+    durable: Final = False
 
     def __init__(self, max_entries: int = 10_000, *, clock: Clock | None = None) -> None:
         """Make an empty outbox.
@@ -60,13 +82,11 @@ class MemoryOutbox:
 
     def _start_afresh(self) -> None:
         self._arrivals = Arrivals(self._clock)
-        self._lanes: dict[Stream, list[Entry]] = {stream: [] for stream in Stream}
-        self._ids: dict[tuple[Stream, str], Entry] = {}
+        self._lanes = {stream: _Lane() for stream in Stream}
         self._churn: deque[Entry] = deque()
         self._values: dict[str, bytes] = {}
         self._dead_letters: deque[DeadLetter] = deque(maxlen=MAX_DEAD_LETTERS)
         self._last_seq = 0
-        self._size_bytes = 0
         self._duplicates = 0
 
     def reset_after_fork(self) -> None:
@@ -86,8 +106,7 @@ class MemoryOutbox:
                 self._set(name, value)
             for entry in write.entries:
                 self._append(entry)
-            while len(self._ids) > self._max_entries:
-                self._drop_one()
+            self._keep_bound()
             self._arrivals.condition.notify_all()
 
     def _set(self, name: str, value: bytes | None) -> None:
@@ -98,26 +117,37 @@ class MemoryOutbox:
             del self._values[next(iter(self._values))]
 
     def _append(self, entry: Entry) -> None:
-        if (entry.stream, entry.id) in self._ids:
+        lane = self._lanes[entry.stream]
+        if entry.id in lane.by_id:
             self._duplicates += 1
             return
         self._last_seq += 1
-        entry = evolve(entry, seq=self._last_seq)
-        self._lanes[entry.stream].append(entry)
-        self._ids[entry.stream, entry.id] = entry
-        self._size_bytes += len(entry.body)
-        if entry.churn:
-            self._churn.append(entry)
+        kept = entry.placed(self._last_seq)
+        lane.entries.append(kept)
+        lane.by_id[kept.id] = kept
+        if kept.churn:
+            self._churn.append(kept)
 
-    def _drop_one(self) -> None:
-        heads = (lane[0] for lane in self._lanes.values() if lane)
-        victim = self._churn.popleft() if self._churn else min(heads, key=_seq)
-        lane = self._lanes[victim.stream]
-        del lane[bisect_left(lane, victim.seq, key=_seq)]
-        del self._ids[victim.stream, victim.id]
-        self._size_bytes -= len(victim.body)
+    def _keep_bound(self) -> None:
+        excess = sum(len(lane.entries) for lane in self._lanes.values()) - self._max_entries
+        if excess <= 0:
+            return
+        victims = self._oldest(excess)
+        for stream, lane in self._lanes.items():
+            if of_lane := [victim for victim in victims if victim.stream is stream]:
+                lane.drop(of_lane)
         for reader in self._readers.values():
-            reader.dropped += reader.stream is victim.stream and reader.cursor < victim.seq
+            reader.dropped += sum(v.stream is reader.stream and v.seq > reader.cursor for v in victims)
+
+    def _oldest(self, count: int) -> list[Entry]:
+        """Return what goes first, in order of places: churn, taken off its queue, and then the rest."""
+        churn = [self._churn.popleft() for _ in range(min(count, len(self._churn)))]
+        if len(churn) == count:
+            return churn
+        # All churn goes, so what is left is the rest.
+        in_order = merge(*(lane.entries for lane in self._lanes.values()), key=_seq)
+        rest = islice((entry for entry in in_order if not entry.churn), count - len(churn))
+        return [*merge(churn, rest, key=_seq)]
 
     def subscribe(self, reader: str, stream: Stream, *, from_start: bool = True) -> None:
         """Make a reader known; one that is known already keeps its cursor."""
@@ -141,15 +171,15 @@ class MemoryOutbox:
     def read(self, reader: str, limit: int) -> Sequence[Entry]:
         """Return the next entries after a reader's cursor, in order."""
         with self._locked():
-            lane, start = self._place(reader)
-            return lane[start : start + limit]
+            entries, start = self._place(reader)
+            return entries[start : start + limit]
 
     def wait(self, reader: str, timeout: float) -> bool:
         """Wait until there is something to be read, at most ``timeout`` seconds; tell whether there is."""
 
         def has_next() -> bool:
-            lane, start = self._place(reader)
-            return start < len(lane)
+            entries, start = self._place(reader)
+            return start < len(entries)
 
         return self._arrivals.wait(reader, timeout, has_next)
 
@@ -189,8 +219,8 @@ class MemoryOutbox:
     ) -> Iterator[Entry]:
         """Go through a stream in order, as it was at the time of the call."""
         with self._locked():
-            lane = self._lanes[stream]
-            entries = lane[bisect_right(lane, after_seq, key=_seq) :]
+            kept = self._lanes[stream].entries
+            entries = kept[bisect_right(kept, after_seq, key=_seq) :]
         wanted = (
             entry
             for entry in entries
@@ -204,26 +234,26 @@ class MemoryOutbox:
     def entry(self, id_: str) -> Entry | None:
         """Return an entry by its id; the journal's, if both streams have it."""
         with self._locked():
-            found = (self._ids.get((stream, id_)) for stream in Stream)
+            found = (self._lanes[stream].by_id.get(id_) for stream in Stream)
             return next((entry for entry in found if entry is not None), None)
 
     def stats(self, reader: str) -> ReaderStats:
         """Return how a reader is doing."""
         with self._locked():
-            lane, start = self._place(reader)
+            entries, start = self._place(reader)
             state = self._reader(reader)
             return ReaderStats(
-                waiting=len(lane) - start,
-                oldest=lane[start].recorded_at if start < len(lane) else None,
+                waiting=len(entries) - start,
+                oldest=entries[start].recorded_at if start < len(entries) else None,
                 dropped=state.dropped,
                 dead=state.dead,
             )
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the bodies that are kept."""
+        """The bytes of the bodies that are kept, as far as they have been made."""
         with self._locked():
-            return self._size_bytes
+            return sum(entry.made_bytes for lane in self._lanes.values() for entry in lane.entries)
 
     @property
     def duplicates(self) -> int:
@@ -249,8 +279,8 @@ class MemoryOutbox:
 
     def _place(self, reader: str) -> tuple[list[Entry], int]:
         state = self._reader(reader)
-        lane = self._lanes[state.stream]
-        return lane, bisect_right(lane, state.cursor, key=_seq)
+        entries = self._lanes[state.stream].entries
+        return entries, bisect_right(entries, state.cursor, key=_seq)
 
 
 def _matches(text: str | None, globs: Sequence[str] | None) -> bool:

@@ -41,6 +41,8 @@ class SqliteOutbox:
     `wait`, `wake` and `close` raises `OutboxError`. See "How To Corrupt An SQLite Database File", 2.6.
     """
 
+    durable: Final = True
+
     def __init__(
         self,
         path: str | os.PathLike[str],

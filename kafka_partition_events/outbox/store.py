@@ -73,6 +73,11 @@ class Outbox(Protocol):
     a reader raise `ConfigurationError` if it never subscribed.
     """
 
+    @property
+    def durable(self) -> bool:
+        """Whether what is written outlives the process. What does not needs no state to resume from."""
+        return True
+
     def write(self, write: Write, /) -> None:
         """Do all of it, or nothing."""
 

@@ -207,7 +207,10 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         """
         if self._table is not None and (route := self._routes.get(topic)) is not None:
             return route
-        return None if cluster is None else self._argument_routes.route(topic, cluster)
+        if cluster is None:
+            return None
+        self._meet(cluster)
+        return self._argument_routes.route(topic, cluster)
 
     def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:
         """Compile the table for a snapshot; None drops it, and the ``cluster`` argument decides again.
@@ -215,6 +218,8 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         The poller calls this before it tells anybody of the change.
         """
         before = self._table
+        if cluster is not None:
+            self._meet(cluster)
         self._table = None if cluster is None else compile_table(cluster, self.budget, before)
         name = name_of(self)
         told = self.deliveries.follow(cluster, name)
@@ -222,6 +227,9 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         if self._table is None or self.budget is None:
             return told
         return (*told, *_cap_changes(name, before, self._table))
+
+    def _meet(self, cluster: ClusterView) -> None:
+        """Look at a cluster before routes are made of it. Must not block; any thread may come here."""
 
     def _use_current_routes(self) -> None:
         """Derive the routes from what is known now: the table, or the argument's routes; and whom to avoid.

@@ -10,11 +10,13 @@ from typing import Literal, get_args
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
+from kafka_partition_events.partitioners.argument_routes import ClusterView
 from kafka_partition_events.partitioners.base import KeyedPolicy
 from kafka_partition_events.partitioners.pin_watcher import PinWatcher
 from kafka_partition_events.partitioners.pinned_topics import PinnedTopics
 from kafka_partition_events.partitioners.pins import INTERVAL_S, History, Pin, PinStore, check_delay
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES
+from kafka_partition_events.partitioners.user_pins import UserPinStore
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.jump import jump_hash
@@ -78,7 +80,9 @@ class GrowthSafePartitioner(AdaptivePartitioner):
 
         Args:
             mapping: How keys are spread over partitions.
-            store: Where pins are kept, for ``"pinned"``. Partitioners can share it; close it yourself.
+            store: Where pins are kept, for ``"pinned"``. Partitioners can share it; close it yourself. None:
+                in a file for this user and cluster (`UserPinStore`). That is for one machine; a fleet needs
+                a store that all its instances read.
             interval: How many seconds pass between two looks at the store.
             budget: A cap on the partitions that unkeyed records go to; None: no cap.
             keyed: What happens to a keyed record whose partition is offline; see `Partitioner`.
@@ -89,8 +93,9 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             clock: For tests.
 
         Raises:
-            ConfigurationError: an argument is not one of its choices, or a store is missing or not wanted.
-            PinStoreError: the store can't be read.
+            ConfigurationError: an argument is not one of its choices, or a store is not wanted.
+            PinStoreError: the store can't be read; or none is given, and there is no place for a file that
+                would outlive a restart.
         """
         if mapping not in get_args(KeyMapping):
             raise ConfigurationError(
@@ -110,6 +115,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         self.mapping = mapping
         self._interval = interval
         self._topics: PinnedTopics | None = None
+        self._unbound: UserPinStore | None = None
         self._jumps = False
         if mapping == "rendezvous":
             if store is not None:
@@ -118,16 +124,20 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             self._jumps = keyed == "pin"
             return
         if store is None:
-            raise ConfigurationError(
-                'mapping="pinned" needs a store, or keys would move at a restart: '
-                "give store=FilePinStore(PATH), or a KafkaPinStore for a fleet"
-            )
+            store = self._unbound = UserPinStore()
         clock = clock or SystemClock()
         self._topics = PinnedTopics(store, clock)
         self._watcher = PinWatcher(self._topics, interval, clock)
         # Not at the first record: its pin must not be as old as the partitioner may be then.
         self._watcher.wake()
         weakref.finalize(self, self._watcher.close).atexit = False
+
+    def _meet(self, cluster: ClusterView) -> None:
+        """Learn the cluster's id, which names the file of its pins, before the first key is placed."""
+        unbound, cluster_id = self._unbound, getattr(cluster, "cluster_id", None)
+        if unbound is not None and self._topics is not None and cluster_id:
+            self._topics.learn(unbound.bind(cluster_id))
+            self._unbound = None
 
     def home(self, route: Route, key: bytes) -> int:
         """Return the partition that a key belongs to, online or not."""

@@ -63,12 +63,22 @@ class PinnedTopics:
         """Return the counts in force of a topic. One without a pin is pinned to its present number."""
         with self._lock:
             self._open = True
-            now = self._now()
-            if topic not in self._known:
-                self._known = {**self._known, topic: first_pin(present, now)}
+            now, known = self._now(), self._known
+            if topic not in known:
+                self._known = {**known, topic: first_pin(present, now)}
             counts = self.in_force[topic] = counts_in_force(self._known[topic], now)
+        if topic not in known:
+            # A store without any pin is a new one, or one that was lost: then keys may have moved.
+            log = _log.info if known else _log.warning
+            log("topic_pinned", topic=topic, partitions=present, new_store=not known)
         self.wake()
         return counts
+
+    def learn(self, stored: Mapping[str, History]) -> None:
+        """Hear what was in the store, as if it had been read when this instance began. No I/O."""
+        with self._lock:
+            self._agree(stored)
+        self._put_in_force()
 
     def step(self) -> float | None:
         """Put in force what is due, read the store, and write what it lacks.
@@ -135,14 +145,19 @@ class PinnedTopics:
         """Read the store and write what it lacks; return whether nobody else was first."""
         stored = self._store.read()
         with self._lock:
-            known = {topic: agreed(history, stored.get(topic)) for topic, history in self._known.items()}
-            self._known = {**stored, **known}
+            known = self._agree(stored)
         written = [
             self._store.replace(topic, stored.get(topic), history)
             for topic, history in known.items()
             if history != stored.get(topic)
         ]
         return all(written)
+
+    def _agree(self, stored: Mapping[str, History]) -> Mapping[str, History]:
+        """Take over what is stored, and return what holds of the topics that were known before."""
+        known = {topic: agreed(history, stored.get(topic)) for topic, history in self._known.items()}
+        self._known = {**stored, **known}
+        return known
 
     def _failed(self, error: Exception) -> None:
         known_trouble, self.last_error = self.last_error is not None, str(error) or repr(error)

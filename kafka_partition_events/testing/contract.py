@@ -37,7 +37,10 @@ FULL = b"v" * 65_536
 
 LEAST_RECORDS = 1_000
 LEAST_S = 0.5
-"""A partition counts as not reached after so many records per partition and so many seconds."""
+"""A partition counts as not reached after so many records per partition and so many seconds.
+
+A partitioner that draws from n partitions leaves one out by chance with a probability below n * exp(-1,000).
+"""
 
 HAMMER_S = 0.15
 THREADS = 4

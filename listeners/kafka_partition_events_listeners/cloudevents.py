@@ -97,12 +97,12 @@ def to_cloudevent(
     cluster_id = event.cluster_id or _UNKNOWN_CLUSTER
     attributes: dict[str, Any] = {
         "specversion": "1.0",
-        "id": _id(event, name, facts, observer),
+        "id": id_of(event, name, facts, observer),
         "type": f"{type_prefix}.{name}.v1",
         "source": f"kafka://{cluster_id}",
         "time": event.wall_time.astimezone(UTC),
         "datacontenttype": _JSON,
-        "partitionkey": cluster_id if facts.topic is None else f"{cluster_id}|{facts.topic}",
+        "partitionkey": key_of(event, facts),
         "sequence": f"{event.sequence:020d}",  # CloudEvents compares it as text
         "severitynumber": int(severity_of(event)),
     }
@@ -144,7 +144,21 @@ def _data(event: Event, facts: Facts, observer: str | None, blind: bool) -> dict
     }
 
 
-def _id(event: Event, name: str, facts: Facts, observer: str | None) -> str:
+def key_of(event: Event, facts: Facts) -> str:
+    """Return the ``partitionkey`` of an event: what bears the same one is kept in order."""
+    cluster_id = event.cluster_id or _UNKNOWN_CLUSTER
+    return cluster_id if facts.topic is None else f"{cluster_id}|{facts.topic}"
+
+
+def id_of(event: Event, name: str, facts: Facts, observer: str | None) -> str:
+    """Return the id of an event; see above.
+
+    Args:
+        event: A stamped event.
+        name: Its name.
+        facts: What it says; the data does not matter.
+        observer: The name of who saw it.
+    """
     identity: list[str | int | None] = [event.cluster_id, name]
     if facts.transition is not None:
         identity += facts.transition

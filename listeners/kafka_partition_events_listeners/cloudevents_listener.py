@@ -1,7 +1,9 @@
 """The base of listeners that pass events on as CloudEvents."""
 
 from abc import abstractmethod
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from cloudevents.core.v1.event import CloudEvent
 
@@ -44,14 +46,20 @@ class CloudEventsListener(PartitionChangeListener):
             self._blind_from = event.previous_at
         if not self.wants(event):
             return
-        cloudevent = to_cloudevent(
+        recorded_at = self._clock.now().astimezone(UTC)
+        make = partial(
+            to_cloudevent,
             event,
             observer=self._observer,
-            recorded_at=self._clock.now().astimezone(UTC),
+            recorded_at=recorded_at,
             blind=self._blind(event),
             type_prefix=self._type_prefix,
         )
-        self.on_cloudevent(event, cloudevent)
+        self._hand_over(event, recorded_at, make)
+
+    def _hand_over(self, event: Event, recorded_at: datetime, make: Callable[[], CloudEvent]) -> None:
+        """Make the CloudEvent now; who has no use for it yet may keep the function instead."""
+        self.on_cloudevent(event, make())
 
     def _blind(self, event: Event) -> bool:
         # What the gate had doubted for some looks, such as a deletion, may begin before the blind time does.

@@ -4,7 +4,8 @@ Pure, and free of any CloudEvents library, so that webhooks and logs can say the
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, cast
 
 from attrs import field, frozen
 
@@ -15,6 +16,9 @@ from kafka_partition_events_listeners.ranges import ranges
 MAX_LISTED = 5_000
 """Partitions of one event whose leaders are listed: round robin defeats ranges, 5,000 ids take 25 kB, and
 CloudEvents promises transport for 64 KiB only."""
+
+_NO_DATA: Final[Mapping[str, Any]] = MappingProxyType({})
+_ELECTIONS: Final = (ev.PartitionOffline, ev.PartitionOnline, ev.LeaderChanged)
 
 
 @frozen(kw_only=True)
@@ -112,20 +116,30 @@ def _growth_facts(event: ev.PartitionsAdded) -> Facts:
 
 
 def _partition_facts(event: ev.PartitionEvent) -> Facts:
+    born = event.old is event.new or event.old == event.new
+    data = {
+        "topic_id": event.topic_id,
+        "partitions": str(event.partition),
+        "before": None if born else _partition(event.old),
+        "after": _partition(event.new),
+    }
+    return bare_facts_of(event, data)
+
+
+def bare_facts_of(event: ev.PartitionEvent, data: Mapping[str, Any] = _NO_DATA) -> Facts:
+    """Return what a change of a partition says, but for the data: enough to name it, and soon found.
+
+    Args:
+        event: The change.
+        data: The data, if it is known.
+    """
     # A leader epoch numbers the transitions of leadership only: an ISR or a replica list can come back to
     # what it was within one epoch, so these have no identity of their own.
-    elected = isinstance(event, ev.PartitionOffline | ev.PartitionOnline | ev.LeaderChanged)
-    epoch = event.new.leader_epoch if elected else None
-    born = event.old is event.new or event.old == event.new
+    epoch = event.new.leader_epoch if isinstance(event, _ELECTIONS) else None
     return Facts(
         subject=f"topic/{event.topic}/{event.partition}",
         topic=event.topic,
-        data={
-            "topic_id": event.topic_id,
-            "partitions": str(event.partition),
-            "before": None if born else _partition(event.old),
-            "after": _partition(event.new),
-        },
+        data=data,
         transition=_proved(event.topic_id, event.partition, epoch),
     )
 
@@ -149,8 +163,7 @@ def _cap_facts(event: ev.CapReached | ev.CapLifted) -> Facts:
 
 
 def _proved(*identity: str | int | None) -> tuple[str | int, ...] | None:
-    known = tuple(part for part in identity if part is not None)
-    return known if len(known) == len(identity) else None
+    return None if None in identity else cast("tuple[str | int, ...]", identity)
 
 
 def _counted(topic: TopicInfo, listed: tuple[PartitionInfo, ...] = ()) -> dict[str, Any]:

@@ -13,10 +13,14 @@ An event that came twice by that has the same id, as far as Kafka's metadata ide
 
 The snapshot lies in the outbox's small states: ``topic/NAME`` for each topic, and ``nodes`` for the rest.
 After a broker loss its topics take a third of the time of a write, so a partition is a row of values there.
+
+An outbox that ends with its process (`MemoryOutbox`) gets no snapshot: who makes another poller in that
+process resumes it from ``poller.cluster``. And what merely moved becomes JSON there only when somebody reads
+it, which incidents never do: a broker loss among 200,000 partitions is 8,000 such events, beside a producer.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -29,11 +33,11 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
 from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.events import Event, Resync
+from kafka_partition_events.metadata.events import Event, IsrChanged, LeaderChanged, ReplicasChanged, Resync
 from kafka_partition_events.outbox import Entry, Outbox, Write
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
-from kafka_partition_events_listeners.entries import to_entry
+from kafka_partition_events_listeners.entries import to_entry, to_entry_in_brief
 
 NODES: Final = "nodes"
 TOPIC: Final = "topic/"
@@ -41,6 +45,8 @@ MAX_WAITING: Final = 100_000
 PAUSE_S: Final = 5.0
 
 _ROW: Final = ("leader", "leader_epoch", "replicas", "isr")
+_MOVES: Final = (LeaderChanged, IsrChanged, ReplicasChanged)
+"""Events that may be kept instead of their JSON: they hold on to two partitions, a `Resync` to all."""
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 _log = structlog.get_logger(__name__)
@@ -64,7 +70,7 @@ class JournalStats:
 
 
 class JournalListener(CloudEventsListener):
-    """Writes every event, and the snapshot, to an outbox: one write for each batch of events.
+    """Writes every event to an outbox, and the snapshot to a durable one: one write for each batch of events.
 
     While the outbox can't be written (a full disk, say), events wait in memory and the write is tried again
     at the next look, but not more often than every 5 s. Looks that bring no news renew the time of the stored
@@ -100,6 +106,7 @@ class JournalListener(CloudEventsListener):
         self._outbox = outbox
         self._max_waiting = max_waiting
         self._waiting: list[Entry] = []
+        self._durable = outbox.durable
         self._told: Cluster = EMPTY  # what the events so far lead to
         self._looked_at: datetime | None = None
         self._stored: Cluster | None = None  # what the outbox holds; None: nobody knows yet
@@ -118,6 +125,13 @@ class JournalListener(CloudEventsListener):
     def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
         """Keep the event until all that belongs to it has been told."""
         self._waiting.append(to_entry(event, cloudevent))
+
+    def _hand_over(self, event: Event, recorded_at: datetime, make: Callable[[], CloudEvent]) -> None:
+        if not self._durable and isinstance(event, _MOVES):
+            entry = to_entry_in_brief(event, make, recorded_at=recorded_at, observer=self._observer)
+            self._waiting.append(entry)
+        else:
+            super()._hand_over(event, recorded_at, make)
 
     def on_resync(self, event: Resync) -> None:
         """Journal that events were dropped, and what they must have been, as far as the snapshot tells."""
@@ -138,14 +152,20 @@ class JournalListener(CloudEventsListener):
         """Write what has been told, if there is something or the stored time is old."""
         self._told, self._looked_at = cluster, looked_at
         news = self._waiting and self._last_error is None
-        if news or self._clock.monotonic() - self._tried_at >= PAUSE_S:
+        if news or (self._due and self._clock.monotonic() - self._tried_at >= PAUSE_S):
             self._write()
 
     def close(self) -> None:
         """Write what is left. The outbox stays open."""
-        self._write()
+        if self._due:
+            self._write()
         if self._waiting:
             _log.error("journal_abandoned", events=len(self._waiting), error=self._last_error)
+
+    @property
+    def _due(self) -> bool:
+        """Whether there is something to write: the time of a stored snapshot is to be renewed always."""
+        return self._durable or bool(self._waiting)
 
     def _write(self) -> None:
         self._tried_at = self._clock.monotonic()
@@ -159,7 +179,7 @@ class JournalListener(CloudEventsListener):
         self._last_error = None
         self._written += len(self._waiting)
         self._waiting = []
-        if self._looked_at is not None:
+        if self._durable and self._looked_at is not None:
             self._stored = self._told
 
     def _fail(self, error: str) -> None:
@@ -171,7 +191,7 @@ class JournalListener(CloudEventsListener):
         self._waiting = kept
 
     def _values(self) -> dict[str, bytes | None]:
-        if self._looked_at is None:  # no good look yet: what is stored stays
+        if not self._durable or self._looked_at is None:  # no good look yet: what is stored stays
             return {}
         rest = Snapshot(evolve(self._told, by_topic={}), self._looked_at)
         return {**self._changed_topics(), NODES: _json(encode_snapshot(rest))}
@@ -189,7 +209,7 @@ class JournalListener(CloudEventsListener):
 def load_snapshot(outbox: Outbox) -> tuple[Cluster, datetime] | None:
     """Return the snapshot that a `JournalListener` stored last, and when the look began that confirmed it.
 
-    None if there is none, or (logged) none that this version can read.
+    None if there is none, as in an outbox that is not durable, or (logged) none that this version can read.
 
     Raises:
         OutboxError: the outbox can't be read.

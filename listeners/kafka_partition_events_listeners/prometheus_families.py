@@ -4,19 +4,26 @@ Names and units follow https://prometheus.io/docs/practices/naming/. The label `
 everywhere and is not listed here. States that overlap are families of their own: a partition that is offline
 is under-replicated too, so the values of a label would not sum up.
 
-What Kafka's metadata does not tell has no family: minimum in-sync replicas (a topic's setting), partitions
-that are being reassigned, offsets.
+What this library does not know has no family; docs/observe.md lists it, with the reasons.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Final
+from typing import Final, cast
 
 from attrs import frozen
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
-Values = Mapping[tuple[str, ...], float]
-"""The value of each series of one family by its label values; so none is there twice."""
+from kafka_partition_events.metadata.durations import Durations
+
+Values = Mapping[tuple[str, ...], float | Durations]
+"""The value of each series of one family by its label values, so none is there twice; or each histogram."""
 
 NO_LABELS: Final = ()
 _NO_VALUES: Final[Values] = MappingProxyType({})
@@ -24,19 +31,21 @@ _NO_VALUES: Final[Values] = MappingProxyType({})
 
 @frozen
 class Family:
-    """A metric family: a counter if its name ends in ``_total``, else a gauge.
+    """A metric family: a histogram, or a counter if its name ends in ``_total``, or else a gauge.
 
     Attributes:
         name: The name without namespace.
         help: What it says, for ``# HELP``.
         labels: The labels besides ``kafka_cluster``.
         namespace: The family's own namespace; None: that of the collector.
+        histogram: Whether its values are `Durations`.
     """
 
     name: str
     help: str
     labels: tuple[str, ...] = ()
     namespace: str | None = None
+    histogram: bool = False
 
     def full_name(self, namespace: str) -> str:
         """Return the name as it is exposed, in a collector of this namespace."""
@@ -44,17 +53,28 @@ class Family:
 
     def metric(self, namespace: str, kafka_cluster: str = "", values: Values = _NO_VALUES) -> Metric:
         """Return the family with these series."""
+        name, names = self.full_name(namespace), ("kafka_cluster", *self.labels)
+        if self.histogram:
+            histogram = HistogramMetricFamily(name, self.help, labels=names)
+            for labels, durations in cast("Mapping[tuple[str, ...], Durations]", values).items():
+                buckets = [(_as_text(bound), count) for bound, count in durations.at_most()]
+                histogram.add_metric((kafka_cluster, *labels), buckets, durations.total)
+            return histogram
         kind = CounterMetricFamily if self.name.endswith("_total") else GaugeMetricFamily
-        metric = kind(self.full_name(namespace), self.help, labels=("kafka_cluster", *self.labels))
-        for labels, value in values.items():
+        metric = kind(name, self.help, labels=names)
+        for labels, value in cast("Mapping[tuple[str, ...], float]", values).items():
             metric.add_metric((kafka_cluster, *labels), value)
         return metric
+
+
+def _as_text(bound: float) -> str:
+    return "+Inf" if bound == math.inf else str(bound)
 
 
 Reading = tuple[Family, Values]
 
 
-def single(family: Family, value: float) -> Reading:
+def single(family: Family, value: float | Durations) -> Reading:
     """Return the reading of a family that has no labels of its own."""
     return family, {NO_LABELS: value}
 
@@ -70,11 +90,20 @@ UP = Family("up", "Whether the last poll succeeded and the snapshot is recent en
 BUILD_INFO = Family("build_info", "What runs.", ("version", "python"))
 POLLS = Family("polls_total", "Metadata fetches that were begun.")
 POLL_FAILURES = Family("poll_failures_total", "Metadata fetches that failed.")
+POLL_DURATION = Family(
+    "poll_duration_seconds", "How long metadata fetches took, failed ones too.", histogram=True
+)
+DIFF_DURATION = Family(
+    "diff_duration_seconds",
+    "How long it took to compare an answer with the snapshot, and to hand out what differs.",
+    histogram=True,
+)
 LAST_SUCCESS = Family("last_successful_poll_timestamp_seconds", "When the last good answer came.")
 METADATA_AGE = Family("metadata_age_seconds", "How long ago the last good answer came.")
 STALE_IGNORED = Family(
     "stale_metadata_ignored_total",
     "Answers, or parts of answers, that the staleness gate refused.",
+    ("reason",),
 )
 INTERNAL_ERRORS = Family("internal_errors_total", "Bugs of this library that were contained.")
 EVENTS = Family("events_total", "Events; those that tell the state at the start are not counted.", ("event",))
@@ -84,8 +113,8 @@ SERIES_SUPPRESSED = Family(
 SCRAPE_ERRORS = Family("scrape_errors_total", "Parts of a scrape that failed and were left out.")
 
 OBSERVER: Final = (
-    UP, BUILD_INFO, POLLS, POLL_FAILURES, LAST_SUCCESS, METADATA_AGE, STALE_IGNORED, INTERNAL_ERRORS, EVENTS,
-    SERIES_SUPPRESSED, SCRAPE_ERRORS,
+    UP, BUILD_INFO, POLLS, POLL_FAILURES, POLL_DURATION, DIFF_DURATION, LAST_SUCCESS, METADATA_AGE,
+    STALE_IGNORED, INTERNAL_ERRORS, EVENTS, SERIES_SUPPRESSED, SCRAPE_ERRORS,
 )  # fmt: skip
 
 # -- the cluster: withheld while the last poll failed --------------------------------------------------
@@ -168,8 +197,16 @@ LISTENER_WAITING = Family("listener_events_waiting", "Events that wait for the l
 LISTENER_PAUSED = Family(
     "listener_paused", "Whether the listener is paused after repeated failures.", ("listener",)
 )
+LISTENER_DURATION = Family(
+    "listener_duration_seconds",
+    "How long the listener took for all that one change, or one event from elsewhere, told.",
+    ("listener",),
+    histogram=True,
+)
 
-LISTENERS: Final = (LISTENER_EVENTS, LISTENER_ERRORS, LISTENER_DROPPED, LISTENER_WAITING, LISTENER_PAUSED)
+LISTENERS: Final = (
+    LISTENER_EVENTS, LISTENER_ERRORS, LISTENER_DROPPED, LISTENER_WAITING, LISTENER_PAUSED, LISTENER_DURATION
+)  # fmt: skip
 
 USABLE = Family(
     "partitioner_usable_partitions",
@@ -199,12 +236,18 @@ OUTBOX_DROPPED = Family(
 )
 DELIVERIES = Family("sink_deliveries_total", "Records that the target took.", ("sink",))
 DELIVERY_FAILURES = Family("sink_delivery_failures_total", "Attempts that failed.", ("sink", "reason"))
+DELIVERY_DELAY = Family(
+    "sink_delivery_delay_seconds",
+    "How long records took from their recording until the target had them.",
+    ("sink",),
+    histogram=True,
+)
 FLAPPING = Family("flapping_subjects", "Partitions, topics and brokers that flap.")
 EVENTS_SUPPRESSED = Family("events_suppressed_total", "Events that alerted nobody.", ("reason",))
 INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
 PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipeline that failed.")
 
 PIPELINE: Final = (
-    OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, FLAPPING, EVENTS_SUPPRESSED,
-    INCIDENTS_OPEN,
+    OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
+    EVENTS_SUPPRESSED, INCIDENTS_OPEN,
 )  # fmt: skip

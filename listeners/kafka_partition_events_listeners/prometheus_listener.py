@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Iterable, Mapping
 from typing import Final, Literal, get_args
 
-from attrs import frozen
+from attrs import field, frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
 
 from kafka_partition_events import __version__
@@ -30,8 +30,10 @@ from kafka_partition_events_listeners.prometheus_process import (
 )
 from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
 from kafka_partition_events_listeners.prometheus_snapshot import (
+    NOTHING,
     Detail,
     Granularity,
+    Tally,
     families,
     offline_since,
     read_snapshot,
@@ -46,11 +48,11 @@ Compatibility = Literal["kafka_exporter"]
 
 @frozen
 class _Built:
-    """The metrics of one snapshot."""
+    """The metrics of one snapshot, and what was counted for them."""
 
-    cluster: Cluster
-    metrics: tuple[Metric, ...]
-    suppressed: Mapping[Family, int]
+    tally: Tally = NOTHING
+    metrics: tuple[Metric, ...] = ()
+    suppressed: Mapping[Family, int] = field(factory=dict)
 
 
 class PrometheusListener(PartitionChangeListener):
@@ -69,7 +71,8 @@ class PrometheusListener(PartitionChangeListener):
     - Every event's counter is there at 0 from the first scrape, or ``increase()`` would miss the first one.
       Events that tell the state at the start are not counted.
     - A partition without a leader has the leader -1, never a series that is missing.
-    - The families of a snapshot are made once for each snapshot, however many scrapers there are.
+    - The families of a snapshot are made once for each snapshot, however many scrapers there are; and of what
+      it shares with the one that was scraped before, nothing is counted again.
 
     Scrapes come from any thread, take none of the poller's locks, and never raise: a part that fails is left
     out and counted in ``kpe_scrape_errors_total``. For several clusters in one process use a registry for
@@ -143,7 +146,7 @@ class PrometheusListener(PartitionChangeListener):
         self._clock: Clock = clock or SystemClock()
         self._scraper = Scraper(namespace)
         self._building = threading.Lock()
-        self._built: _Built | None = None
+        self._built = _Built()
         # Both are changed by the worker that delivers events, and copied by scrapes; a copy is one step.
         self._events = dict.fromkeys(sorted(NAMES), 0)
         self._since: dict[TopicPartition, float] = {}
@@ -223,12 +226,14 @@ class PrometheusListener(PartitionChangeListener):
         yield fam.BUILD_INFO, {(__version__, platform.python_version()): 1}
         yield single(fam.POLLS, health.polls)
         yield single(fam.POLL_FAILURES, health.failed)
+        yield single(fam.POLL_DURATION, health.fetching)
+        yield single(fam.DIFF_DURATION, health.taking_in)
         if health.last_success is not None:
             age = max(0.0, self._clock.monotonic() - health.last_success)
             # The clocks are read one after the other; without rounding the moment would seem to move.
             yield single(fam.LAST_SUCCESS, round(self._clock.now().timestamp() - age, 2))
             yield single(fam.METADATA_AGE, age)
-        yield single(fam.STALE_IGNORED, health.refused)
+        yield fam.STALE_IGNORED, {(str(reason),): count for reason, count in health.refusals.items()}
         yield single(fam.INTERNAL_ERRORS, health.internal_errors)
         yield fam.EVENTS, {(name,): count for name, count in self._events.copy().items()}
 
@@ -236,10 +241,10 @@ class PrometheusListener(PartitionChangeListener):
         self, cluster: Cluster, label: str, suppressed: dict[Family, int]
     ) -> tuple[Metric, ...]:
         with self._building:  # a second scraper that comes meanwhile waits for what the first one makes
-            if self._built is None or self._built.cluster is not cluster:
-                found = read_snapshot(cluster, self._detail)
+            if self._built.tally.cluster is not cluster:
+                found = read_snapshot(cluster, self._detail, self._built.tally)
                 metrics = fam.metrics_of(found.readings, self._scraper.namespace, label)
-                self._built = _Built(cluster, tuple(metrics), found.suppressed)
+                self._built = _Built(found.tally, tuple(metrics), found.suppressed)
             built = self._built
         suppressed |= built.suppressed
         return built.metrics

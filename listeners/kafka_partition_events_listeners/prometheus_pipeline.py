@@ -8,6 +8,7 @@ from typing import Final
 from attrs import frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
 
+from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
 from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Reading, single
 from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
@@ -31,6 +32,7 @@ class SinkReading:
         dropped: Records that it never gets, since there is the outbox, by `DROP_REASONS`.
         deliveries: Records that the target took.
         failures: Attempts that failed, by `DeliveryError.reason`.
+        delays: How long records took from their recording to their delivery.
     """
 
     records: int = 0
@@ -38,6 +40,7 @@ class SinkReading:
     dropped: Mapping[str, int] = _NONE
     deliveries: int = 0
     failures: Mapping[str, int] = _NONE
+    delays: Durations = NO_DELAYS
 
 
 @frozen(kw_only=True)
@@ -130,6 +133,7 @@ def pipeline_readings(found: PipelineReading) -> Iterable[Reading]:
         fam.DELIVERY_FAILURES,
         {(name, reason): count for name, sink in sinks for reason, count in sink.failures.items()},
     )
+    yield fam.DELIVERY_DELAY, {(name,): sink.delays for name, sink in sinks}
     yield single(fam.FLAPPING, found.flapping)
     suppressed = {**dict.fromkeys(SUPPRESSION_REASONS, 0), **found.suppressed}
     yield fam.EVENTS_SUPPRESSED, {(reason,): count for reason, count in suppressed.items()}

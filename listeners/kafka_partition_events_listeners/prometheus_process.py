@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from kafka_partition_events.metadata.durations import NO_WORK
 from kafka_partition_events.metadata.listener import Registration, RegistrationStats, name_of
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events_listeners import prometheus_families as fam
@@ -51,6 +52,10 @@ def read_listeners(registrations: Iterable[Registration]) -> Iterable[Reading]:
         by_name[name_of(registration.listener)].append(registration.stats)
     for family, count in _OF_LISTENERS.items():
         yield family, {(name,): sum(map(count, each)) for name, each in by_name.items()}
+    yield (
+        fam.LISTENER_DURATION,
+        {(name,): sum((stats.durations for stats in each), NO_WORK) for name, each in by_name.items()},
+    )
 
 
 def read_partitioners(

@@ -1,12 +1,14 @@
 """What a snapshot says, as readings of metric families. Pure."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
+from types import MappingProxyType
 from typing import Final, Literal
 
 from attrs import frozen
 
-from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Family, Reading, Values, single
 
@@ -35,28 +37,27 @@ class Detail:
 
 @frozen(kw_only=True)
 class Tally:
-    """What is counted in one pass over a snapshot.
+    """What is counted of a snapshot.
 
     Attributes:
-        by_topic: Partitions by topic.
-        offline: Partitions without a leader by topic; 0 for all others.
+        cluster: The snapshot.
         under_replicated: Partitions with fewer in-sync replicas than replicas.
         not_preferred: Partitions that another replica than the first leads.
-        leaders: Partitions led, by broker.
-        replicas: Replicas assigned, by broker.
+        offline: Partitions without a leader, by topic that has some.
+        leaders: Partitions led, by broker that leads some.
+        replicas: Replicas assigned, by broker that has some.
     """
 
-    by_topic: Mapping[str, int]
-    offline: Mapping[str, int]
-    under_replicated: int
-    not_preferred: int
-    leaders: Mapping[int, int]
-    replicas: Mapping[int, int]
+    cluster: Cluster = EMPTY
+    under_replicated: int = 0
+    not_preferred: int = 0
+    offline: Mapping[str, int] = MappingProxyType({})
+    leaders: Mapping[int, int] = MappingProxyType({})
+    replicas: Mapping[int, int] = MappingProxyType({})
 
-    @property
-    def partitions(self) -> int:
-        """How many partitions there are."""
-        return sum(self.by_topic.values())
+
+NOTHING: Final = Tally()
+"""The tally of no snapshot at all."""
 
 
 @frozen(kw_only=True)
@@ -66,10 +67,12 @@ class SnapshotReadings:
     Attributes:
         readings: The families and their series.
         suppressed: How many series the limits kept out, by family.
+        tally: What was counted for that.
     """
 
     readings: tuple[Reading, ...]
     suppressed: Mapping[Family, int]
+    tally: Tally
 
 
 def families(detail: Detail) -> tuple[Family, ...]:
@@ -82,56 +85,76 @@ def families(detail: Detail) -> tuple[Family, ...]:
     )
 
 
-def read_snapshot(cluster: Cluster, detail: Detail) -> SnapshotReadings:
-    """Return everything that depends on nothing but the snapshot."""
-    counts = tally(cluster)
-    readings = [*_cluster_readings(cluster, counts)]
+def read_snapshot(cluster: Cluster, detail: Detail, last: Tally = NOTHING) -> SnapshotReadings:
+    """Return everything that depends on nothing but the snapshot.
+
+    Args:
+        cluster: The snapshot.
+        detail: What to tell of it.
+        last: Makes counting cheaper, see `tally`.
+    """
+    counts = tally(cluster, last)
+    sizes = {name: len(info.partitions) for name, info in cluster.by_topic.items()}
+    partitions = sum(sizes.values())
+    readings = [*_cluster_readings(counts, partitions)]
     suppressed: dict[Family, int] = {}
     if detail.granularity != "cluster":
-        by_topic = {fam.TOPIC_PARTITIONS: counts.by_topic, fam.TOPIC_OFFLINE: counts.offline}
-        for family, numbers in by_topic.items():
+        offline = {name: counts.offline.get(name, 0) for name in sizes}
+        for family, numbers in ((fam.TOPIC_PARTITIONS, sizes), (fam.TOPIC_OFFLINE, offline)):
             values, suppressed[family] = limited(numbers, detail.max_topics)
             readings.append((family, values))
     columns = dict(_OWN_COLUMNS) if detail.granularity == "partition" else {}
     if detail.kafka_exporter:
-        readings += _kafka_exporter_readings(cluster, counts)
+        readings += _kafka_exporter_readings(cluster, sizes)
         columns |= _KAFKA_COLUMNS
-    if counts.partitions <= detail.max_partitions:
+    if partitions <= detail.max_partitions:
         readings += _by_partition(cluster, columns)
         suppressed |= dict.fromkeys(columns, 0)
     else:
-        suppressed |= dict.fromkeys(columns, counts.partitions)
-    return SnapshotReadings(readings=tuple(readings), suppressed=suppressed)
+        suppressed |= dict.fromkeys(columns, partitions)
+    return SnapshotReadings(readings=tuple(readings), suppressed=suppressed, tally=counts)
 
 
-def tally(cluster: Cluster) -> Tally:
-    """Count in one pass: there may be hundreds of thousands of partitions."""
-    by_topic: dict[str, int] = {}
-    offline: dict[str, int] = {}
-    leaders: Counter[int] = Counter()
-    replicas: Counter[int] = Counter()
-    under_replicated = not_preferred = 0
-    for name, info in cluster.by_topic.items():
-        by_topic[name] = len(info.partitions)
-        leaderless = 0
-        for p in info.partitions:
-            if p.leader is None:
-                leaderless += 1
-            else:
-                leaders[p.leader] += 1
-                not_preferred += not _is_preferred(p)
-            under_replicated += _is_under_replicated(p)
-            for broker in p.replicas:
-                replicas[broker] += 1
-        offline[name] = leaderless
+def tally(cluster: Cluster, last: Tally = NOTHING) -> Tally:
+    """Count a snapshot, given what was counted of another one: what they share is not looked at.
+
+    There may be hundreds of thousands of partitions, and the snapshots of one poller share all that did not
+    change from one to the next. The result is the same whatever was counted last.
+    """
+    under_replicated, not_preferred = last.under_replicated, last.not_preferred
+    offline, leaders, replicas = Counter(last.offline), Counter(last.leaders), Counter(last.replicas)
+    for p, times in _differences(last.cluster, cluster):
+        if p.leader is None:
+            offline[p.topic] += times
+        else:
+            leaders[p.leader] += times
+            not_preferred += times * (not _is_preferred(p))
+        under_replicated += times * _is_under_replicated(p)
+        for broker in p.replicas:
+            replicas[broker] += times
     return Tally(
-        by_topic=by_topic,
-        offline=offline,
+        cluster=cluster,
         under_replicated=under_replicated,
         not_preferred=not_preferred,
-        leaders=leaders,
-        replicas=replicas,
+        offline=+offline,  # without those that are down to 0
+        leaders=+leaders,
+        replicas=+replicas,
     )
+
+
+def _differences(before: Cluster, after: Cluster) -> Iterator[tuple[PartitionInfo, int]]:
+    """Yield what to count -1 times, and what once, to get from one snapshot to the other."""
+    for name in before.by_topic.keys() | after.by_topic.keys():
+        old, new = before.by_topic.get(name), after.by_topic.get(name)
+        if old is new:
+            continue
+        for gone, come in zip_longest(old.partitions if old else (), new.partitions if new else ()):
+            if gone is come:
+                continue
+            if gone is not None:
+                yield gone, -1
+            if come is not None:
+                yield come, 1
 
 
 def limited(by_topic: Mapping[str, int], limit: int) -> tuple[Values, int]:
@@ -169,12 +192,12 @@ def offline_since(cluster: Cluster, since: Mapping[TopicPartition, float], limit
     )
 
 
-def _cluster_readings(cluster: Cluster, counts: Tally) -> Iterable[Reading]:
-    listed = cluster.nodes.keys()
+def _cluster_readings(counts: Tally, partitions: int) -> Iterable[Reading]:
+    listed = counts.cluster.nodes.keys()
     known = sorted(listed | counts.replicas.keys())
     yield single(fam.BROKERS, len(listed))
-    yield single(fam.TOPICS, len(counts.by_topic))
-    yield single(fam.PARTITIONS, counts.partitions)
+    yield single(fam.TOPICS, len(counts.cluster.by_topic))
+    yield single(fam.PARTITIONS, partitions)
     yield single(fam.OFFLINE, sum(counts.offline.values()))
     yield single(fam.UNDER_REPLICATED, counts.under_replicated)
     yield single(fam.NOT_PREFERRED, counts.not_preferred)
@@ -189,14 +212,16 @@ def _skew(counts: list[int]) -> float:
     return max(counts) * len(counts) / total - 1 if (total := sum(counts)) else 0.0
 
 
-def _kafka_exporter_readings(cluster: Cluster, counts: Tally) -> Iterable[Reading]:
+def _kafka_exporter_readings(cluster: Cluster, sizes: Mapping[str, int]) -> Iterable[Reading]:
     addresses = [(str(node.id), f"{node.host}:{node.port}") for node in cluster.nodes.values()]
     yield single(fam.KAFKA_BROKERS, len(addresses))
     yield fam.KAFKA_BROKER_INFO, dict.fromkeys(addresses, 1)
-    yield fam.KAFKA_TOPIC_PARTITIONS, {(topic,): count for topic, count in counts.by_topic.items()}
+    yield fam.KAFKA_TOPIC_PARTITIONS, {(topic,): count for topic, count in sizes.items()}
 
 
 def _by_partition(cluster: Cluster, columns: "Columns") -> Iterable[Reading]:
+    if not columns:
+        return
     partitions = {
         (p.topic, str(p.partition)): p for info in cluster.by_topic.values() for p in info.partitions
     }

@@ -6,12 +6,13 @@ Shared by the formats that are read by people; fields that an event does not hav
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from attrs import frozen
 
 from kafka_partition_events.outbox import Entry
+from kafka_partition_events_listeners.moments import Bounds, moment_of
 
 ENDS: Final[Mapping[str, str]] = {
     "incident.closed": "incident.opened",
@@ -37,14 +38,6 @@ _TOLD_ELSEWHERE: Final = frozenset({
     "before", "after", "snapshot", "initial", "identity", "observer",
     "incident_id", "flapping_id", "cause", "opened_at", "closed_at", "began", "ended", "offline", "worst",
 })  # fmt: skip
-
-
-@frozen(kw_only=True)
-class Bounds:
-    """When something happened: after the one moment, as far as it is known, and no later than the other."""
-
-    after: datetime | None
-    by: datetime
 
 
 @frozen(kw_only=True)
@@ -227,15 +220,9 @@ def _count(ids: str) -> int:
 
 
 def _bounds(value: Mapping[str, str | None] | None) -> Bounds | None:
-    after, by = (value or {}).get("after"), (value or {}).get("by")
-    if by is None:
-        return None
-    return Bounds(after=None if after is None else moment(after), by=moment(by))
-
-
-def moment(text: str) -> datetime:
-    """Return a time of a CloudEvent, in UTC."""
-    return datetime.fromisoformat(text).astimezone(UTC)
+    value = value or {}
+    after, by = moment_of(value.get("after")), moment_of(value.get("by"))
+    return None if by is None else Bounds(after, by)
 
 
 def _between(bounds: Bounds) -> str:

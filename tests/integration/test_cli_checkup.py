@@ -52,6 +52,8 @@ def test_a_cluster_that_is_well(kafka_cluster: KafkaCluster, kafka_topic: MakeTo
     assert found["api versions"]["detail"] == "brokers and topics can be described, topics have ids"
     assert found[f"WRITE on topic {events}"]["detail"] == "held"
     assert "the active controller's is 0.0" in found["clock"]["detail"]
+    assert found["client"]["detail"] == "kafka-python can look at the cluster"
+    assert done.stderr == ""
 
 
 def test_a_topic_that_is_not_there_is_warned_of(kafka_cluster: KafkaCluster) -> None:
@@ -145,7 +147,7 @@ def test_with_a_login_all_is_seen_and_no_secret_told(guarded: KafkaCluster, righ
     assert found["broker 1"]["status"] == "ok"
     assert found["WRITE on topic kpe.events"]["status"] == "ok"
     assert found["DESCRIBE on topics"]["detail"].startswith("2 topics visible")  # not the secret one
-    assert found["clock"]["status"] == "ok"
+    assert (found["clock"]["status"], found["client"]["status"]) == ("ok", "ok")
     assert guarded.security is not None
     assert guarded.security.password not in done.stdout + done.stderr
 

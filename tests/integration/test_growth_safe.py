@@ -1,5 +1,6 @@
 """Pinned keys on a real cluster: a topic grows under a fleet that writes, and nobody ever disagrees."""
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from kafka import KafkaProducer
 
 from kafka_partition_events.clients.confluent import KafkaPinStore, PartitioningProducer
 from kafka_partition_events.clients.kafka_python import attach
+from kafka_partition_events.partitioners import user_pins
 from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
 from kafka_partition_events.partitioners.pin_file import FilePinStore
 from kafka_partition_events.partitioners.pins import Pin
@@ -114,17 +116,21 @@ def test_a_fleet_keeps_its_keys_over_growth_and_cuts_over_at_one_moment(
         fleet, topic, lambda: all(len(w.placed) > before + 300 for w, before in zip(fleet, seen, strict=True))
     )
     pin = fleet[0].partitioner.cut_over(topic, delay=DELAY_S)
-    write_until(fleet, topic, lambda: time.time() > pin.effective_at + 1.5)
+
+    def late(writer: Writer) -> list[Placed]:
+        return [each for each in writer.placed if each.not_before > pin.effective_at + SLACK_S]
+
+    write_until(
+        fleet, topic, lambda: time.time() > pin.effective_at + 1.5 and all(len(late(w)) > 60 for w in fleet)
+    )
     for writer in fleet:
         assert writer.producer.flush(LIMIT_S) == 0
         assert writer.errors == []
         assert writer.partitioner.pins[topic][-1] == pin
         early = [each for each in writer.placed if each.not_after < pin.effective_at]
-        late = [each for each in writer.placed if each.not_before > pin.effective_at + SLACK_S]
         assert len(early) > 600
-        assert len(late) > 60
         assert all(each.partition == murmur2_partition(each.key, 6) for each in early)
-        assert all(each.partition == murmur2_partition(each.key, 12) for each in late)
+        assert all(each.partition == murmur2_partition(each.key, 12) for each in late(writer))
 
     newcomer = start()
     newcomer.write(topic)
@@ -198,3 +204,62 @@ def test_the_same_partitioner_on_kafka_python(
     assert where(producer, topic) == modulo(12)
     restarted.close()
     producer.close(timeout=LIMIT_S)
+
+
+# -- without a store -----------------------------------------------------------------------------------
+
+
+def by_confluent(cluster: KafkaCluster, topic: str) -> tuple[list[int], int]:
+    partitioner, placed = GrowthSafePartitioner(mapping="pinned"), dict[bytes, int]()
+
+    def report(error: Any, message: Any) -> None:
+        assert error is None
+        placed[message.key()] = message.partition()
+
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "on_delivery": report}
+    with PartitioningProducer(config, partitioner) as producer:
+        for key in KEYS:
+            producer.produce(topic, b"v", key)
+        assert producer.flush(LIMIT_S) == 0
+        route = partitioner.route(topic)
+        assert route is not None
+        await_pin(topic)
+        return [placed[key] for key in KEYS], route.count
+
+
+def by_kafka_python(cluster: KafkaCluster, topic: str) -> tuple[list[int], int]:
+    partitioner = GrowthSafePartitioner(mapping="pinned")
+    producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, partitioner=partitioner)
+    try:
+        placed = where(producer, topic)
+        await_pin(topic)
+        return placed, len(producer.partitions_for(topic))
+    finally:
+        partitioner.close()
+        producer.close(timeout=LIMIT_S)
+
+
+def await_pin(topic: str) -> None:
+    """Wait until the file has the topic's pin, as a program that runs for a second does."""
+    directory = Path(os.environ["XDG_STATE_HOME"]) / "kafka-partition-events"
+    deadline = time.monotonic() + LIMIT_S
+    while not any(topic in FilePinStore(path).read() for path in directory.glob("pins-*.json")):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("client", [by_confluent, by_kafka_python])
+def test_without_a_store_a_file_of_this_user_keeps_keys_over_a_restart(
+    client: Callable[[KafkaCluster, str], tuple[list[int], int]],
+    kafka_cluster: KafkaCluster,
+    kafka_topic: MakeTopic,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("STATE_DIRECTORY", raising=False)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(user_pins, "_MOUNTS", tmp_path / "on a disk, even in a container")
+    topic = kafka_topic(partitions=6)
+    assert client(kafka_cluster, topic) == (modulo(6), 6)
+    kafka_cluster.grow_topic(topic, 12)
+    assert client(kafka_cluster, topic) == (modulo(6), 12)

@@ -1,12 +1,14 @@
 """The service in this process, on a scripted cluster: what it keeps from one life to the next."""
 
 import http.client
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from attrs import evolve
+from structlog.testing import capture_logs
 
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
@@ -84,16 +86,60 @@ def test_looking_at_other_topics_is_no_news_of_the_cluster(
     assert not [told for told in journal(settings) if "deleted" in told]
     outbox = SqliteOutbox(settings.outbox.path)
     created = [e for e in outbox.history(Stream.EVENTS) if e.name == "topic.created"]
+    assert created
     assert all(b'"initial":true' in e.body.replace(b" ", b"") for e in created)
     assert set(outbox.values("topic/")) == {"topic/orders"} | ({"topic/other"} if after == ".*" else set())
     outbox.close()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [("kafka-python", "confluent-kafka"), ("confluent-kafka", "kafka-python")]
+)
+def test_looking_with_another_client_is_no_news_of_the_cluster(
+    before: str, after: str, settings: Settings
+) -> None:
+    """Only one of them knows leader epochs: taken together, each partition would seem to have a new one."""
+    sights = {
+        "kafka-python": observe({"orders": {"id": "A", "partitions": [{"leader": 1, "epoch": 5}]}}),
+        "confluent-kafka": observe({"orders": {"id": "A", "partitions": [1]}}),
+    }
+    for client in (before, after):
+        kafka = evolve(settings.kafka, client=client)
+        live_through(evolve(settings, kafka=kafka), sights[client])
+    assert not [told for told in journal(settings) if told.startswith("leadership")]
+
+
+def test_a_client_that_is_not_installed_is_replaced_and_that_is_told(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kafka_partition_events.clients.kafka_python", None)
+    asked: list[Kafka] = []
+
+    def open_source(kafka: Kafka) -> ScriptedSource:
+        asked.append(kafka)
+        return ScriptedSource(TWO)
+
+    with capture_logs() as logs:
+        service = Service(settings, open_source)
+    assert [kafka.client for kafka in asked] == ["confluent-kafka"]
+    assert next(service.describe()) == "observing x:1 by confluent-kafka every 0.1 s as noc-1"
+    assert logs == [
+        {
+            "event": "client_not_installed",
+            "log_level": "warning",
+            "client": "kafka-python",
+            "instead": "confluent-kafka",
+            "cure": 'pip install "kafka-partition-events[kafka-python]"',
+        }
+    ]
+    service.close()
 
 
 def test_it_says_what_it_does_and_where(settings: Settings) -> None:
     service = Service(settings, lambda _config: ScriptedSource(TWO))
     host, port = service.address
     assert list(service.describe()) == [
-        "observing x:1 every 0.1 s as noc-1",
+        "observing x:1 by kafka-python every 0.1 s as noc-1",
         f"journal in {settings.outbox.path}, new",
         "no sinks: events are in the journal, see `kpe events`",
         f"http://{host}:{port} has /metrics, /livez, /readyz",

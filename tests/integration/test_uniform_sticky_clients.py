@@ -35,13 +35,15 @@ class TestOnKafkaPython:
     ) -> tuple[list[int], float]:
         """Return each record's partition, and how many bytes a batch had on average.
 
-        The producer has no poller, so that no broker that is late becomes suspect and takes a probe.
+        The producer has no poller, so that no broker that is late becomes suspect and takes a probe. Batches
+        are sent when they are full, and after the last record: what they hold does not depend on the time.
         """
         producer = KafkaProducer(
-            bootstrap_servers=cluster.bootstrap_servers.split(","), partitioner=partitioner, linger_ms=100
+            bootstrap_servers=cluster.bootstrap_servers.split(","), partitioner=partitioner, linger_ms=60_000
         )
         try:
             futures = [producer.send(topic, VALUE, key) for key in keys]
+            producer.flush(LIMIT_S)
             placed = [future.get(LIMIT_S).partition for future in futures]
             size: float = producer.metrics()["producer-metrics"]["batch-size-avg"]
         finally:
@@ -74,8 +76,14 @@ class TestOnKafkaPython:
     def test_unkeyed_and_mixed_records_reach_all_partitions_too(
         self, keys: list[bytes | None], kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
     ) -> None:
+        """Of two partitions the next one is always the other: chance has no part but in where it begins.
+
+        A turn is about 146 of these 6,000 records, or the few that an open batch had room for: that batch is
+        full then, and the partition's next turn is a whole one. So none gets less than a third, but for the
+        ends. (Measured: 49% unkeyed, 46% mixed.)
+        """
         placed, _ = self.send(kafka_cluster, kafka_topic(partitions=2), UniformStickyPartitioner(), keys)
-        assert min(Counter(placed)[partition] for partition in range(2)) > len(keys) / 5
+        assert min(Counter(placed)[partition] for partition in range(2)) > 0.3 * len(keys)
 
 
 # -- confluent-kafka, on the mock cluster ------------------------------------------------------------

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).resolve().parents[2] / "kafka_partition_events"
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "kafka_partition_events"
+LISTENERS = ROOT / "listeners" / "kafka_partition_events_listeners"
 HEAVY = {"kafka", "confluent_kafka", "pyspark", "pyarrow", "typer", "starlette", "cloudevents"} | {
     "prometheus_client", "httpx", "jinja2", "sqlite3",
 }  # fmt: skip
@@ -23,6 +25,12 @@ LAYERS = {
     "observe": {"metadata", "clients", "outbox", "incidents", "observe"},
 }
 SHARED = {"errors"}
+
+
+def modules_of(directory: Path) -> list[Path]:
+    modules = sorted(directory.rglob("*.py"))
+    assert modules, f"nothing in {directory}"
+    return modules
 
 
 def imported_by(file: Path) -> set[str]:
@@ -39,9 +47,15 @@ def imported_by(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("wing", LAYERS)
 def test_imports_point_one_way(wing: str) -> None:
-    for file in (PACKAGE / wing).rglob("*.py"):
+    for file in modules_of(PACKAGE / wing):
         foreign = imported_by(file) - LAYERS[wing] - SHARED
         assert not foreign, f"{file.relative_to(PACKAGE)} imports {foreign}"
+
+
+def test_listeners_import_nothing_that_stands_on_them() -> None:
+    for file in modules_of(LISTENERS):
+        above = imported_by(file) & {"incidents", "observe", "cli", "spark"}
+        assert not above, f"{file.name} imports {above}"
 
 
 @pytest.mark.parametrize("first", ["kafka_partition_events", "kafka_partition_events_listeners"])
@@ -95,13 +109,13 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_900,
+    "metadata": 1_960,
     "routing": 850,
-    "partitioners": 1_650,
-    "clients": 2_520,
-    "outbox": 1_020,
+    "partitioners": 1_730,
+    "clients": 2_600,
+    "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_300,
+    "observe": 1_350,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not."""
@@ -109,4 +123,4 @@ feedback and rescue on two clients, and the whole family of partitioners, did no
 
 @pytest.mark.parametrize("wing", LAYERS)
 def test_no_wing_grows_unnoticed(wing: str) -> None:
-    assert sum(map(code_lines, (PACKAGE / wing).rglob("*.py"))) < LARGEST[wing]
+    assert sum(map(code_lines, modules_of(PACKAGE / wing))) < LARGEST[wing]

@@ -14,16 +14,21 @@ from tests.prometheus_kit import ASSETS, DASHBOARDS, QUERIES, RULES, all_rules, 
 
 RULES_TEST = RULES.with_name("rules_test.yml")
 ROUTES = ASSETS / "alertmanager" / "routes.example.yml"
-RUNBOOKS = Path(__file__).resolve().parents[2] / "docs" / "runbooks.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+RUNBOOKS = DOCS / "runbooks.md"
 
-FAMILIES = {
-    family.full_name("kpe"): {"kafka_cluster", *family.labels}
-    for family in (
-        *fam.OBSERVER, *fam.CLUSTER, *fam.BY_TOPIC, *fam.LISTENERS, *fam.PARTITIONERS, *fam.PIPELINE,
-        fam.PIPELINE_ERRORS,
-    )
-}  # fmt: skip
-"""Labels of every family that is there by default."""
+FAMILIES = (
+    *fam.OBSERVER, *fam.CLUSTER, *fam.BY_TOPIC, *fam.LISTENERS, *fam.PARTITIONERS, *fam.PIPELINE,
+    fam.PIPELINE_ERRORS,
+)  # fmt: skip
+"""Those that are there by default."""
+HISTOGRAM = {"_bucket": {"le"}, "_count": set[str](), "_sum": set[str]()}
+SERIES = {
+    family.full_name("kpe") + suffix: {"kafka_cluster", *family.labels, *more}
+    for family in FAMILIES
+    for suffix, more in (HISTOGRAM if family.histogram else {"": set[str]()}).items()
+}
+"""The labels of their series, by name."""
 OF_THE_SCRAPE = {"instance", "job"}
 
 ALERTS = {rule["alert"]: rule for rule in all_rules() if "alert" in rule}
@@ -79,6 +84,24 @@ def test_the_routes_are_about_alerts_that_exist() -> None:
     assert set(used(routes["route"])) == receivers
 
 
+# -- what is written about metrics ---------------------------------------------------------------------
+
+
+def test_the_documentation_describes_every_metric_and_no_other() -> None:
+    described = (DOCS / "observe.md").read_text(encoding="utf-8").partition("\n## Metrics\n")[2]
+    there = described.partition("\n### What is not there\n")[0]
+    rows = dict(re.findall(r"^\| `(kpe_\w+)` \|([^|]*)\|", there, re.MULTILINE))
+    assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows.items()} == {
+        family.full_name("kpe"): set(family.labels) for family in FAMILIES
+    }
+
+
+def test_the_runbooks_name_metrics_that_exist() -> None:
+    named = re.findall(r"kpe_\w+", RUNBOOKS.read_text(encoding="utf-8"))
+    assert named
+    assert set(named) <= SERIES.keys()
+
+
 # -- queries -------------------------------------------------------------------------------------------
 
 
@@ -99,12 +122,12 @@ def test_a_query_names_metrics_and_labels_that_exist(where: str) -> None:
     bare = re.sub(r'"[^"]*"', '""', query)
     named = set(re.findall(r"\bkpe_\w+|\w+(?::\w+)+", bare))
     assert named, f"no metric in {query}"
-    assert named <= FAMILIES.keys() | RECORDED
+    assert named <= SERIES.keys() | RECORDED
     for metric, selected in re.findall(r"(\bkpe_\w+)\{([^}]*)\}", bare):
-        assert set(re.findall(r"(\w+)\s*[=!]", selected)) <= FAMILIES[metric] | OF_THE_SCRAPE
+        assert set(re.findall(r"(\w+)\s*[=!]", selected)) <= SERIES[metric] | OF_THE_SCRAPE
     for grouped in re.findall(r"\bby \(([^)]*)\)", bare):
-        for metric in named & FAMILIES.keys():
-            assert set(re.findall(r"\w+", grouped)) <= FAMILIES[metric] | OF_THE_SCRAPE
+        for metric in named & SERIES.keys():
+            assert set(re.findall(r"\w+", grouped)) <= SERIES[metric] | OF_THE_SCRAPE
 
 
 @pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)

@@ -7,10 +7,10 @@ import pytest
 
 from benchmarks.events import __main__ as command
 from benchmarks.events import world
+from benchmarks.events.beside import minute
 from benchmarks.events.dispatching import Prepared
-from benchmarks.events.hot_path import once_a_minute
 from benchmarks.events.rows import HEADER, Row, Target, inverse
-from benchmarks.measure import Pair, Spread
+from benchmarks.measure import Spread
 from kafka_partition_events import BrokerAdded, BrokerRemoved, IsrChanged, LeaderChanged
 from kafka_partition_events.listeners import to_cloudevent
 
@@ -99,10 +99,21 @@ class TestARow:
     def test_rates_are_the_inverse_of_costs(self) -> None:
         assert inverse(FAST) == Spread(0.25, 0.5, 1.0)
 
-    def test_once_a_minute_spreads_one_runs_loss_over_a_minute(self) -> None:
-        with_it, without = Spread(1, 1.5, 2), Spread(1, 1.0, 1)
-        pair = Pair(with_it, without, ratio=Spread(1, 1, 1), discarded=0)
-        assert once_a_minute(pair, 12_000_000) == pytest.approx(0.9)  # 6 s of 60 s
+
+class TestAMinute:
+    def test_has_one_loss_and_four_scrapes_as_a_prometheus_does_them(self) -> None:
+        mode = minute(60, listeners=True)
+        assert (mode.scraped_at, mode.loss_at) == ((5, 20, 35, 50), 10)
+        assert mode.scraped_before, "a process that has been there for a while"
+
+    def test_without_listeners_has_the_same_loss_and_nothing_to_scrape(self) -> None:
+        mode = minute(60, listeners=False)
+        assert (mode.listeners, mode.scraped_before, mode.scraped_at, mode.loss_at) == (False, False, (), 10)
+
+    def test_that_is_to_pass_sooner_has_all_of_it(self) -> None:
+        mode = minute(6, listeners=True)
+        assert mode.scraped_at == pytest.approx((0.5, 2, 3.5, 5))
+        assert mode.loss_at == 1
 
 
 class TestTheCommand:

@@ -76,6 +76,7 @@ def test_one_instance_chooses_the_same_after_every_restart() -> None:
 
 
 def test_without_an_instance_id_a_restart_chooses_anew() -> None:
+    """20 of 495 sets are drawn; that ten or less of them differ has a probability below 1e-13."""
     chosen = {
         BufferBudget(max_partitions={"orders": 4}).admit(topics(orders=12))["orders"].chosen
         for _ in range(20)

@@ -1,12 +1,15 @@
 """`kpe doctor`: what a cluster's answers mean, and the cure."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from attrs import evolve
 
+from kafka_partition_events.cli import checkup
 from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.checkup import look
 from kafka_partition_events.cli.findings import (
     Answers,
     BrokerAnswer,
@@ -17,8 +20,14 @@ from kafka_partition_events.cli.findings import (
     TopicAnswer,
     findings,
 )
+from kafka_partition_events.cli.quorum import ask_quorum
 from kafka_partition_events.cli.services import Services
+from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.observe.settings import Kafka
+from kafka_partition_events.testing import ScriptedSource
+from kafka_partition_events.testing.scripted import observe
 
 Captured = pytest.CaptureFixture[str]
 
@@ -180,6 +189,92 @@ def test_the_group_of_the_election() -> None:
 )
 def test_the_clock(quorum: QuorumAnswer | str, status: Status) -> None:
     assert found("clock", quorum=quorum).status is status
+
+
+def test_without_kafka_python_the_clock_is_not_checked_and_that_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "kafka", None)
+    reason = ask_quorum({"bootstrap.servers": "127.0.0.1:1"}, timeout=1.0)
+    assert reason == (
+        "only kafka-python can ask for a broker's time, and it is not installed: "
+        'pip install "kafka-partition-events[kafka-python]"'
+    )
+    assert found("clock", quorum=reason) == Finding("clock", Status.NOT_CHECKED, reason)
+
+
+def test_so_it_is_with_a_property_that_kafka_python_can_not_follow() -> None:
+    reason = ask_quorum({"bootstrap.servers": "x:1", "ssl.ca.pem": "hunter2"}, timeout=1.0)
+    assert reason == (
+        "only kafka-python can ask for a broker's time, and it can't connect: "
+        "ssl.ca.pem: kafka-python has nothing like it"
+    )
+
+
+# -- the client of the service -----------------------------------------------------------------------------
+
+EPOCHS = observe({"orders": [{"leader": 1, "epoch": 3}]})
+NO_EPOCHS = observe({"orders": [1]})
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Finding]:
+    """Let doctors see what a test says, with any client."""
+
+    def look_at(
+        answer: Observation | Exception, client: str = "kafka-python", *, several: bool = True
+    ) -> Finding:
+        monkeypatch.setattr(checkup, "open_source", lambda _kafka: ScriptedSource(answer))
+        properties = {"sasl.password": "hunter2"}
+        return look(Kafka(client=client, bootstrap_servers="x:1", properties=properties), several=several)
+
+    return look_at
+
+
+def test_a_client_that_tells_epochs_is_fine(seen: Callable[..., Finding]) -> None:
+    assert seen(EPOCHS) == Finding("client", Status.OK, "kafka-python can look at the cluster")
+
+
+@pytest.mark.parametrize(
+    ("client", "cure"),
+    [
+        ("confluent-kafka", 'set client = "kafka-python" in [kafka]'),
+        ("kafka-python", "Kafka 2.4 and newer tell them"),
+    ],
+)
+def test_without_epochs_several_observers_may_give_an_outage_several_ids(
+    client: str, cure: str, seen: Callable[..., Finding]
+) -> None:
+    finding = seen(NO_EPOCHS, client)
+    assert (finding.status, finding.cure) == (Status.WARNING, cure)
+    assert seen(NO_EPOCHS, client, several=False).status is Status.OK
+
+
+def test_a_client_that_is_not_installed_is_warned_of(
+    seen: Callable[..., Finding], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "kafka_partition_events.clients.kafka_python", None)
+    assert seen(NO_EPOCHS, several=False) == Finding(
+        "client",
+        Status.WARNING,
+        "kafka-python is not installed; kpe observe would use confluent-kafka",
+        'pip install "kafka-partition-events[kafka-python]"',
+    )
+
+
+def test_a_client_that_gets_no_answer_has_failed(seen: Callable[..., Finding]) -> None:
+    assert seen(MetadataFetchError("refused: hunter2")) == Finding(
+        "client", Status.FAILED, "kafka-python: refused: ***", 'set client = "confluent-kafka" in [kafka]'
+    )
+
+
+def test_so_has_one_that_can_not_connect_like_that() -> None:
+    finding = look(Kafka(bootstrap_servers="x:1", properties={"ssl.ca.pem": "hunter2"}), several=False)
+    assert (finding.status, finding.cure) == (Status.FAILED, None)
+    assert finding.detail == (
+        "kafka.properties: ssl.ca.pem: kafka-python has nothing like it. "
+        'Change that, or set client = "confluent-kafka" in [kafka]'
+    )
 
 
 # -- the command -------------------------------------------------------------------------------------------

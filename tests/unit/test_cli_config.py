@@ -48,6 +48,22 @@ def test_in_a_pipe_with_the_defaults(file: Path, capsys: Captured) -> None:
     assert values["observer.name"]["value"] is None
 
 
+def test_the_client_is_shown_with_who_has_chosen_it(
+    file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def shown() -> dict[str, str]:
+        assert run(["config", "show", "--config", str(file)]) == 0
+        (line,) = (line for line in capsys.readouterr().out.splitlines() if "kafka.client" in line)
+        value: dict[str, str] = json.loads(line)
+        return value
+
+    assert shown() == {"key": "kafka.client", "value": "kafka-python", "origin": "default"}
+    file.write_text('[kafka]\nclient = "confluent-kafka"\n')
+    assert shown() == {"key": "kafka.client", "value": "confluent-kafka", "origin": f"file {file}"}
+    monkeypatch.setenv("KPE_KAFKA__CLIENT", "kafka-python")
+    assert shown()["origin"] == "environment KPE_KAFKA__CLIENT"
+
+
 def test_without_a_file_there_are_defaults(capsys: Captured) -> None:
     assert run(["config", "show"]) == 0
     assert '"key":"observer.interval","value":"10s","origin":"default"' in capsys.readouterr().out

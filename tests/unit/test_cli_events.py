@@ -82,6 +82,7 @@ def told_ids(capsys: Captured) -> list[str]:
         (["--limit", "2"], "ab"),
         (["--dead"], "ab"),
         (["--dead", "--since", "75m"], "b"),
+        (["--dead", "--limit", "1"], "a"),
         (["--dead", "--stream", "incidents"], ""),
     ],
 )

@@ -26,6 +26,7 @@ def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.Mon
         ("--interval", "observer.interval"),
         ("--topic", "observer.topics"),
         ("--listen", "http.listen"),
+        ("--client", "kafka.client"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_told_by_its_setting(

@@ -2,7 +2,7 @@ import pytest
 
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
-from kafka_partition_events.cli.services import redacted
+from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.testing.scripted import cluster_of

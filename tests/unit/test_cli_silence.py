@@ -74,7 +74,10 @@ def test_a_dry_run_shows_the_record_and_writes_nothing(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["--for", "2h", "--reason", "r"], "one of cluster, topic, broker, name is required"),
+        (
+            ["--for", "2h", "--reason", "r"],
+            "say what is to be muted: --topic, --broker, --cluster or --event",
+        ),
         (["--broker", "2", "--for", "2h", "--reason", " "], "reason is required"),
         (["--broker", "2", "--for", "2h"], "Missing option '--reason'"),
         (["--broker", "2", "--for", "soon", "--reason", "r"], "'soon' is not a duration"),

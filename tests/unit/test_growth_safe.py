@@ -198,7 +198,6 @@ def test_unkeyed_records_go_as_with_the_adaptive_partitioner() -> None:
 @pytest.mark.parametrize(
     ("arguments", "cause"),
     [
-        ({"mapping": "pinned"}, "needs a store"),
         ({"mapping": "sticky"}, "pinned, rendezvous, not 'sticky'"),
         ({"mapping": "pinned", "store": MemoryPinStore(), "interval": 0.0}, "interval must be more than 0"),
         ({"mapping": "rendezvous", "hash_name": "md5"}, "not 'md5'"),

@@ -226,7 +226,10 @@ def test_marks_and_bars_lie_within_the_picture() -> None:
 
 
 def test_svg_marks_are_well_formed() -> None:
-    for svg in re.findall(r"<svg.*?</svg>", render(FULL)):
+    page = render(FULL)
+    marks = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(marks) == page.count("<svg") > 0
+    for svg in marks:
         ET.fromstring(svg)  # noqa: S314 - our own text
 
 

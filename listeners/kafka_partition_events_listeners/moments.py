@@ -27,5 +27,5 @@ class Bounds:
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Return what `encode_time` made a text of; None stays None."""
-    return None if text is None else datetime.fromisoformat(text)
+    """Return, in UTC, what `encode_time` made a text of; None stays None."""
+    return None if text is None else datetime.fromisoformat(text).astimezone(UTC)

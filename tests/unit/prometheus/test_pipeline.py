@@ -1,19 +1,27 @@
 """Metrics of what lies between events and targets."""
 
+import re
 from typing import Any
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from kafka_partition_events.metadata.durations import NO_DELAYS
 from kafka_partition_events_listeners.prometheus_pipeline import (
     PipelineCollector,
     PipelineReading,
     SinkReading,
 )
 
+DELAY = "kpe_sink_delivery_delay_seconds"
 READING = PipelineReading(
     sinks={
         "pager": SinkReading(
-            records=3, oldest_age=12.5, dropped={"bounds": 2}, deliveries=40, failures={"http_503": 4}
+            records=3,
+            oldest_age=12.5,
+            dropped={"bounds": 2},
+            deliveries=40,
+            failures={"http_503": 4},
+            delays=NO_DELAYS.plus(0.25, 0.25, 7.0),
         ),
         "archive": SinkReading(),
     },
@@ -33,8 +41,19 @@ def exposed(read: Any) -> list[str]:
     return [line for line in lines if not line.startswith("#")]
 
 
+def told_of_delays(sink: str) -> dict[str, str]:
+    """Return what is told of one sink's delays: each bucket by its bound, count and sum."""
+    told = {}
+    for line in exposed(lambda: READING):
+        name, value = line.rsplit(" ", 1)
+        if DELAY in name and f'sink="{sink}"' in name:
+            bound = re.search(r'le="([^"]+)"', name)
+            told[bound[1] if bound else name.partition("{")[0].removeprefix(DELAY)] = value
+    return told
+
+
 def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
-    assert sorted(exposed(lambda: READING)) == [
+    assert sorted(line for line in exposed(lambda: READING) if DELAY not in line) == [
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="debounced"} 7.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="flapping"} 0.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="rate_limited"} 0.0',
@@ -54,6 +73,19 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="pager"} 40.0',
         'kpe_sink_delivery_failures_total{kafka_cluster="prod",reason="http_503",sink="pager"} 4.0',
     ]
+
+
+def test_how_long_records_took_is_told_for_each_sink() -> None:
+    assert told_of_delays("pager") == {
+        "0.1": "0.0", "0.3": "2.0", "1.0": "2.0", "3.0": "2.0", "10.0": "3.0", "30.0": "3.0", "120.0": "3.0",
+        "600.0": "3.0", "3600.0": "3.0", "+Inf": "3.0", "_count": "3.0", "_sum": "7.5",
+    }  # fmt: skip
+
+
+def test_a_sink_that_has_got_nothing_yet_is_there_at_0() -> None:
+    told = told_of_delays("archive")
+    assert told.keys() == told_of_delays("pager").keys()
+    assert set(told.values()) == {"0.0"}
 
 
 def test_the_clusters_id_may_become_known_later() -> None:

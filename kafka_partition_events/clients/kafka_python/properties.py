@@ -1,0 +1,107 @@
+"""librdkafka's properties in kafka-python's words: one configuration says how to connect, whoever does it."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.errors import ConfigurationError
+
+_FOR_EVER_MS = 2**31 - 1
+_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_VERIFYING = "enable.ssl.certificate.verification"
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def read(value: str) -> str:
+        if value.upper() not in choices:
+            raise ValueError(f"with kafka-python it can only be {', '.join(choices)}")
+        return value.upper()
+
+    return read
+
+
+def _file(value: str) -> str:
+    if not Path(value).is_file():
+        raise ValueError("there is no such file, and with kafka-python it has to be one")
+    return value
+
+
+def _number(value: str) -> int:
+    if not value.isdecimal():
+        raise ValueError("it is not a whole number")
+    return int(value)
+
+
+def _idle(value: str) -> int:
+    return _number(value) or _FOR_EVER_MS  # librdkafka's 0 is never
+
+
+def _checks_hostname(value: str) -> bool:
+    return _one_of("NONE", "HTTPS")(value) == "HTTPS"
+
+
+_WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "bootstrap.servers": ("bootstrap_servers", str),
+    "client.dns.lookup": ("client_dns_lookup", str),
+    "client.id": ("client_id", str),
+    "connections.max.idle.ms": ("connections_max_idle_ms", _idle),
+    "receive.message.max.bytes": ("receive_message_max_bytes", _number),
+    "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", _number),
+    "reconnect.backoff.ms": ("reconnect_backoff_ms", _number),
+    "sasl.mechanism": ("sasl_mechanism", _one_of(*_MECHANISMS)),
+    "sasl.mechanisms": ("sasl_mechanism", _one_of(*_MECHANISMS)),
+    "sasl.password": ("sasl_plain_password", str),
+    "sasl.username": ("sasl_plain_username", str),
+    "security.protocol": ("security_protocol", _one_of(*_PROTOCOLS)),
+    "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _number),
+    "socket.timeout.ms": ("request_timeout_ms", _number),
+    "ssl.ca.location": ("ssl_cafile", _file),
+    "ssl.certificate.location": ("ssl_certfile", _file),
+    "ssl.crl.location": ("ssl_crlfile", _file),
+    "ssl.endpoint.identification.algorithm": ("ssl_check_hostname", _checks_hostname),
+    "ssl.key.location": ("ssl_keyfile", _file),
+    "ssl.key.password": ("ssl_password", str),
+}
+
+_NEEDLESS = frozenset({
+    "api.version.fallback.ms", "api.version.request", "api.version.request.timeout.ms", "broker.address.ttl",
+    "broker.version.fallback", "client.rack", "debug", "log_level", "socket.blocking.max.ms",
+    "socket.keepalive.enable", "socket.max.fails", "socket.nagle.disable", "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
+})  # fmt: skip
+"""Properties that decide neither whom it connects to nor how safely. kafka-python sees to these by itself."""
+
+
+def kafka_python_settings(properties: Mapping[str, str]) -> dict[str, Any]:
+    """Return what makes a kafka-python client connect as librdkafka does by these properties.
+
+    Properties that say nothing of connecting, such as a producer's, are left out.
+
+    Raises:
+        ConfigurationError: there is no way to do so; each property that is in the way is named, no value.
+    """
+    settings: dict[str, Any] = {}
+    in_the_way = []
+    for name, value in connecting(properties).items():
+        if name in _WORDS:
+            word, translate = _WORDS[name]
+            try:
+                settings[word] = translate(value)
+            except ValueError as why:
+                in_the_way.append(f"{name}: {why}")
+        elif name not in _NEEDLESS and (name, value) != (_VERIFYING, "true"):
+            in_the_way.append(f"{name}: kafka-python has nothing like it")
+    if not in_the_way and settings.get("security_protocol", "").startswith("SASL"):
+        in_the_way += _missing_for_a_login(settings)
+    if in_the_way:
+        raise ConfigurationError("; ".join(in_the_way))
+    return settings
+
+
+def _missing_for_a_login(settings: Mapping[str, Any]) -> list[str]:
+    if "sasl_mechanism" not in settings:  # librdkafka's default is GSSAPI
+        return [f"sasl.mechanism: is missing; with kafka-python it can be {', '.join(_MECHANISMS)}"]
+    names = {"sasl_plain_username": "sasl.username", "sasl_plain_password": "sasl.password"}
+    return [f"{names[word]}: is missing" for word in names if word not in settings]

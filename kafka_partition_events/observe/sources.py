@@ -1,0 +1,58 @@
+"""The source of metadata that the configuration asks for: on which client it asks, and how it connects."""
+
+import importlib
+from typing import Final
+
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.source import MetadataSource
+from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Kafka
+
+EXTRAS: Final = {KAFKA_PYTHON: "kafka-python", CONFLUENT: "confluent"}
+"""The extra of this library that brings each client."""
+
+_PACKAGES: Final = {
+    KAFKA_PYTHON: "kafka_partition_events.clients.kafka_python",
+    CONFLUENT: "kafka_partition_events.clients.confluent",
+}
+
+
+def installed_client(wanted: str) -> str:
+    """Return the client that is wanted if it is installed, else the other one.
+
+    Raises:
+        ImportError: neither is installed; the message tells the cure.
+    """
+    (other,) = _PACKAGES.keys() - {wanted}
+    try:
+        importlib.import_module(_PACKAGES[wanted])
+    except ImportError:
+        importlib.import_module(_PACKAGES[other])
+        return other
+    return wanted
+
+
+def open_source(kafka: Kafka) -> MetadataSource:
+    """Return a source on a client of its own; connecting happens in the background.
+
+    Raises:
+        ConfigurationError: the client can't connect as the properties say; the message holds no secret.
+        ImportError: the client is not installed.
+    """
+    config = {**kafka.properties, "bootstrap.servers": str(kafka.bootstrap_servers)}
+    if kafka.client == CONFLUENT:
+        from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
+
+        try:
+            return ConfluentMetadataSource(config)
+        except ConfigurationError as error:
+            raise ConfigurationError(redacted(str(error), config)) from None
+    from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource  # noqa: PLC0415
+    from kafka_partition_events.clients.kafka_python.properties import kafka_python_settings  # noqa: PLC0415
+
+    try:
+        return KafkaPythonMetadataSource(kafka_python_settings(config))
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f'kafka.properties: {error}. Change that, or set client = "{CONFLUENT}" in [kafka]'
+        ) from None

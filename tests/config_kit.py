@@ -1,0 +1,100 @@
+"""What tests of the service's configuration share: a whole one, what writes and reads them."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.observe.config import Config, ConfigError, load_config
+
+WHOLE = """
+[kafka]
+client = "confluent-kafka"
+bootstrap_servers = "broker-1:9093,broker-2:9093"
+properties = { "security.protocol" = "SASL_SSL", "sasl.username" = "kpe" }
+
+[observer]
+name = "noc-1"
+interval = "5s"
+topics = "orders|payments"
+
+[outbox]
+path = "/var/lib/kpe/outbox.db"
+max_bytes = "1GiB"
+max_age = "2d"
+
+[http]
+listen = "[::1]:9500"
+
+[metrics]
+granularity = "cluster"
+max_topics = 10
+compat = "kafka_exporter"
+
+[incidents]
+hold_down = "1m"
+flap_transitions = 6
+flap_window = "20m"
+topic_hold_downs = { "audit.*" = "5m" }
+
+[election]
+enabled = true
+
+[[sinks]]
+name = "journal"
+type = "kafka"
+
+[[sinks]]
+name = "pager"
+type = "webhook"
+url = "https://pager.example/hook/s3cret"
+format = "slack"
+secrets = ["whsec_one", "whsec_two"]
+headers = { Authorization = "Bearer s3cret" }
+
+[[windows]]
+name = "patch-sunday"
+reason = "the machines get their updates"
+weekly = "sun 02:30"
+lasts = "90m"
+broker = 2
+"""
+
+
+class Writer:
+    """Writes configurations and reads them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "kpe.toml"
+
+    def load(
+        self,
+        text: str = "",
+        environ: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> Config:
+        self.path.write_text(text)
+        return load_config(self.path, environ or {}, overrides)
+
+    def problems(
+        self,
+        text: str = "",
+        environ: Mapping[str, str] | None = None,
+        overrides: Mapping[str, str] | None = None,
+    ) -> list[str]:
+        """Return what is wrong, a line each; the file is called kpe.toml."""
+        with pytest.raises(ConfigError) as refused:
+            self.load(text, environ, overrides)
+        return [problem.replace(f"file {self.path}", "kpe.toml") for problem in refused.value.problems]
+
+
+def origin(config: Config, key: str) -> str:
+    """Return who has set it."""
+    (value,) = (value for value in config.values if value.key == key)
+    return value.origin
+
+
+def text(config: Config, key: str) -> str:
+    """Return what is shown of it."""
+    (value,) = (value for value in config.values if value.key == key)
+    return value.value

@@ -1,0 +1,169 @@
+"""`kpe observe` on a real cluster: what happens is told, also after a crash."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.ports import free_ports
+from tests.http_receiver import Receiver
+from tests.observe_kit import LIMIT_S, Observer, Reader, growths, kafka_sink
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "confluent-kafka"])
+def test_what_happens_reaches_topic_webhook_and_metrics(
+    client: str,
+    cluster: KafkaCluster,
+    topic: str,
+    events_topic: str,
+    reader: Reader,
+    observer: Callable[..., Observer],
+) -> None:
+    with Receiver() as receiver:
+        webhook = (
+            f'[[sinks]]\nname = "pager"\ntype = "webhook"\nurl = "{receiver.url}"\nallow_private = true\n'
+            '[incidents]\nhold_down = "1s"\nbroker_hold_down = "1s"\n'
+        )
+        observed = observer("one", kafka_sink(events_topic) + webhook, client=client).start().ready()
+        assert observed.get("/livez") == (200, "ok\n")
+        assert observed.metric("kpe_up") == 1.0
+        assert observed.metric("kpe_topic_partitions", topic=topic) == 3.0
+
+        cluster.grow_topic(topic, 5)
+        observed.wait_until("told of the growth", lambda: growths(reader, topic) == [5])
+        assert observed.metric("kpe_events_total", event="partitions.added") == 1.0
+
+        cluster.kill(2)
+        try:
+            observed.wait_until("paged", lambda: paged(receiver, "incident.opened") == 1)
+        finally:
+            cluster.restart(2)
+        observed.wait_until("told that it is over", lambda: paged(receiver, "incident.closed") == 1)
+        assert paged(receiver, "incident.opened") == 1
+        for counted in ("kpe_sink_deliveries_total", "kpe_sink_delivery_delay_seconds_count"):
+            assert observed.metric(counted, sink="pager") >= 2.0  # type: ignore[operator]
+        assert observed.end() == 0
+    told = observed.log.read_text()
+    assert "T0K3N" not in told
+    assert f"kpe: observing {cluster.bootstrap_servers} by {client} every 0.5 s as one" in told
+    of_clients = [line for line in told.splitlines() if not line.startswith(("kpe: ", "timestamp="))]
+    assert of_clients == []
+    assert f"sink pager: incidents to http://127.0.0.1:{receiver.port}/*** (cloudevents)" in told
+
+
+def paged(receiver: Receiver, name: str) -> int:
+    return sum(json.loads(r.body)["type"].endswith(f".{name}.v1") for r in receiver.requests)
+
+
+def test_what_changed_while_nobody_looked_is_told_afterwards(
+    cluster: KafkaCluster, topic: str, events_topic: str, reader: Reader, observer: Callable[..., Observer]
+) -> None:
+    observed = observer("phoenix", kafka_sink(events_topic)).start().ready()
+    observed.wait_until(
+        "told of the topic",
+        lambda: any(event["data"]["topic"] == topic for event in reader.named("topic.created")),
+    )
+    observed.kill()
+    cluster.grow_topic(topic, 4)
+    observed.start().ready()
+    observed.wait_until("told of the growth", lambda: growths(reader, topic) == [4])
+    (event,) = reader.named("partitions.added")
+    assert event["data"]["snapshot"]["gap"] is True
+    created = [e for e in reader.named("topic.created") if e["data"]["topic"] == topic]
+    assert len({e["id"] for e in created}) == 1
+    assert observed.end(signal.SIGINT) == 0
+    assert observed.log.read_text().rstrip().endswith("kpe: stopped")
+
+
+def test_a_silence_mutes_sinks_and_never_the_journal(
+    cluster: KafkaCluster, topic: str, observer: Callable[..., Observer]
+) -> None:
+    with Receiver() as receiver:
+        observed = observer(
+            "hushed",
+            f'[[sinks]]\nname = "pager"\ntype = "webhook"\nurl = "{receiver.url}"\nallow_private = true\n'
+            '[incidents]\nhold_down = "1s"\nbroker_hold_down = "1s"\n',
+        )
+        observed.start().ready()
+        silence = observed.kpe(
+            "silence", "add", "--event", "*", "--for", "1h", "--reason", "r", "--author", "me"
+        )
+        cluster.kill(3)
+        try:
+            observed.wait_until("an incident", lambda: (observed.metric("kpe_incidents_open") or 0) > 0)
+        finally:
+            cluster.restart(3)
+        observed.wait_until("over", lambda: observed.metric("kpe_incidents_open") == 0)
+        assert receiver.requests == []
+        assert "broker/3" in observed.kpe("events", "ls", "--type", "broker.left", "--output", "table")
+        assert observed.kpe("silence", "rm", silence.strip()) == ""
+        receiver.wait_for(1)
+        assert paged(receiver, "silence.ended") == 1
+
+
+def test_what_was_recorded_can_be_delivered_to_another_topic_under_the_same_ids(
+    cluster: KafkaCluster, topic: str, events_topic: str, reader: Reader, observer: Callable[..., Observer]
+) -> None:
+    observed = observer("archive").start().ready()
+    cluster.grow_topic(topic, 4)
+    observed.wait_until("recorded", lambda: "partitions.added" in observed.kpe("events", "ls"))
+    recorded = [json.loads(line) for line in observed.kpe("events", "ls").splitlines()]
+    observed.kpe("events", "replay", "--since", "1h", "--to-kafka", events_topic)
+    assert {event["id"] for event in reader.read()} == {event["id"] for event in recorded}
+    assert growths(reader, topic) == [4]
+
+
+def test_without_a_cluster_it_waits_and_says_so(
+    tmp_path: Path, cluster: KafkaCluster, observer: Callable[..., Observer]
+) -> None:
+    observed = observer("lonely")
+    (port,) = free_ports(1)
+    text = observed.config.read_text().replace(cluster.bootstrap_servers, f"127.0.0.1:{port}")
+    observed.config.write_text(text)
+    observed.start()
+    observed.wait_until("not ready", lambda: "no snapshot yet: " in observed.get("/readyz")[1])
+    assert observed.get("/livez")[0] == 200
+    assert observed.metric("kpe_up") == 0.0
+    assert observed.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "complaint"),
+    [
+        (
+            '[[sinks]]\nname = "p"\ntype = "webhook"\nurl = "http://127.0.0.1/"\n',
+            "sinks.p: url names 127.0.0.1",
+        ),
+        ('[kafka.properties]\nnonsense = "hunter2"\n', "librdkafka refuses"),
+        (
+            '[kafka.properties]\n"sasl.oauthbearer.config" = "hunter2"\n',
+            "sasl.oauthbearer.config: kafka-python has nothing like it. Change that, or set client",
+        ),
+        ("[election]\nenable = true\n", "did you mean election.enabled?"),
+    ],
+)
+def test_a_wrong_configuration_ends_it_at_once(
+    wrong: str, complaint: str, observer: Callable[..., Observer]
+) -> None:
+    observed = observer("wrong", wrong).start()
+    assert observed.process is not None
+    assert observed.process.wait(LIMIT_S) == 2
+    told = observed.log.read_text()
+    assert complaint in told
+    assert "hunter2" not in told
+    assert "Traceback" not in told
+
+
+def test_one_outbox_one_observer(observer: Callable[..., Observer]) -> None:
+    first = observer("first").start().ready()
+    second = observer("second")
+    second.config.write_text(second.config.read_text().replace(str(second.outbox), str(first.outbox)))
+    second.start()
+    assert second.process is not None
+    assert second.process.wait(LIMIT_S) == 2
+    assert "another kpe observe works on" in second.log.read_text()

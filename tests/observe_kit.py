@@ -1,0 +1,152 @@
+"""What tests of `kpe observe` on a real cluster share: the service as a process, and a reader."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka import Consumer, TopicPartition
+
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.ports import free_ports
+
+LIMIT_S = 60.0
+TAKE_OVER_S = 30.0
+
+
+class Observer:
+    """A `kpe observe` process with a configuration and an outbox of its own."""
+
+    def __init__(
+        self,
+        directory: Path,
+        cluster: KafkaCluster,
+        name: str,
+        more: str = "",
+        *,
+        client: str = "kafka-python",
+        topics: str = "orders-.*",
+    ) -> None:
+        (self.port,) = free_ports(1)
+        self.outbox = directory / f"{name}.db"
+        self.config = directory / f"{name}.toml"
+        self.log = directory / f"{name}.log"
+        self.config.write_text(
+            f'[kafka]\nclient = "{client}"\nbootstrap_servers = "{cluster.bootstrap_servers}"\n'
+            f'[observer]\nname = "{name}"\ninterval = "500ms"\ntopics = "{topics}"\n'
+            f'[outbox]\npath = "{self.outbox}"\n[http]\nlisten = "127.0.0.1:{self.port}"\n{more}'
+        )
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> "Observer":
+        command = [sys.executable, "-m", "kafka_partition_events.cli", "observe", "-v", "--config"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen([*command, str(self.config)], stdout=log, stderr=log)
+        return self
+
+    def ready(self) -> "Observer":
+        self.wait_until("ready", lambda: self.get("/readyz")[0] == 200)
+        return self
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return status and body; 0 while nobody listens."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def feeds(self) -> bool:
+        """Tell whether it is ready, and feeds the sinks."""
+        return self.get("/readyz") == (200, "ok\n")
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """Return the value of the series with these labels, None if there is none."""
+        for line in self.get("/metrics")[1].splitlines():
+            series, _, value = line.rpartition(" ")
+            if series.partition("{")[0] == name and all(f'{k}="{v}"' in series for k, v in labels.items()):
+                return float(value)
+        return None
+
+    def kpe(self, *arguments: str) -> str:
+        """Run another command with the same configuration, and return what it writes."""
+        command = [
+            sys.executable,
+            "-m",
+            "kafka_partition_events.cli",
+            *arguments,
+            "--config",
+            str(self.config),
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Return the events in its outbox."""
+        return [json.loads(line) for line in self.kpe("events", "ls").splitlines()]
+
+    def wait_until(self, what: str, is_so: Callable[[], bool], limit: float = LIMIT_S) -> float:
+        """Wait, and return how long that took."""
+        began = time.monotonic()
+        while not is_so():
+            waited = time.monotonic() - began
+            assert waited < limit, f"not {what} within {limit} s:\n{self.log.read_text()[-4000:]}"
+            assert self.process is None or self.process.poll() is None, self.log.read_text()[-4000:]
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(LIMIT_S)
+
+    def kill(self) -> None:
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait(LIMIT_S)
+
+
+class Reader:
+    """Reads what has come to a topic."""
+
+    def __init__(self, cluster: KafkaCluster, topic: str, partitions: int = 3) -> None:
+        self._consumer = Consumer({**cluster.confluent_options, "group.id": "test", "log_level": 2})
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+        self.events: list[dict[str, Any]] = []
+
+    def read(self) -> list[dict[str, Any]]:
+        """Return all that has come so far."""
+        while (message := self._consumer.poll(0.3)) is not None:
+            if message.error() is None:
+                self.events.append(json.loads(message.value() or b""))
+        return self.events
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        return [event for event in self.read() if event["type"].endswith(f".{name}.v1")]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def kafka_sink(topic: str) -> str:
+    return f'[[sinks]]\nname = "journal"\ntype = "kafka"\ntopic = "{topic}"\n'
+
+
+def election(topic: str) -> str:
+    """Return the settings of an election for the observers of one test."""
+    return f'[election]\nenabled = true\ntopic = "elect-{topic}"\ngroup = "group-{topic}"\n'
+
+
+def growths(reader: Reader, topic: str) -> list[int]:
+    """Return the sizes that a topic is told to have grown to, in order of arrival."""
+    grown = (event["data"] for event in reader.named("partitions.added"))
+    return [data["after"]["count"] for data in grown if data["topic"] == topic]

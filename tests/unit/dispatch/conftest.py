@@ -1,0 +1,30 @@
+"""The time, and what makes mailboxes for a test and closes them in the end."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.metadata.dispatch import Mailbox
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.testing.clock import ManualClock
+from tests.unit.dispatch.mail import WAIT_S, Open
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def open_mailbox(clock: ManualClock) -> Iterator[Open]:
+    opened: list[Mailbox] = []
+
+    def make(listener: PartitionChangeListener, capacity: int = 1024, **options: Any) -> Mailbox:
+        mailbox = Mailbox(listener, capacity=capacity, clock=clock, **options)
+        opened.append(mailbox)
+        return mailbox
+
+    yield make
+    for mailbox in opened:
+        mailbox.close(wait=WAIT_S)

@@ -1,0 +1,77 @@
+"""Listeners that raise: counted, paused for a while, and nobody else's trouble."""
+
+from kafka_partition_events.metadata.dispatch import FAILURES_BEFORE_PAUSE, Mailbox
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.recording import RecordingListener
+from tests.unit.dispatch.mail import WAIT_S, Failing, Open, news, sequences
+
+
+class TestFailures:
+    def test_a_listener_that_raises_loses_that_event_only(self, open_mailbox: Open) -> None:
+        listener = Failing(times=1)
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(1, 2, 3))
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [2, 3]
+        stats = mailbox.stats
+        assert (stats.delivered, stats.failures, stats.paused) == (2, 1, False)
+        assert "the listener's own trouble" in str(stats.last_error)
+
+    def test_repeated_failures_pause_it_for_a_growing_time(
+        self, open_mailbox: Open, clock: ManualClock
+    ) -> None:
+        listener = Failing(times=FAILURES_BEFORE_PAUSE + 2)
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(1, 11)))
+        for number, pause in enumerate((1.0, 2.0, 4.0)):
+            clock.wait_for_waiters()
+            assert mailbox.stats.paused
+            assert mailbox.stats.failures == FAILURES_BEFORE_PAUSE + number
+            clock.advance(pause - 0.01)
+            clock.wait_for_waiters()
+            assert mailbox.stats.paused
+            clock.advance(0.01)
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [8, 9, 10]
+        assert not mailbox.stats.paused
+
+    def test_a_pause_is_never_longer_than_a_minute(self, open_mailbox: Open, clock: ManualClock) -> None:
+        mailbox = open_mailbox(Failing(times=1_000))
+        mailbox.put(news(*range(40)))
+        for number in range(30):
+            clock.wait_for_waiters()
+            assert mailbox.stats.failures == FAILURES_BEFORE_PAUSE + number
+            clock.advance(60)
+
+    def test_closing_ends_a_pause(self, open_mailbox: Open, clock: ManualClock) -> None:
+        listener = Failing(times=FAILURES_BEFORE_PAUSE)
+        mailbox = open_mailbox(listener)
+        mailbox.put(news(*range(10)))
+        clock.wait_for_waiters()
+        mailbox.close(wait=WAIT_S)
+        assert listener.closed == 1
+
+    def test_one_that_exits_its_thread_ends_its_own_delivery(self, open_mailbox: Open) -> None:
+        forgotten: list[Mailbox] = []
+        listener = Failing(times=1, error=SystemExit(3))
+        mailbox = open_mailbox(listener, on_closed=forgotten.append)
+        mailbox.put(news(1, 2))
+        assert mailbox.wait_synced(WAIT_S), "nobody waits for what is never delivered"
+        mailbox.close(wait=WAIT_S)
+        assert listener.events == ()
+        assert listener.closed == 1
+        assert forgotten
+        mailbox.put(news(3))
+        assert mailbox.stats.lag == 0
+
+    def test_a_close_that_raises_stays_its_own_affair(self, open_mailbox: Open) -> None:
+        class Stubborn(RecordingListener):
+            def close(self) -> None:
+                super().close()
+                raise ZeroDivisionError
+
+        listener = Stubborn()
+        mailbox = open_mailbox(listener)
+        mailbox.close(wait=WAIT_S)
+        mailbox.close(wait=WAIT_S)
+        assert listener.closed == 1

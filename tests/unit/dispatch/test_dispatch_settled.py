@@ -1,0 +1,153 @@
+"""What comes after the events of a batch, and after a look that found none."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.dispatch import Batch
+from kafka_partition_events.metadata.events import Event, Resync
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.testing.recording import RecordingListener
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.unit.dispatch.mail import WAIT_S, Blocking, Open, news, sequences
+
+
+class Settling(Blocking):
+    """Also keeps what it was told to be settled, among the events; blocks in its first event."""
+
+    def __init__(self, *, times_to_fail: int = 0) -> None:
+        super().__init__()
+        self.heard: list[object] = []
+        self.times_to_fail = times_to_fail
+
+    def on_event(self, event: Event) -> None:
+        super().on_event(event)
+        self.heard.append(event.sequence)
+
+    def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+        if self.times_to_fail > 0:
+            self.times_to_fail -= 1
+            raise ZeroDivisionError("the listener's own trouble")
+        self.heard.append((cluster.generation, looked_at))
+
+
+def at(second: int) -> datetime:
+    return datetime(2026, 11, 20, 10, 0, second, tzinfo=UTC)
+
+
+def settled(generation: int, second: int, *sequences: int) -> Batch:
+    """A batch that leads to this generation, found by the look that began in this second."""
+    return Batch(cluster_of(generation=generation), news(*sequences).events, looked_at=at(second))
+
+
+class TestSettled:
+    """`on_settled`: everything up to this snapshot has been told."""
+
+    @pytest.fixture
+    def listener(self) -> Settling:
+        listener = Settling()
+        listener.let_go.set()
+        return listener
+
+    def test_comes_after_the_last_event_of_each_batch(self, open_mailbox: Open, listener: Settling) -> None:
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, 1, 2))
+        mailbox.put(settled(2, 20, 3))
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [1, 2, (1, at(10)), 3, (2, at(20))]
+        assert mailbox.stats.delivered == 3, "it is no event"
+
+    def test_comes_after_a_look_without_news_too(self, open_mailbox: Open, listener: Settling) -> None:
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10))
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [(1, at(10))]
+
+    def test_is_enough_for_a_listener_to_be_heard(self, open_mailbox: Open) -> None:
+        heard: list[int] = []
+
+        class Saver(PartitionChangeListener):
+            def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
+                heard.append(cluster.generation)
+
+        mailbox = open_mailbox(Saver())
+        assert mailbox.wants_settled
+        mailbox.put(settled(7, 10, 1))
+        assert mailbox.wait_synced(WAIT_S)
+        assert heard == [7]
+
+    def test_one_that_does_not_override_it_does_not_ask_for_it(self, open_mailbox: Open) -> None:
+        assert not open_mailbox(RecordingListener()).wants_settled
+
+    def test_looks_without_news_that_wait_become_one(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener, capacity=1)
+        mailbox.put(settled(1, 10, 1))
+        assert listener.entered.wait(WAIT_S)
+        for second in range(11, 30):
+            mailbox.put(settled(1, second))
+        mailbox.put(settled(2, 30, 2))
+        mailbox.put(settled(2, 31))
+        listener.let_go.set()
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [1, (1, at(10)), (1, at(29)), 2, (2, at(30)), (2, at(31))]
+
+    def test_a_look_without_news_drops_nobodys_backlog(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener, capacity=1)
+        mailbox.put(settled(1, 10, 1))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.put(settled(2, 20, 2, 3, 4))  # more than the capacity, but nothing waits before it
+        mailbox.put(settled(2, 30))
+        listener.let_go.set()
+        assert mailbox.wait_synced(WAIT_S)
+        assert sequences(listener) == [1, 2, 3, 4]
+        assert mailbox.stats.dropped == 0
+
+    def test_comes_after_a_resync_with_the_snapshot_that_it_brought(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener, capacity=1)
+        mailbox.put(settled(1, 10, 1))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.put(settled(2, 20, 2))
+        mailbox.put(settled(3, 30, 3))
+        listener.let_go.set()
+        assert mailbox.wait_synced(WAIT_S)
+        assert isinstance(listener.events[-1], Resync)
+        assert listener.heard[-1] == (3, at(30))
+        assert (2, at(20)) not in listener.heard
+
+    def test_one_that_raises_is_counted_and_hears_of_the_next_one(self, open_mailbox: Open) -> None:
+        listener = Settling(times_to_fail=1)
+        listener.let_go.set()
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, 1))
+        mailbox.put(settled(2, 20, 2))
+        assert mailbox.wait_synced(WAIT_S)
+        assert listener.heard == [1, 2, (2, at(20))]
+        assert (mailbox.stats.delivered, mailbox.stats.failures) == (2, 1)
+        assert "the listener's own trouble" in str(mailbox.stats.last_error)
+
+    @pytest.mark.parametrize("events", [(1, 2), (1,)], ids=["before the last event", "during it"])
+    def test_is_not_told_after_a_close_that_cuts_the_batch_short(
+        self, open_mailbox: Open, events: tuple[int, ...]
+    ) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, *events))
+        assert listener.entered.wait(WAIT_S)
+        mailbox.close()
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert listener.heard == [1]
+
+    def test_is_told_of_what_a_close_delivers_first(self, open_mailbox: Open) -> None:
+        listener = Settling()
+        mailbox = open_mailbox(listener)
+        mailbox.put(settled(1, 10, 1))
+        mailbox.put(settled(2, 20, 2))
+        mailbox.close(drain=True)
+        listener.let_go.set()
+        mailbox.close(wait=WAIT_S)
+        assert listener.heard == [1, (1, at(10)), 2, (2, at(20))]

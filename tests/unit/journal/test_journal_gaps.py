@@ -1,0 +1,148 @@
+"""What nobody saw: a restart, or a backlog that was dropped. The stored snapshot tells what became of it."""
+
+from datetime import datetime
+
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.outbox import Write
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
+from tests.unit.journal.shelf import (
+    FULL,
+    LOOKS_EVERY,
+    Shelf,
+    World,
+    answer,
+    at,
+    between,
+    bodies,
+    make_shelf,
+    snapshot,
+    tell,
+)
+
+
+class TestARestart:
+    def test_tells_what_changed_meanwhile_and_nothing_else(self, world: World, shelf: Shelf) -> None:
+        world.observer(answer(orders=[1, 2], quiet=[1]))
+        lived = shelf.entries
+        down_from = world.clock.now()
+        world.clock.advance(3600)
+        world.observer(answer(orders=[1, 2, 3], quiet=[1], payments=[1]))
+        told = shelf.entries[len(lived) :]
+        assert [entry.name for entry in told] == ["metadata.recovered", "partitions.added", "topic.created"]
+        for data in [body["data"] for body in bodies(told)]:
+            assert (data["initial"], data["snapshot"]["gap"]) == (False, True)
+            assert datetime.fromisoformat(data["snapshot"]["prev_at"]) < down_from
+            assert datetime.fromisoformat(data["snapshot"]["at"]) == world.clock.now() - LOOKS_EVERY
+
+    def test_tells_a_deletion_when_it_is_sure_and_that_it_may_have_been_hours_ago(
+        self, world: World, shelf: Shelf
+    ) -> None:
+        world.observer(answer(orders=[1], gone=[1]))
+        last_look = world.clock.now() - LOOKS_EVERY
+        world.clock.advance(3600)
+        outage = MetadataFetchError("no route")
+        world.observer(*[answer(orders=[1])] * 2, outage, *[answer(orders=[1])] * 2)
+        deleted = bodies(shelf.entries)[-1]
+        assert deleted["type"].endswith("topic.deleted.v1")
+        assert datetime.fromisoformat(deleted["data"]["snapshot"]["prev_at"]) == last_look
+        assert deleted["data"]["snapshot"]["gap"] is True
+
+    def test_that_finds_nothing_new_tells_only_for_how_long_nobody_looked(
+        self, world: World, shelf: Shelf
+    ) -> None:
+        world.observer(answer(orders=[1]))
+        world.clock.advance(600)
+        world.observer(answer(orders=[1]))
+        last = shelf.writes[-1].entries
+        assert [entry.name for entry in last] == ["metadata.recovered"]
+        assert bodies(last)[0]["data"]["blind_s"] == 610
+
+    def test_finds_what_was_seen_and_not_written_under_the_ids_that_it_would_have_had(
+        self, world: World, shelf: Shelf
+    ) -> None:
+        up = answer(orders=[{"leader": 1, "epoch": 1}, {"leader": 2, "epoch": 1}])
+        down = answer(
+            orders=[{"leader": 1, "epoch": 1}, {"leader": None, "epoch": 2}], new=[{"leader": 1, "epoch": 0}]
+        )
+        world.observer(up)
+        lived = len(shelf.entries)
+        shelf.trouble = FULL
+        survivor = make_shelf()
+        survivor.write(Write(values=shelf.values("")))
+        _, other = world.observer(down)
+        assert other.stats.waiting == 3
+        waiting = [entry.id for entry in other._waiting if entry.name != "metadata.recovered"]
+
+        world.shelf, shelf.trouble = survivor, None  # the process is gone, and what it held in memory
+        world.observer(down)
+        found = [entry.id for entry in survivor.entries if entry.name != "metadata.recovered"]
+        assert found == waiting
+        assert len(found) == 2
+        assert len(shelf.entries) == lived
+
+    def test_after_a_while_without_news_knows_when_the_last_look_was(
+        self, world: World, shelf: Shelf
+    ) -> None:
+        idle = [answer(orders=[1])] * 30
+        world.observer(*idle)
+        last_look = world.clock.now() - LOOKS_EVERY
+        world.clock.advance(5)
+        world.observer(answer(orders=[2]))
+        moved = bodies(shelf.entries)[-1]
+        assert moved["type"].endswith("leadership.moved.v1")
+        assert datetime.fromisoformat(moved["data"]["snapshot"]["prev_at"]) == last_look
+
+    def test_without_a_stored_snapshot_journals_what_is(self, world: World, shelf: Shelf) -> None:
+        world.observer(answer(orders=[1]))
+        assert all(body["data"]["initial"] for body in bodies(shelf.entries))
+        assert [entry.name for entry in shelf.entries] == [*["broker.joined"] * 3, "topic.created"]
+
+    def test_on_another_cluster_forgets_the_first_one(self, world: World, shelf: Shelf) -> None:
+        world.observer(answer(orders=[1]))
+        other = observe({"payments": [1]}, brokers=[1], cluster_id="another")
+        world.observer(other)
+        loaded = load_snapshot(shelf)
+        assert loaded is not None
+        assert (loaded[0].cluster_id, loaded[0].topics()) == ("another", {"payments"})
+
+
+class TestADroppedBacklog:
+    def test_is_made_good_as_far_as_the_snapshot_tells(self, shelf: Shelf, clock: ManualClock) -> None:
+        journal = JournalListener(shelf, clock=clock)
+        old = snapshot(1, orders=[1, 2], gone=[1])
+        journal.on_settled(old, at(1))
+        new = snapshot(5, orders=[1, None, 3], gone=[1])
+        resync = ev.Resync(
+            cluster=new, dropped=17, sequence=40, generation=5, cluster_id="test", wall_time=at(30)
+        )
+        tell(journal, resync)
+        journal.on_settled(new, at(29))
+        told = bodies(shelf.entries)
+        names = [body["type"].split("events.")[1].removesuffix(".v1") for body in told]
+        assert names == ["observer.resync", "partitions.added", "partition.offline"]
+        assert told[0]["data"]["dropped"] == 17
+        for body in told[1:]:
+            assert body["sequence"] == f"{40:020d}"
+            assert body["data"]["initial"] is False
+            assert body["data"]["snapshot"] == {
+                "seq": 5,
+                "prev_at": "2026-11-20T10:00:01.000000Z",
+                "at": "2026-11-20T10:00:30.000000Z",
+                "gap": True,
+            }
+        assert load_snapshot(shelf) == (new, at(29))
+
+    def test_is_counted_from_what_was_told_even_if_it_is_not_written_yet(
+        self, shelf: Shelf, clock: ManualClock
+    ) -> None:
+        journal = JournalListener(shelf, clock=clock)
+        shelf.trouble = FULL
+        first, second = snapshot(1, orders=[1]), snapshot(2, orders=[1], new=[1])
+        journal.on_settled(first, at(1))
+        tell(journal, *between(first, second))
+        journal.on_settled(second, at(2))
+        tell(journal, ev.Resync(cluster=snapshot(3, orders=[1], new=[1]), dropped=2, wall_time=at(3)))
+        assert [entry.name for entry in journal._waiting] == ["topic.created", "observer.resync"]

@@ -1,0 +1,95 @@
+"""An outbox that can't be written: what waits, what goes first when it gets too much, and who is told."""
+
+from itertools import pairwise
+
+import pytest
+from structlog.testing import capture_logs
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
+from tests.unit.journal.shelf import FULL, Shelf, at, between, snapshot, tell
+
+
+class TestAnOutboxInTrouble:
+    @pytest.fixture
+    def journal(self, shelf: Shelf, clock: ManualClock) -> JournalListener:
+        """One that has told a batch in vain."""
+        journal = JournalListener(shelf, clock=clock)
+        shelf.trouble = FULL
+        tell(journal, *between(EMPTY, snapshot(orders=[1])))
+        journal.on_settled(snapshot(orders=[1]), at(1))
+        return journal
+
+    def test_loses_nothing(self, shelf: Shelf, clock: ManualClock, journal: JournalListener) -> None:
+        assert (journal.stats.written, journal.stats.waiting) == (0, 4)
+        assert journal.stats.last_error == str(FULL)
+        shelf.trouble = None
+        clock.advance(PAUSE_S)
+        old, new = snapshot(orders=[1]), snapshot(2, orders=[2])
+        tell(journal, *between(old, new))
+        journal.on_settled(new, at(2))
+        (write,) = shelf.writes
+        assert [entry.name for entry in write.entries][-2:] == ["topic.created", "leadership.moved"]
+        assert load_snapshot(shelf) == (new, at(2))
+        stats = journal.stats
+        assert (stats.written, stats.waiting, stats.lost, stats.last_error) == (5, 0, 0, None)
+
+    def test_is_tried_again_by_a_look_without_news(
+        self, shelf: Shelf, clock: ManualClock, journal: JournalListener
+    ) -> None:
+        shelf.trouble = None
+        clock.advance(PAUSE_S)
+        journal.on_settled(snapshot(orders=[1]), at(9))
+        assert journal.stats.waiting == 0
+
+    def test_is_not_tried_for_every_batch(
+        self, shelf: Shelf, clock: ManualClock, journal: JournalListener
+    ) -> None:
+        shelf.trouble = None
+        clock.advance(PAUSE_S - 0.1)
+        tell(journal, ev.MetadataUnavailable(error="no route"))
+        journal.on_settled(snapshot(orders=[1]), at(9))
+        assert shelf.writes == []
+        clock.advance(0.1)
+        journal.on_settled(snapshot(orders=[1]), at(9))
+        assert len(shelf.entries) == 5
+
+    def test_is_logged_once_and_once_when_it_is_over(self, shelf: Shelf, clock: ManualClock) -> None:
+        journal = JournalListener(shelf, clock=clock)
+        shelf.trouble = FULL
+        with capture_logs() as logs:
+            for second in range(10):
+                tell(journal, ev.MetadataUnavailable(error="no route", sequence=second))
+                journal.on_settled(snapshot(orders=[1]), at(second))
+                clock.advance(PAUSE_S)
+            shelf.trouble = None
+            for second in range(10):
+                journal.on_settled(snapshot(orders=[1]), at(second))
+                clock.advance(PAUSE_S)
+        assert [(entry["event"], entry["log_level"]) for entry in logs] == [
+            ("journal_not_written", "error"),
+            ("journal_written_again", "warning"),
+        ]
+        assert logs[0]["error"] == str(FULL)
+
+    def test_makes_churn_go_first_then_the_oldest(self, shelf: Shelf, clock: ManualClock) -> None:
+        journal = JournalListener(shelf, clock=clock, max_waiting=4)
+        shelf.trouble = FULL
+        clusters = [EMPTY, snapshot(1, a=[1]), snapshot(2, a=[2]), snapshot(3, a=[3], b=[1], c=[1])]
+        for old, new in pairwise(clusters):
+            tell(journal, *between(old, new))
+            journal.on_settled(new, at(new.generation))
+            clock.advance(PAUSE_S)
+        names = [entry.name for entry in journal._waiting]
+        assert names == ["broker.joined", "topic.created", "topic.created", "topic.created"]
+        assert (journal.stats.lost, journal.stats.waiting) == (4, 4)
+        shelf.trouble = None
+        journal.on_settled(clusters[-1], at(9))
+        assert (journal.stats.written, journal.stats.lost) == (4, 4)
+
+    def test_that_lasts_until_the_end_is_told(self, journal: JournalListener) -> None:
+        with capture_logs() as logs:
+            journal.close()
+        assert [(entry["event"], entry["events"]) for entry in logs] == [("journal_abandoned", 4)]

@@ -1,0 +1,94 @@
+"""The service's configuration: what can be said in it, and what holds if nothing is said."""
+
+import pytest
+
+from kafka_partition_events.observe.config import load_config
+from kafka_partition_events.observe.quantities import parse_duration, parse_size
+from kafka_partition_events.observe.settings import (
+    KafkaSinkSettings,
+    Settings,
+    WebhookSinkSettings,
+    Window,
+)
+from tests.config_kit import WHOLE, Writer, text
+
+
+def test_without_anything_there_are_defaults() -> None:
+    config = load_config(None, {})
+    assert config.settings == Settings()
+    assert config.settings.kafka.client == "kafka-python"
+    assert config.settings.observer.interval == 10.0
+    assert config.settings.outbox.max_bytes == 512 * 2**20
+    assert config.settings.outbox.max_age == 7 * 86_400.0
+    assert config.settings.http.listen == ("127.0.0.1", 9404)
+    assert config.settings.election.enabled is False
+    assert {value.origin for value in config.values} == {"default"}
+    assert (text(config, "kafka.bootstrap_servers"), text(config, "observer.interval")) == ("", '"10s"')
+
+
+def test_a_whole_file(config: Writer) -> None:
+    settings = config.load(WHOLE).settings
+    assert settings.kafka.client == "confluent-kafka"
+    assert settings.kafka.bootstrap_servers == "broker-1:9093,broker-2:9093"
+    assert settings.kafka.properties == {"security.protocol": "SASL_SSL", "sasl.username": "kpe"}
+    assert (settings.observer.name, settings.observer.interval) == ("noc-1", 5.0)
+    assert (settings.outbox.max_bytes, settings.outbox.max_age) == (2**30, 172_800.0)
+    assert settings.http.listen == ("::1", 9500)
+    assert (settings.metrics.granularity, settings.metrics.max_topics) == ("cluster", 10)
+    assert (settings.incidents.hold_down, settings.incidents.flap_transitions) == (60.0, 6)
+    assert settings.incidents.topic_hold_downs == {"audit.*": 300.0}
+    assert settings.election.enabled is True
+    assert settings.sinks == (
+        KafkaSinkSettings(name="journal", type="kafka", stream="events", topic="kpe.events"),
+        WebhookSinkSettings(
+            name="pager",
+            type="webhook",
+            stream="incidents",
+            url="https://pager.example/hook/s3cret",
+            format="slack",
+            secrets=("whsec_one", "whsec_two"),
+            headers={"Authorization": "Bearer s3cret"},
+        ),
+    )
+    assert settings.windows == (
+        Window(
+            name="patch-sunday",
+            reason="the machines get their updates",
+            weekly=("sun", "02:30"),
+            lasts=5_400.0,
+            broker=2,
+        ),
+    )
+
+
+def test_properties_may_be_written_as_toml_writes_dotted_names(config: Writer) -> None:
+    properties = config.load(
+        "[kafka.properties]\n"
+        'security.protocol = "SSL"\n'
+        "ssl.ca.location = '/ca.pem'\n"
+        "socket.timeout.ms = 5000\n"
+        "enable.ssl.certificate.verification = false\n"
+    ).settings.kafka.properties
+    assert properties == {
+        "security.protocol": "SSL",
+        "ssl.ca.location": "/ca.pem",
+        "socket.timeout.ms": "5000",
+        "enable.ssl.certificate.verification": "false",
+    }
+
+
+@pytest.mark.parametrize(
+    ("written", "size"), [("1B", 1), ("64kB", 64_000), ("1.5MiB", 1_572_864), ("2GB", 2 * 10**9)]
+)
+def test_sizes(written: str, size: int) -> None:
+    assert parse_size(written) == size
+
+
+@pytest.mark.parametrize("written", ["", "512", "512MIB", "MiB", "-1B", "0B", "0.5B", "9" * 400 + "B"])
+def test_what_is_no_size(written: str) -> None:
+    with pytest.raises(ValueError, match="size"):
+        parse_size(written)
+
+
+def test_durations_have_days() -> None:
+    assert parse_duration("7d") == 604_800.0

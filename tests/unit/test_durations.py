@@ -1,0 +1,55 @@
+"""Histograms of durations: what is in which bucket, and what a deliverer counts with them."""
+
+import math
+from datetime import timedelta
+
+import pytest
+
+from kafka_partition_events.metadata.durations import NO_DELAYS, NO_WORK, Durations
+from kafka_partition_events.outbox import Deliverer, DeliveryError, MemoryOutbox
+from kafka_partition_events.testing import ManualClock
+from tests.outbox_kit import NOW, ScriptedSink, append, entry
+
+NONE = Durations((0.1, 1.0))
+
+
+class TestDurations:
+    def test_nothing_yet(self) -> None:
+        assert list(NONE.at_most()) == [(0.1, 0), (1.0, 0), (math.inf, 0)]
+        assert (NONE.count, NONE.total) == (0, 0)
+
+    def test_a_bound_belongs_to_its_bucket_and_buckets_to_all_larger_ones(self) -> None:
+        some = NONE.plus(0.1, 0.125).plus(1.0, 2.0)
+        assert list(some.at_most()) == [(0.1, 1), (1.0, 3), (math.inf, 4)]
+        assert (some.count, some.total) == (4, 3.225)
+
+    def test_adding_leaves_what_others_hold_as_it_was(self) -> None:
+        some = NONE.plus(0.5)
+        some.plus(0.5)
+        assert some.count == 1
+
+    def test_less_than_nothing_is_nothing(self) -> None:
+        assert NONE.plus(-3.0) == NONE.plus(0.0)
+
+    def test_those_of_two_together(self) -> None:
+        assert NONE.plus(0.05, 3.0) + NONE.plus(0.5) == NONE.plus(0.05, 3.0, 0.5)
+        assert sum([NONE.plus(0.5), NONE.plus(0.5)], NONE).count == 2
+        with pytest.raises(ValueError, match="bounds"):
+            NO_WORK + NO_DELAYS
+
+    @pytest.mark.parametrize("nothing", [NO_WORK, NO_DELAYS])
+    def test_bounds_make_no_more_than_a_dozen_series(self, nothing: Durations) -> None:
+        assert list(nothing.bounds) == sorted(set(nothing.bounds))
+        assert len(nothing.bounds) + len(["+Inf", "count", "sum"]) <= 12
+
+
+def test_a_deliverer_counts_how_long_each_entry_took_that_the_target_has() -> None:
+    clock = ManualClock(wall=NOW)
+    outbox = MemoryOutbox(clock=clock)
+    append(outbox, *(entry(f"{s} s", recorded_at=NOW - timedelta(seconds=s)) for s in (0.25, 7, 8)))
+    has_two = DeliveryError("the third was too much", reason="gone", delivered=2, gone=True)
+    deliverer = Deliverer(outbox, ScriptedSink(has_two), clock=clock)
+    assert deliverer.stats.delays == NO_DELAYS
+    deliverer.start()
+    deliverer.close()
+    assert deliverer.stats.delays == NO_DELAYS.plus(0.25, 7.0)

@@ -1,0 +1,220 @@
+"""The journal of a process whose outbox ends with it: the same entries, and nothing that nobody reads."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import evolve
+from structlog.testing import capture_logs
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.outbox import Entry, MemoryOutbox, SqliteOutbox, Stream, Write
+from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
+from kafka_partition_events_listeners import cloudevents_listener
+from kafka_partition_events_listeners.cloudevents import to_cloudevent
+from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
+from kafka_partition_events_listeners.vocabulary import Severity, is_churn, name_of, severity_of
+from tests.every_event import BEFORE, EVERY_EVENT, SEEN
+
+WAIT_S = 10.0
+TOLD = [event for event in EVERY_EVENT if not isinstance(event, ev.Resync)]
+MOVED = [event for event in TOLD if is_churn(name_of(event))]
+
+
+class Counted:
+    """Makes CloudEvents, and remembers of what."""
+
+    def __init__(self) -> None:
+        self.of: list[str] = []
+
+    def __call__(self, event: ev.Event, **options: Any) -> Any:
+        self.of.append(name_of(event))
+        return to_cloudevent(event, **options)
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> Counted:
+    counted = Counted()
+    monkeypatch.setattr(cloudevents_listener, "to_cloudevent", counted)
+    return counted
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(wall=SEEN + timedelta(seconds=1, microseconds=5))
+
+
+@pytest.fixture
+def file(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteOutbox]:
+    outbox = SqliteOutbox(tmp_path / "outbox.db", clock=clock)
+    yield outbox
+    outbox.close()
+
+
+class Watched(MemoryOutbox):
+    """Keeps what was written to it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes: list[Write] = []
+
+    def write(self, write: Write, /) -> None:
+        super().write(write)
+        self.writes.append(write)
+
+
+def journaled(outbox: MemoryOutbox | SqliteOutbox, clock: ManualClock, *events: ev.Event) -> list[Entry]:
+    """Return the entries that these events become, without their places."""
+    journal = JournalListener(outbox, observer="a", type_prefix="com.example", clock=clock)
+    for event in events:
+        event.deliver(journal)
+    journal.on_settled(cluster_of({"orders": [1]}), SEEN)
+    return [evolve(entry, seq=0) for entry in outbox.history(Stream.EVENTS)]
+
+
+@pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
+def test_an_entry_is_that_of_a_durable_outbox(
+    event: ev.Event, clock: ManualClock, file: SqliteOutbox
+) -> None:
+    entries, durable = journaled(MemoryOutbox(), clock, event), journaled(file, clock, event)
+    assert entries[0].name == name_of(event)
+    assert entries == durable
+    assert [entry.body for entry in entries] == [entry.body for entry in durable]
+
+
+def test_so_are_entries_of_an_outage_which_bear_its_gap(clock: ManualClock, file: SqliteOutbox) -> None:
+    recovered = ev.MetadataRecovered(attempts=2, blind_s=9.0, wall_time=SEEN, previous_at=BEFORE)
+    told = [MOVED[0], recovered, *MOVED]
+    entries = journaled(MemoryOutbox(), clock, *told)
+    assert entries == journaled(file, clock, *told)
+    gaps = {json.loads(entry.body)["data"]["snapshot"]["gap"] for entry in entries[2:]}
+    assert gaps == {True}
+
+
+def test_what_moved_is_not_made_json_before_somebody_reads_it(clock: ManualClock, made: Counted) -> None:
+    outbox = MemoryOutbox()
+    entries = journaled(outbox, clock, *TOLD)
+    structural = [name_of(event) for event in TOLD if event not in MOVED]
+    assert made.of == structural
+    assert [entry.name for entry in entries] == [*map(name_of, TOLD)]
+    assert {"leadership.moved", "isr.shrunk", "isr.expanded", "replicas.changed"} == set(map(name_of, MOVED))
+    for entry in outbox.history(Stream.EVENTS):
+        assert json.loads(entry.body)["id"] == entry.id
+    assert made.of == [*structural, *map(name_of, MOVED)]
+
+
+def test_a_durable_outbox_gets_json_at_once(clock: ManualClock, file: SqliteOutbox, made: Counted) -> None:
+    journaled(file, clock, *TOLD)
+    assert made.of == [*map(name_of, TOLD)]
+
+
+def test_what_is_told_twice_is_kept_once(clock: ManualClock) -> None:
+    outbox = MemoryOutbox()
+    proved = [event for event in MOVED if isinstance(event, ev.LeaderChanged)]
+    told = [evolve(event, new=evolve(event.new, leader_epoch=5)) for event in proved]
+    journaled(outbox, clock, *told, *told)
+    assert (outbox.duplicates, len(list(outbox.history(Stream.EVENTS)))) == (len(told), len(told))
+
+
+class TestTheSnapshot:
+    """What dies with the process needs none."""
+
+    def test_is_not_written(self, clock: ManualClock) -> None:
+        outbox = Watched()
+        source = ScriptedSource(observe({"orders": [1]}), observe({"orders": [2]}), observe({"orders": [2]}))
+        poller = MetadataPoller(source, clock=clock)
+        journal = JournalListener(outbox, clock=clock)
+        registration = poller.register(journal)
+        for _ in range(5):
+            poller.poll_once()
+            assert registration.wait_synced(WAIT_S)
+            clock.advance(PAUSE_S)
+        poller.close()
+        assert outbox.values("") == {}
+        assert load_snapshot(outbox) is None
+        assert len(outbox.writes) == 2, "looks without news, and the end, have nothing to write"
+        assert (journal.stats.written, journal.stats.waiting) == (len(list(outbox.history(Stream.EVENTS))), 0)
+
+    def test_is_known_all_the_same_when_a_backlog_was_dropped(self, clock: ManualClock) -> None:
+        outbox = MemoryOutbox()
+        journal = JournalListener(outbox, clock=clock)
+        old, new = cluster_of({"orders": [1, 1]}), cluster_of({"orders": [1, 2, 3]}, generation=5)
+        journal.on_settled(old, BEFORE)
+        ev.Resync(cluster=new, dropped=7, sequence=9, generation=5, wall_time=SEEN).deliver(journal)
+        journal.on_settled(new, SEEN)
+        told = [json.loads(entry.body) for entry in outbox.history(Stream.EVENTS)]
+        names = [body["type"].split("events.")[1].removesuffix(".v1") for body in told]
+        assert names[0] == "observer.resync"
+        assert {"partitions.added", "leadership.moved"} <= set(names)
+        assert {body["data"]["snapshot"]["gap"] for body in told[1:]} == {True}
+        assert {body["sequence"] for body in told} == {f"{9:020d}"}
+
+
+class TestAClosedOutbox:
+    @pytest.fixture
+    def journal(self, clock: ManualClock) -> JournalListener:
+        """One that has told an outbox in vain."""
+        outbox = MemoryOutbox()
+        outbox.close()
+        journal = JournalListener(outbox, max_waiting=4, clock=clock)
+        tell(journal, EMPTY, cluster_of({"orders": [1]}, brokers=[1, 2]))
+        return journal
+
+    def test_is_tried_again_now_and_then(self, journal: JournalListener, clock: ManualClock) -> None:
+        cluster = cluster_of({"orders": [1]}, brokers=[1, 2])
+        assert journal.stats.waiting == 3
+        assert "has been closed" in str(journal.stats.last_error)
+        journal._outbox = MemoryOutbox()
+        journal.on_settled(cluster, SEEN)
+        assert journal.stats.waiting == 3, "not at once"
+        clock.advance(PAUSE_S)
+        journal.on_settled(cluster, SEEN)
+        assert (journal.stats.written, journal.stats.waiting, journal.stats.last_error) == (3, 0, None)
+
+    def test_makes_churn_go_first(self, journal: JournalListener, clock: ManualClock) -> None:
+        for leader in (2, 1, 2):
+            old, new = (cluster_of({"orders": [n]}, brokers=[1, 2]) for n in (3 - leader, leader))
+            clock.advance(PAUSE_S)
+            tell(journal, old, new)
+        names = [entry.name for entry in journal._waiting]
+        assert names == ["broker.joined", "broker.joined", "topic.created", "leadership.moved"]
+        assert journal.stats.lost == 2
+
+    def test_is_told_at_the_end(self, journal: JournalListener) -> None:
+        with capture_logs() as logs:
+            journal.close()
+        assert [(entry["event"], entry["events"]) for entry in logs] == [("journal_abandoned", 3)]
+
+
+def tell(journal: JournalListener, old: Cluster, new: Cluster) -> None:
+    for event in diff(old, new, wall_time=SEEN, previous_at=BEFORE):
+        event.deliver(journal)
+    journal.on_settled(new, SEEN)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "name", "severity"),
+    [
+        ((1, 2), (1,), "isr.shrunk", Severity.WARN),
+        ((1,), (1, 2), "isr.expanded", Severity.INFO),
+        ((1, 2), (1, 3), "isr.shrunk", Severity.WARN),
+        ((1,), (), "isr.shrunk", Severity.WARN),
+        ((), (1,), "isr.expanded", Severity.INFO),
+        ((2, 1), (1, 2, 3), "isr.expanded", Severity.INFO),
+    ],
+)
+def test_in_sync_replicas_that_changed_are_named_after_those_that_left(
+    old: tuple[int, ...], new: tuple[int, ...], name: str, severity: Severity
+) -> None:
+    before, after = (cluster_of({"t": [{"leader": 1, "isr": isr}]}, brokers=[1]) for isr in (old, new))
+    (event,) = diff(before, after)
+    assert isinstance(event, ev.IsrChanged)
+    assert (name_of(event), severity_of(event)) == (name, severity)
+    assert bool(event.left) is (name == "isr.shrunk")

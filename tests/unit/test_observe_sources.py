@@ -1,0 +1,57 @@
+"""The client that looks at the cluster: the one that is configured, if it is there."""
+
+import sys
+
+import pytest
+
+from kafka_partition_events import ConfigurationError
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource
+from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource
+from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Kafka
+from kafka_partition_events.observe.sources import installed_client, open_source
+
+PACKAGES = {
+    KAFKA_PYTHON: "kafka_partition_events.clients.kafka_python",
+    CONFLUENT: "kafka_partition_events.clients.confluent",
+}
+SOURCES = {KAFKA_PYTHON: KafkaPythonMetadataSource, CONFLUENT: ConfluentMetadataSource}
+
+
+@pytest.mark.parametrize("client", SOURCES)
+def test_the_client_that_is_configured_looks(client: str) -> None:
+    source = open_source(Kafka(client=client, bootstrap_servers="127.0.0.1:1"))
+    assert isinstance(source, SOURCES[client])
+    source.close()
+
+
+@pytest.mark.parametrize(("wanted", "other"), [(KAFKA_PYTHON, CONFLUENT), (CONFLUENT, KAFKA_PYTHON)])
+def test_if_it_is_not_installed_the_other_one_does(
+    wanted: str, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert installed_client(wanted) == wanted
+    monkeypatch.setitem(sys.modules, PACKAGES[wanted], None)
+    assert installed_client(wanted) == other
+
+
+def test_one_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    for package in PACKAGES.values():
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ImportError):
+        installed_client(KAFKA_PYTHON)
+
+
+def test_a_property_that_kafka_python_can_not_follow_is_told_with_the_cure() -> None:
+    properties = {"ssl.ca.pem": "hunter2", "sasl.username": "kafka"}
+    with pytest.raises(ConfigurationError) as refused:
+        open_source(Kafka(client=KAFKA_PYTHON, bootstrap_servers="x:1", properties=properties))
+    assert str(refused.value) == (
+        "kafka.properties: ssl.ca.pem: kafka-python has nothing like it. "
+        'Change that, or set client = "confluent-kafka" in [kafka]'
+    )
+
+
+def test_what_librdkafka_refuses_is_told_without_its_value() -> None:
+    properties = {"security.protocol": "hunter2"}
+    with pytest.raises(ConfigurationError, match=r"Invalid value \*\*\*") as refused:
+        open_source(Kafka(client=CONFLUENT, bootstrap_servers="x:1", properties=properties))
+    assert "hunter2" not in str(refused.value)

@@ -1,0 +1,32 @@
+"""Which formats there are, and CloudEvents: one as it is, several as a batch."""
+
+import json
+
+import pytest
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events_listeners.webhook_formats import writer_of
+from tests.unit.webhook_formats.entries import CLOSED, OPEN, incident
+
+
+def test_one_cloudevent_is_sent_as_it_is() -> None:
+    entry = incident("opened", OPEN)
+    payload = writer_of("cloudevents")([entry])
+    assert payload.body == entry.body
+    assert payload.content_type == "application/cloudevents+json"
+
+
+def test_several_are_a_batch() -> None:
+    opened, closed = incident("opened", OPEN), incident("closed", CLOSED)
+    payload = writer_of("cloudevents")([opened, closed])
+    assert json.loads(payload.body) == [json.loads(opened.body), json.loads(closed.body)]
+    assert payload.content_type == "application/cloudevents-batch+json"
+
+
+@pytest.mark.parametrize(
+    ("format", "template"),
+    [("teams", None), ("", None), ("template", None), ("slack", "{{ name }}"), ("cloudevents", "")],
+)
+def test_a_format_that_there_is_not_is_refused(format: str, template: str | None) -> None:  # noqa: A002
+    with pytest.raises(ConfigurationError, match="format"):
+        writer_of(format, template=template)

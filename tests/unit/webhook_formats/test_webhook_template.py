@@ -1,0 +1,72 @@
+"""Templates: they word what they are given, and reach no farther."""
+
+import json
+
+import pytest
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.outbox import Entry
+from kafka_partition_events_listeners.webhook_formats import writer_of
+from tests.unit.webhook_formats.entries import CLOSED, OPEN, incident, stamped
+
+
+def rendered(source: str, entry: Entry) -> str:
+    return writer_of("template", template=source)([entry]).body.decode()
+
+
+def test_a_template_can_word_beginning_and_end_differently() -> None:
+    source = (
+        '{% if opened %}{"alarm": {{ data.partitions | tojson }}}'
+        '{% elif closed %}{"over": {{ data.closed_at | tojson }}}'
+        "{% else %}{{ name }} {{ event.id }}{% endif %}"
+    )
+    opened = rendered(source, incident("opened", OPEN))
+    closed = rendered(source, incident("closed", CLOSED))
+    assert json.loads(opened) == {"alarm": OPEN["partitions"]}
+    assert json.loads(closed) == {"over": CLOSED["closed_at"]}
+    assert rendered(source, incident("updated", OPEN)) == "incident.updated id-updated"
+
+
+def test_a_template_writes_text_as_it_is() -> None:
+    entry = stamped(ev.MetadataUnavailable, error="a < b & 'c'\n")
+    assert rendered("{{ data.error }}", entry) == "a < b & 'c'\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("{{ data.topic", "line 1"),
+        ("\n{% if name %}", "line 2"),
+        ("{{ data | no_such_filter }}", "no_such_filter"),
+        ("{{ topic }}", "uses topic, but there is only closed, data, event, name, opened"),
+        ('{% include "/etc/passwd" %}', "stand alone"),
+        ('{% extends "base" %}', "stand alone"),
+        ('{% import "macros" as m %}', "stand alone"),
+    ],
+)
+def test_a_template_that_cannot_work_is_refused_at_once(source: str, why: str) -> None:
+    with pytest.raises(ConfigurationError, match=why):
+        writer_of("template", template=source)
+
+
+def test_jinjas_own_functions_may_be_used() -> None:
+    assert rendered("{% for n in range(3) %}{{ n }}{% endfor %}", incident("opened", OPEN)) == "012"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ data.no_such_field }}",
+        "{{ event.__class__.__mro__ }}",
+        "{{ event.update({'id': 1}) }}",
+        "{{ ''.__class__.__base__.__subclasses__() }}",
+        "{% for n in range(100000) %}0123456789{% endfor %}",
+        "{% for n in range(10000000) %}{% endfor %}",
+    ],
+    ids=["missing", "python", "changing", "subclasses", "too large", "too long"],
+)
+def test_a_template_that_reaches_too_far_renders_nothing(source: str) -> None:
+    write = writer_of("template", template=source)
+    with pytest.raises(Exception, match=r"no attribute|unsafe|not safe|more than|too big"):
+        write([incident("opened", OPEN)])
