@@ -41,7 +41,7 @@ def partition_outages(events: DataFrame) -> DataFrame:
             "at",
             "name",
         )
-        .where("partition IS NOT NULL")
+        .where("partition >= 0")
     )
     known = own.select(*KEY).distinct()
     ended = told.where(F.col("name").isin("topic.deleted", "topic.recreated"))

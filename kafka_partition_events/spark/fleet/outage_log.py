@@ -1,11 +1,13 @@
-"""Sightings -> the log of outages. The only part of the pipeline that keeps state, packed by cluster and topic.
+"""Sightings -> the log of outages: the only part of the pipeline with state, packed by cluster and topic.
 
 The log is a sequence of words: "of this partition's outages, those that began at ``since`` or later are
 exactly the ones in my revision" (see `outage_state.Word`). `latest` reads it; nothing in it is ever changed.
 """
 
+import importlib
 from collections.abc import Iterator
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Row, Window
@@ -50,13 +52,15 @@ def log(sightings: DataFrame, *, late: timedelta) -> DataFrame:
         late: How much older than its topic's latest sighting one may come.
 
     Raises:
-        SparkJobError: A package that Spark needs for state in Python is missing.
+        SparkJobError: a package that Spark needs for state in Python is missing.
+        ValueError: ``late`` is negative.
     """
     if late < timedelta(0):
         raise ValueError(f"late must not be negative, but is {late}")
     processor = _Outages(int(late / timedelta(microseconds=1)))
     grouped = _telling(sightings).groupBy("cluster_id", "topic")
     try:
+        importlib.import_module("google.protobuf")  # else a worker dies without a word
         words = grouped.transformWithState(processor, _WORD, "Append", "None")
     except ImportError as error:
         raise SparkJobError(
@@ -107,7 +111,7 @@ def _telling(sightings: DataFrame) -> DataFrame:
             F.unix_micros("prev_at").alias("prev_at"),
             F.unix_micros("at").alias("at"),
         )
-        .where(F.col("partition").isNotNull() | ~of_partition)
+        .where((F.col("partition") >= 0) | ~of_partition)
     )
 
 
@@ -115,13 +119,20 @@ def _kind() -> Column:
     name, initial = F.col("name"), F.col("initial")
     return (
         F.when(name == "partition.online", F.lit(int(Kind.ONLINE)))
-        .when(
-            name == "partition.offline", F.when(initial, int(Kind.FOUND_OFFLINE)).otherwise(int(Kind.OFFLINE))
-        )
+        .when((name == "partition.offline") & initial, F.lit(int(Kind.FOUND_OFFLINE)))
+        .when(name == "partition.offline", F.lit(int(Kind.OFFLINE)))
         .when((name == "topic.created") & initial, F.lit(int(Kind.STARTED)))
         .when(name == "topic.deleted", F.lit(int(Kind.DELETED)))
         .when(name == "topic.recreated", F.lit(int(Kind.RECREATED)))
     )
+
+
+def _sightings(rows: Iterator[Row]) -> Iterator[Sighting]:
+    pick = None
+    for row in rows:
+        if pick is None:  # Spark does not promise where it puts the columns of the key
+            pick = itemgetter(*map(row.__fields__.index, Sighting._fields))
+        yield Sighting(*pick(tuple(row)))  # a Row's own look-up by name or place is slow
 
 
 class _Outages(StatefulProcessor):
@@ -144,7 +155,7 @@ class _Outages(StatefulProcessor):
         held = self._state.get()
         state, words = fold(
             None if held is None else bytes(held[0]),
-            (Sighting(*row[2:]) for row in rows),
+            _sightings(rows),
             late=self._late,
         )
         self._state.update((state,))
