@@ -10,7 +10,7 @@ sighting:
 =====================  ==================================================================================
 older than ``late``    not taken any more, but given back as late
 older than 2 ``late``  *settled*: of a partition that was ever offline, the spell in force is kept (with
-                       the outage that it ended, if any) and the ids that told it; all else is forgotten
+                       the outage that it ended, if any) and the last ids; all else is forgotten
 =====================  ==================================================================================
 
 A sighting that is taken finds the others of its id, if those were told within ``late`` of it. One of an id
@@ -33,9 +33,9 @@ NEVER: Final = -(1 << 63)
 """A time before all others: nobody looked before."""
 
 _VERSION: Final = 1
-_KEPT_IDS: Final = 32
-"""Ids of a settled spell that are kept. One told again later than ``late`` counts as another sighting of
-the same state: true, only not what the other computation says."""
+_KEPT_IDS: Final = 16
+"""How many settled ids of a partition, and of the topic, are known. An older one that is told again, later
+than ``late`` after, is taken for another sighting of the state."""
 
 
 class Kind(IntEnum):
@@ -256,27 +256,19 @@ class _Partition:
             return
         spells = self._spells(old)
         spell = spells[-1]
-        goes_on = before is not None and len(spells) == 1
         ended = None
         if not spell.down:
             if len(spells) > 1:
                 ended = spells[-2].after, spells[-2].first
             elif before is not None:
                 ended = before.ended
-        settled_ids = () if before is None else before.ids
+        known = () if before is None else before.ids
         places = _places(self.seen)
-        in_force = sorted((at, id_) for id_, at in places.items() if spell.first <= at < horizon)
-        gone = {id_ for id_, at in places.items() if at < horizon}.union(settled_ids)
+        new = sorted((at, id_) for id_, at in places.items() if at < horizon and id_ not in known)
+        ids = (*known, *(id_ for _, id_ in new))
         self.seen = {seen for seen in self.seen if seen.at >= horizon}
-        self.settled = _Settled(
-            horizon,
-            spell,
-            ended,
-            _kept(
-                (*(settled_ids if goes_on else ()), *(id_ for _, id_ in in_force)),
-                gone.intersection(seen.identity for seen in self.seen),
-            ),
-        )
+        again = {seen.identity for seen in self.seen}.intersection(ids)
+        self.settled = _Settled(horizon, spell, ended, _kept(ids, again))
 
     def _spells(self, told: list[_Told]) -> list[_Spell]:
         spells = [] if self.settled is None else [evolve(self.settled.spell)]
@@ -304,8 +296,8 @@ def _places(sightings: Iterable[_Seen]) -> dict[int, int]:
 
 def _kept(ids: tuple[int, ...], again: Iterable[int]) -> tuple[int, ...]:
     """Return the latest ids, and those of which sightings are still held: these must not seem new."""
-    latest = list(dict.fromkeys(ids))[-_KEPT_IDS:]
-    return tuple(dict.fromkeys((*sorted(again), *latest)))
+    latest = ids[-_KEPT_IDS:]
+    return (*sorted(set(again).difference(latest)), *latest)
 
 
 def _outage(after: int, by: int, end: _Spell | None) -> Outage:
