@@ -30,10 +30,9 @@ def at(seconds: float) -> int:
 def batch(sightings: Iterable[Sighting]) -> Outages:
     """Return each partition's outages, from all sightings at once."""
     told = list(dict.fromkeys(sightings))
-    place = {
-        id_: min(one.at for one in told if one.identity == id_)
-        for id_ in {one.identity for one in told if one.kind != Kind.STARTED}
-    }
+    place: dict[int, int] = {}
+    for one in told:
+        place[one.identity] = min(one.at, place.get(one.identity, one.at))
     found: Outages = {}
     for partition in sorted({one.partition for one in told if one.partition is not None}):
         found_offline = {

@@ -178,8 +178,7 @@ def test_a_report_is_about_one_cluster(spark: "SparkSession") -> None:
     values = []
     for cluster, partition in (("a", "1"), ("b", "2"), ("b", "3")):
         told = json.loads(stories()[0].values[-1])
-        told |= {"id": f"{cluster}{partition}", "source": f"kafka://{cluster}"}
-        told["type"] = told["type"].rpartition("partition.")[0] + "partition.offline.v1"
+        told |= {"id": cluster + partition, "source": cluster, "type": "x.partition.offline.v1"}
         told["data"] |= {"cluster_id": cluster, "topic": "orders", "partitions": partition}
         values.append(json.dumps(told).encode())
     records = frame(spark, *values)
