@@ -18,9 +18,11 @@ NAMES: Final = (
 """The events that are understood here; a test holds this list against what the listener writes."""
 
 UNPARSED: Final = "unparsed"
-"""``defect``: not JSON, or without what every event has."""
+"""``defect``: not JSON, or without what every event has, or of no time that can be."""
 UNKNOWN: Final = "unknown"
 """``defect``: a CloudEvent of a type or version that is not understood here."""
+
+_YEARS: Final = ("2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z")
 
 _VALUE_SCHEMA: Final = """
     id STRING, type STRING, source STRING, subject STRING, sequence STRING, severitynumber INT,
@@ -33,20 +35,22 @@ _VALUE_SCHEMA: Final = """
 """
 
 
-def parse(records: DataFrame) -> DataFrame:
+def parse(records: DataFrame, *keep: str) -> DataFrame:
     """Return one row per Kafka record: the event's columns, and ``defect`` (null for a good one).
 
     ``prev_at`` and ``at`` are the bounds of when it happened; ``before`` and ``after`` stay JSON text.
 
     Args:
         records: As the Kafka connector gives them, with a ``value`` column.
+        *keep: Columns of the records that come first, unchanged; none may have an event column's name.
     """
     value = F.from_json(F.col("value").cast("string"), _VALUE_SCHEMA).alias("event")
-    return records.select(value).select(
+    return records.select(*keep, value).select(
+        *keep,
         "event.id",
         "event.source",
         _name().alias("name"),
-        F.col("event.sequence").cast("bigint").alias("sequence"),
+        F.col("event.sequence").try_cast("bigint").alias("sequence"),
         F.col("event.severitynumber").alias("severity"),
         "event.data.cluster_id",
         "event.data.topic",
@@ -109,8 +113,10 @@ def _defect() -> Column:
         F.col("event.id").isNotNull() & F.col("event.type").isNotNull() & F.col("event.source").isNotNull()
     )
     understood = _name().isin(*NAMES)
+    # No clock is as wrong as that, and whoever counts by day must not count the days of the year 9999.
+    dated = F.col("event.data.snapshot.at").between(*(F.to_timestamp(F.lit(year)) for year in _YEARS))
     return (
         F.when(~F.coalesce(complete, F.lit(False)), UNPARSED)
         .when(~understood, UNKNOWN)
-        .when(F.col("event.data.snapshot.at").isNull(), UNPARSED)
+        .when(~F.coalesce(dated, F.lit(False)), UNPARSED)
     )
