@@ -68,14 +68,14 @@ def explained(error: Exception, topics: Iterable[str], bootstrap: str) -> SparkJ
     """Return the cause and the cure of what Spark said about topics."""
     said, named = cause_of(error), ", ".join(topics)
     if any(word in said for word in _NO_TOPIC):
-        cure = "do the topics exist? kpe makes none (kafka-topics.sh --create), and see --events-topic"
+        cure = "do the topics exist? kpe makes none"
     elif any(word in said for word in _REFUSED):
-        cure = "are the login and its rights the right ones? See -X"
+        cure = "are these the right login and rights?"
     elif any(word in said for word in _NO_ANSWER):
         cure = "is this the brokers' address, and are all partitions of the topics online?"
     else:
-        cure = "do the topics exist, and are all of their partitions online?"
-    return SparkJobError(f"Spark could not read {named} at {bootstrap}; {cure} {said}")
+        cure = "do the topics exist, are their partitions online, and is there room to write?"
+    return SparkJobError(f"Spark failed while it read {named} at {bootstrap}; {cure} {said}")
 
 
 def cause_of(error: Exception) -> str:

@@ -129,8 +129,8 @@ class Pipeline:
                 finally:
                     _settle(query)
                 self._check(query)
-            self._progress.step("making the tables anew")
-            return self._refresher.refresh()
+        self._progress.step("making the tables anew")
+        return self._refresh()
 
     def run(self, source: Source, every: timedelta) -> Mark:
         """Take in what comes until `stop` is called; make the tables anew after each batch.
@@ -145,7 +145,7 @@ class Pipeline:
         self._claim(source)
         trigger = {"processingTime": f"{max(1, round(every / timedelta(milliseconds=1)))} milliseconds"}
         with self._told(source), contextlib.ExitStack() as started:
-            mark = self._refresher.refresh()  # what a run that was killed has left
+            mark = self._refresh()  # what a run that was killed has left
             queries = []
             for name in (INGEST, OUTAGES):
                 queries.append(query := self._start(name, source, trigger))
@@ -159,11 +159,11 @@ class Pipeline:
                         raise SparkJobError(f"the query {query.name} was stopped by somebody else")
                 quiet = not any(query.status["isTriggerActive"] for query in queries)
                 if self._ledger.has_news() and (quiet or time.monotonic() >= due):
-                    mark = self._refresher.refresh()
+                    mark = self._refresh()
                     due = time.monotonic() + every.total_seconds()
             self._progress.step("stopping when the running batches are done")
             started.close()
-            return self._refresher.refresh() if self._ledger.has_news() else mark
+            return self._refresh() if self._ledger.has_news() else mark
 
     def recompute(self, days: Days) -> Mark:
         """Make the tables of these days anew from what was told, outages by the batch computation.
@@ -178,6 +178,11 @@ class Pipeline:
         self._progress.step(f"making {days.first} to {days.last} anew from silver/sightings")
         with self._told(None):
             return self._refresher.recompute(days)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
 
     def stop(self) -> None:
         """Let `run` end at the next end of a batch. Any thread, and any signal handler."""
@@ -238,6 +243,10 @@ class Pipeline:
             .start()
         )
 
+    def _refresh(self) -> Mark:
+        with self._told(None):
+            return self._refresher.refresh()
+
     @staticmethod
     def _check(query: StreamingQuery) -> None:
         """Raise why a query has failed, if it has."""
@@ -259,7 +268,10 @@ class Pipeline:
                     f"another kpe spark fleet is at work on {self._fleet.out}: let one of them end. {said}"
                 ) from error
             if source is None:
-                raise SparkJobError(f"Spark failed: {said}") from error
+                raise SparkJobError(
+                    f"the tables in {self._fleet.out} could not be made anew; nothing is lost, the next run "
+                    f"does it again. {said}"
+                ) from error
             raise source.explain(error) from error
 
 
