@@ -34,6 +34,7 @@ def run_report(
     options: Mapping[str, str] | None = None,
     out: Path = Path("demo-report.html"),
     note: str | None = None,
+    cluster: str | None = None,
     spark: "SparkSession | None" = None,
 ) -> ReportData:
     """Compute the report and write it to a file.
@@ -49,17 +50,19 @@ def run_report(
         options: More options of Kafka's Java clients by its own names, for instance ``security.protocol``.
         out: The HTML file, which is replaced.
         note: A line for the top of the report.
+        cluster: Which cluster's events to report on, by its id; needed where the topic has those of several.
         spark: A session with the Kafka connector; by default the one of spark-submit, the running one, or a
             local one that is made, and stopped.
 
     Raises:
-        SparkJobError: Spark could not be started, or the topics could not be read.
+        SparkJobError: Spark could not be started, the topics could not be read, or the events are of
+            several clusters and none is named.
         JvmError: the connector's jars could not be fetched.
         ValueError: ``counters`` has names that are not known.
     """
     accounts = accounts_of(counters or {})
     with opened_session() if spark is None else contextlib.nullcontext(spark) as session:
-        data = _read(session, bootstrap, events_topic, data_topics, options)
+        data = _read(session, bootstrap, events_topic, data_topics, options, cluster)
     data = evolve(data, accounts=accounts, note=note)
     out.write_text(render(data), encoding="utf-8")
     return data
@@ -71,6 +74,7 @@ def _read(
     events_topic: str,
     data_topics: Sequence[str],
     options: Mapping[str, str] | None,
+    cluster: str | None,
 ) -> ReportData:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415 - `--help` works without PySpark
@@ -81,7 +85,7 @@ def _read(
     try:
         events = read_topics(spark, bootstrap, [events_topic], options)
         data = read_topics(spark, bootstrap, data_topics, options) if data_topics else None
-        return collect(events, data)
+        return collect(events, data, cluster)
     except (PySparkException, Py4JJavaError) as error:
         raise explained(error, [events_topic, *data_topics], bootstrap) from error
 
@@ -98,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counters=counters,
             options=dict(args.option),
             out=args.out,
+            cluster=args.cluster,
         )
     except (KafkaPartitionEventsError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
@@ -114,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-b", "--bootstrap", required=True, help="brokers, host:port,host:port")
     parser.add_argument("--events-topic", default="kpe.events", help="default: %(default)s")
     parser.add_argument("-t", "--topic", action="append", default=[], help="a data topic; may be repeated")
+    parser.add_argument("--cluster", help="a cluster's id, where the events are of several clusters")
     parser.add_argument(
         "--counters", type=Path, help='what producers counted: JSON, {"client": {"topic": {"sent": 1, ...}}}'
     )
