@@ -190,11 +190,15 @@ class Ledger:
         """Tell that a refresh has taken up these batches; its tables are written."""
         older = self._serials()
         self._storage.write(f"{_REFRESHES}/{mark.serial}.json", json.dumps(_encoded(mark)))
-        for batch in batches:
-            self._storage.delete(f"{_BATCHES}/{batch.query}-{batch.number}.json")
+        self.forget(batches)
         for serial in older:
             if serial != mark.serial:
                 self._storage.delete(f"{_REFRESHES}/{serial}.json")
+
+    def forget(self, batches: Iterable[Batch]) -> None:
+        """Delete the notes of batches that a refresh has taken up."""
+        for batch in batches:
+            self._storage.delete(f"{_BATCHES}/{batch.query}-{batch.number}.json")
 
     def _serials(self) -> list[int]:
         stems = (name.removesuffix(".json") for name in self._storage.children(_REFRESHES))

@@ -78,8 +78,10 @@ class Refresher:
     def refresh(self) -> Mark:
         """Take up all batches that are noted; return the mark that then holds."""
         begin = time.monotonic()
-        batches, mark = self._ledger.noted(), self._ledger.mark()
+        noted, mark = self._ledger.noted(), self._ledger.mark()
+        batches = [batch for batch in noted if mark.is_new(batch)]
         if not batches:
+            self._ledger.forget(noted)  # a crash has kept the refresh that took them up from doing so
             return mark
         after = mark.after(batches)
         changed = self._refresh_events(batches, mark, after)
@@ -89,7 +91,7 @@ class Refresher:
             spans.append(Days((mark.until - SETTLED_AFTER).date(), after.until.date()))
         ranges = self._refresh_gold(spans, after, snapshot, whole=changed.lasting)
         settled = mark.after(batches, doubles=changed.doubles, snapshot=snapshot)
-        return self._settle(settled, mark, batches, ranges, begin)
+        return self._settle(settled, mark, noted, ranges, begin)
 
     def recompute(self, days: Days) -> Mark:
         """Make these days anew from ``silver/sightings``, outages by the batch computation.
