@@ -77,9 +77,8 @@ class TestSubmitLine:
     def test_it_names_the_connector_and_all_options_and_no_secret(self, capsys: Captured) -> None:
         import pyspark  # noqa: PLC0415
 
-        line = self.line(
-            capsys, "-b", "kafka:9092", "-X", "sasl.jaas.config=secret", "--format", "delta", "--work", "s3a://w",
-        )  # fmt: skip
+        options = "-b kafka:9092 -X sasl.jaas.config=secret --format delta --work s3a://w"
+        line = self.line(capsys, *options.split())
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
         assert line.startswith(f"spark-submit --packages {package} {SCRIPT} fleet -b kafka:9092 ")
         assert "--every 60s" in line
