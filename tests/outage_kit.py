@@ -6,6 +6,7 @@ Pure: no Spark. Times are microseconds since 1970, as in `kafka_partition_events
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from attrs import define, field
 
@@ -16,6 +17,7 @@ START = 1_795_168_800 * SECOND  # 2026-11-20 10:00:00 UTC
 NEVER = float("-inf")
 
 Outages = dict[int, list[Outage]]
+Row = TypeVar("Row")
 
 
 def at(seconds: float) -> int:
@@ -28,10 +30,9 @@ def at(seconds: float) -> int:
 def batch(sightings: Iterable[Sighting]) -> Outages:
     """Return each partition's outages, from all sightings at once."""
     told = list(dict.fromkeys(sightings))
-    place = {
-        id_: min(one.at for one in told if one.identity == id_)
-        for id_ in {one.identity for one in told if one.kind != Kind.STARTED}
-    }
+    place: dict[int, int] = {}
+    for one in told:
+        place[one.identity] = min(one.at, place.get(one.identity, one.at))
     found: Outages = {}
     for partition in sorted({one.partition for one in told if one.partition is not None}):
         found_offline = {
@@ -215,7 +216,7 @@ def delivered(
     return sorted(rows, key=lambda one: one.at + chance.uniform(0, disorder_s) * SECOND)
 
 
-def split(rows: Sequence[Sighting], chance: random.Random, batches: int) -> list[list[Sighting]]:
+def split(rows: Sequence[Row], chance: random.Random, batches: int) -> list[list[Row]]:
     """Return rows in batches, in order; some batches may be empty."""
     cuts = sorted(chance.randint(0, len(rows)) for _ in range(batches - 1))
     return [list(rows[begin:end]) for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
