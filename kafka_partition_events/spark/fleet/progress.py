@@ -121,7 +121,7 @@ class Silence:
 
 def told_batch(done: BatchDone) -> str:
     """Return a line about a batch."""
-    counts = str(done.counts) if done.counts.read else f"{done.counts.late:,} late"
+    counts = f"{done.counts.late:,} late" if done.query == "outages" else str(done.counts)
     return f"{done.query} batch {done.batch}: {counts} ({done.seconds:.1f} s)"
 
 

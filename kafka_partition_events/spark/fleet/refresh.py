@@ -8,7 +8,7 @@ its days, and more news the days since the last news, for what is open is open u
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation
@@ -162,7 +162,7 @@ class Refresher:
 
     def _spans(self, ids: DataFrame, ranges: Sequence[Days], after: Mark) -> _Changes:
         """Return of what days besides their own these events tell, as ``silver/events`` has them."""
-        spans = []
+        spans: list[dict[str, Any]] = []
         for days in ranges:
             found = (
                 self._tables.read(EVENTS, days)
@@ -279,10 +279,9 @@ class Refresher:
         """Make the days anew whose rows are not what they should be."""
         full = f"gold/{name}"
         new = table(Inputs(events=lasting, outages=self._tables.read(OUTAGES), until=until), _ALWAYS)
-        changed = new.select("day")
-        if self._tables.exists(full):
-            old = self._tables.read(full).select(*new.columns)
-            changed = old.exceptAll(new).union(new.exceptAll(old)).select("day")
+        self._tables.ensure(full, new.schema)
+        old = self._tables.read(full).select(*new.columns)
+        changed = old.exceptAll(new).union(new.exceptAll(old)).select("day")
         found = changed.distinct().toArrow().column("day").to_pylist()
         for days in joined(Days(day, day) for day in found):
             self._tables.replace(full, within(new, days), days)
