@@ -3,15 +3,12 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
-from typing import Final
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from kafka_partition_events.spark.fleet.progress import BatchDone, Refreshed, told_batch, told_refresh
-
-_WIDE: Final = 100
 
 
 class Shown:

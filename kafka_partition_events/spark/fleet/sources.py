@@ -9,6 +9,7 @@ from attrs import field, frozen
 from attrs.validators import min_len
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StringType
 
 from kafka_partition_events.metadata.codec import FORMAT as SNAPSHOT
@@ -106,9 +107,7 @@ class JsonlArchive:
                 "pip install 'kafka-partition-events[events]'"
             )
         _require_files(spark, self.path)
-        reader = spark.readStream.format("text").option("recursiveFileLookup", "true")
-        if self.max_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", str(self.max_per_batch))
+        reader = _file_reader(spark.readStream.format("text"), self.max_per_batch)
         # Spark would call it for the filter and for the value, were it allowed to.
         to_event = F.udf(event_of_line, StringType()).asNondeterministic()
         return (
@@ -157,10 +156,7 @@ class ParquetArchive:
         """Return a record for each row."""
         _require_files(spark, self.path)
         reader = spark.readStream.format("parquet").schema(_KAFKA_SCHEMA)
-        # Directories such as day=.../batch=... are the archive's own matter.
-        reader = reader.option("recursiveFileLookup", "true")
-        if self.max_per_batch is not None:
-            reader = reader.option("maxFilesPerTrigger", str(self.max_per_batch))
+        reader = _file_reader(reader, self.max_per_batch)
         written = F.col("_metadata.file_modification_time")
         return reader.load(self.path).select(
             *COLUMNS[:-1], F.coalesce("timestamp", written).alias("timestamp")
@@ -192,6 +188,13 @@ def event_of_line(line: str | None) -> str | None:
     from kafka_partition_events.listeners import to_cloudevent, to_record  # noqa: PLC0415
 
     return to_record(to_cloudevent(event)).value.decode()
+
+
+def _file_reader(reader: DataStreamReader, max_per_batch: int | None) -> DataStreamReader:
+    # Directories such as day=.../batch=... are the archive's own matter. And Spark would pass over files that
+    # are a week older than the newest.
+    reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", "100000d")
+    return reader if max_per_batch is None else reader.option("maxFilesPerTrigger", str(max_per_batch))
 
 
 def _require_files(spark: SparkSession, path: str) -> None:
