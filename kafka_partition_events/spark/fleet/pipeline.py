@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
+from kafka_partition_events.spark import events
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet import gold, outage_log, sightings
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.ingest import Ingest, LogOutages
 from kafka_partition_events.spark.fleet.ledger import INGEST, OUTAGES, Ledger, Mark
 from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed, Silence
-from kafka_partition_events.spark.fleet.refresh import Refresher
+from kafka_partition_events.spark.fleet.refresh import TELL_OUTAGES, Refresher
 from kafka_partition_events.spark.fleet.slo_burn import TARGET, with_target
 from kafka_partition_events.spark.fleet.sources import Source
 from kafka_partition_events.spark.fleet.storage import Storage
@@ -224,8 +225,10 @@ class Pipeline:
         rows = source.stream(self._spark)
         write: Ingest | LogOutages = Ingest(self._tables, self._ledger, self._progress)
         if name == OUTAGES:
-            told = sightings.good(sightings.parsed(rows))
-            rows = outage_log.log(told, late=self._fleet.late)
+            told = events.parse(sightings.mentioning(rows, *TELL_OUTAGES))
+            # Beyond what is observed Spark pushes no filter, or it would parse each record once more for it.
+            told = told.observe("kpe-outages", F.count(F.lit(1)).alias("read"))
+            rows = outage_log.log(events.good(told), late=self._fleet.late)
             write = LogOutages(self._tables, self._ledger, self._progress, outage_log.late)
 
         def checked(batch: DataFrame, number: int) -> None:

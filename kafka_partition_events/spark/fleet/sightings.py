@@ -5,6 +5,8 @@ one that is restarted; each knows other bounds of when it happened, and all of t
 are kept, and `merged` makes one event of those that tell the same.
 """
 
+from functools import reduce
+from operator import or_
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -45,6 +47,12 @@ def raw(records: DataFrame) -> DataFrame:
         F.current_timestamp().alias("ingested_at"),
         day_of(F.col("timestamp")).alias("day"),
     )
+
+
+def mentioning(records: DataFrame, *names: str) -> DataFrame:
+    """Return the records whose text has one of these names in it: parsing all others would be for nothing."""
+    text = F.col("value").cast("string")
+    return records.where(reduce(or_, (text.contains(name) for name in names)))
 
 
 def parsed(records: DataFrame) -> DataFrame:
