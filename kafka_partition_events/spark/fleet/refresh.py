@@ -82,6 +82,7 @@ class Refresher:
         batches = [batch for batch in noted if mark.is_new(batch)]
         if not batches:
             self._ledger.forget(noted)  # a crash has kept the refresh that took them up from doing so
+            self._tell(mark, [], begin)
             return mark
         after = mark.after(batches)
         changed = self._refresh_events(batches, mark, after)
@@ -305,11 +306,14 @@ class Refresher:
         self._ledger.settle(settled, batches)
         if before.snapshot not in {-1, settled.snapshot}:
             self._tables.drop(SNAPSHOT, before.snapshot)
+        self._tell(settled, ranges, begin)
+        return settled
+
+    def _tell(self, mark: Mark, ranges: Sequence[Days], begin: float) -> None:
         seconds = time.monotonic() - begin
         self._progress.refreshed(
-            Refreshed(ranges=ranges, totals=settled.totals, until=settled.until, seconds=seconds)
+            Refreshed(ranges=ranges, totals=mark.totals, until=mark.until, seconds=seconds)
         )
-        return settled
 
 
 def _is_lasting() -> Column:

@@ -172,7 +172,7 @@ class FileTables:
 
     def _known(self, name: str) -> StructType | None:
         if name not in self._schemas and self._storage.exists(f"{name}/{_SCHEMA}"):
-            # Torn by a crash: then nothing has been written yet.
+            # Torn by a crash: whoever writes next writes it anew.
             with contextlib.suppress(SparkJobError, ValueError):
                 text = self._storage.read(f"{name}/{_SCHEMA}")
                 self._schemas[name] = StructType.fromJson(json.loads(text))
