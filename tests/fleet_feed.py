@@ -5,13 +5,16 @@ import random
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
+
+State = dict[str, list[tuple[int | None, int]]]
+"""Topic -> partition -> leader, epoch."""
 
 START = datetime(2026, 11, 18, 9, 0, tzinfo=UTC)
 
@@ -50,7 +53,7 @@ class Feed:
     def _looks(self, topics: int, partitions: int, days: float) -> list[tuple[datetime, Cluster]]:
         """Return the cluster as it was, from change to change."""
         rng, at = self._rng, START
-        state = {f"topic-{n}": [(n % 3 + 1, 0) for n in range(partitions)] for n in range(topics)}
+        state: State = {f"topic-{n}": [(n % 3 + 1, 0) for n in range(partitions)] for n in range(topics)}
         brokers = [1, 2, 3]
         looks = [(at, _cluster(state, brokers))]
         while at < START + timedelta(days=days):
@@ -89,7 +92,7 @@ class Feed:
     def _noise(self, at: datetime) -> None:
         rng = self._rng
         if rng.random() < 0.05:  # an observer that could not look for a while
-            lost = {"cluster_id": "test", "sequence": self._sequence + 1}
+            lost: dict[str, Any] = {"cluster_id": "test", "sequence": self._sequence + 1}
             self._tell(ev.MetadataUnavailable(error="timed out", wall_time=at, previous_at=at, **lost), "b")
             back = at + timedelta(seconds=30)
             self._tell(
@@ -107,7 +110,7 @@ class Feed:
             self.unknown += 1
 
 
-def _cluster(state: dict[str, list[tuple[int | None, int]]], brokers: Sequence[int]) -> Cluster:
+def _cluster(state: State, brokers: Sequence[int]) -> Cluster:
     topics: dict[str, TopicSpec] = {}
     for name, places in state.items():
         partitions: list[int | PartitionSpec | None] = [

@@ -33,15 +33,6 @@ _DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)%")
 
 
-def _one_origin(job: "FleetJob", _attribute: object, _value: object) -> None:
-    origins = [name for name, given in job.origins.items() if given]
-    if job.recompute is None and len(origins) != 1:
-        told = "none is" if not origins else f"{' and '.join(origins)} are"
-        raise CliError(
-            f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
-        )
-
-
 @frozen(kw_only=True)
 class FleetJob:
     """The options.
@@ -66,9 +57,17 @@ class FleetJob:
     parquet: str | None
     max_per_batch: int | None
     every: timedelta | None
-    recompute: Days | None = field(validator=_one_origin)
+    recompute: Days | None
     cores: int
     json: bool
+
+    def __attrs_post_init__(self) -> None:
+        origins = [name for name, given in self.origins.items() if given]
+        if self.recompute is None and len(origins) != 1:
+            told = "none is" if not origins else f"{' and '.join(origins)} are"
+            raise CliError(
+                f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
+            )
 
     @property
     def origins(self) -> dict[str, str | None]:

@@ -146,20 +146,14 @@ class TestLines:
     def test_what_a_recorder_writes_becomes_the_cloudevent(self, event: Event) -> None:
         from kafka_partition_events.spark.fleet.sources import event_of_line  # noqa: PLC0415
 
-        found = event_of_line(json.dumps(encode_event(event)))
+        found = event_of_line(json.dumps(encode_event(event)).encode())
         assert found is not None
         assert json.loads(found) == json.loads(to_record(to_cloudevent(event)).value or b"")
 
     def test_cloudevents_and_junk_stay_and_snapshots_go(self) -> None:
         from kafka_partition_events.spark.fleet.sources import event_of_line  # noqa: PLC0415
 
-        for line in (
-            '{"specversion": "1.0", "id": "x"}',
-            "not json",
-            "[]",
-            "{}",
-            '{"kind": "from_the_future"}',
-        ):
+        for line in (b'{"specversion": "1.0"}', b"not json", b"[]", b"{}", b'{"kind": "from_afar"}', b"\xff"):
             assert event_of_line(line) == line
-        assert event_of_line(json.dumps(encode_snapshot(Snapshot(EMPTY)))) is None
+        assert event_of_line(json.dumps(encode_snapshot(Snapshot(EMPTY))).encode()) is None
         assert event_of_line(None) is None

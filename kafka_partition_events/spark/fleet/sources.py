@@ -10,7 +10,7 @@ from attrs.validators import min_len
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.readwriter import DataStreamReader
-from pyspark.sql.types import StringType
+from pyspark.sql.types import BinaryType
 
 from kafka_partition_events.metadata.codec import FORMAT as SNAPSHOT
 from kafka_partition_events.metadata.codec import CodecError, decode_event
@@ -108,12 +108,14 @@ class JsonlArchive:
             )
         _require_files(spark, self.path)
         reader = _file_reader(spark.readStream.format("text"), self.max_per_batch)
-        # Spark would call it for the filter and for the value, were it allowed to.
-        to_event = F.udf(event_of_line, StringType()).asNondeterministic()
+        # A function without type hints, for Spark would take them for those of pandas. Not deterministic, or
+        # Spark would call it for the filter and once more for the value.
+        to_event = F.udf(lambda line: event_of_line(line), BinaryType()).asNondeterministic()  # noqa: PLW0108
         return (
             reader.load(self.path)
             .select(
-                to_event("value").cast("binary").alias("value"),
+                # As bytes, for a line of garbage may be no text to Python.
+                to_event(F.col("value").cast("binary")).alias("value"),
                 F.col("_metadata.file_path").alias("topic"),
                 F.col("_metadata.file_modification_time").alias("timestamp"),
             )
@@ -170,12 +172,12 @@ class ParquetArchive:
         )
 
 
-def event_of_line(line: str | None) -> str | None:
+def event_of_line(line: bytes | None) -> bytes | None:
     """Return the CloudEvent of a line; None for a snapshot; what is neither stays as it is.
 
     A recorder's event does not say who saw it, nor whether looks failed before it.
     """
-    if line is None or '"specversion"' in line:
+    if line is None or b'"specversion"' in line:
         return line
     try:
         document = json.loads(line)
@@ -187,7 +189,7 @@ def event_of_line(line: str | None) -> str | None:
     # Here, because only this needs the extra, and Spark's workers call it.
     from kafka_partition_events.listeners import to_cloudevent, to_record  # noqa: PLC0415
 
-    return to_record(to_cloudevent(event)).value.decode()
+    return to_record(to_cloudevent(event)).value
 
 
 def _file_reader(reader: DataStreamReader, max_per_batch: int | None) -> DataStreamReader:
