@@ -270,6 +270,11 @@ class Pipeline:
                 raise SparkJobError(
                     f"another kpe spark fleet is at work on {self._fleet.out}: let one of them end. {said}"
                 ) from error
+            if "Python worker" in said:
+                raise SparkJobError(
+                    "Spark's Python workers failed or did not start in time: do they have this package, pyarrow "
+                    f"and protobuf, and is there CPU to spare? The next run goes on from here. {said}"
+                ) from error
             if source is None:
                 raise SparkJobError(
                     f"the tables in {self._fleet.out} could not be made anew; nothing is lost, the next run "
