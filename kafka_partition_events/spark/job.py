@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
-from kafka_partition_events.jvm import spark_jars
-from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.model import ReportData, accounts_of
 from kafka_partition_events.spark.report import render
-from kafka_partition_events.spark.session import local_session
+from kafka_partition_events.spark.session import opened_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +51,8 @@ def run_report(
         out: The HTML file, which is replaced.
         note: A line for the top of the report.
         cluster: Which cluster's events to report on, by its id; needed where the topic has those of several.
-        spark: A session with the Kafka connector; by default a local one is made, and stopped.
+        spark: A session with the Kafka connector; by default the one of spark-submit, the running one, or a
+            local one that is made, and stopped.
 
     Raises:
         SparkJobError: Spark could not be started, the topics could not be read, or the events are of
@@ -61,12 +61,8 @@ def run_report(
         ValueError: ``counters`` has names that are not known.
     """
     accounts = accounts_of(counters or {})
-    session = local_session(spark_jars()) if spark is None else spark
-    try:
+    with opened_session() if spark is None else contextlib.nullcontext(spark) as session:
         data = _read(session, bootstrap, events_topic, data_topics, options, cluster)
-    finally:
-        if spark is None:
-            session.stop()
     data = evolve(data, accounts=accounts, note=note)
     out.write_text(render(data), encoding="utf-8")
     return data
@@ -84,18 +80,14 @@ def _read(
     from pyspark.errors import PySparkException  # noqa: PLC0415 - `--help` works without PySpark
 
     from kafka_partition_events.spark.collect import collect  # noqa: PLC0415
-    from kafka_partition_events.spark.kafka import read_topics  # noqa: PLC0415
+    from kafka_partition_events.spark.kafka import explained, read_topics  # noqa: PLC0415
 
     try:
         events = read_topics(spark, bootstrap, [events_topic], options)
         data = read_topics(spark, bootstrap, data_topics, options) if data_topics else None
         return collect(events, data, cluster)
     except (PySparkException, Py4JJavaError) as error:
-        reason = str(error).partition("\n\tat ")[0]  # the rest is the JVM's stack
-        raise SparkJobError(
-            f"Spark could not read {', '.join([events_topic, *data_topics])} at {bootstrap}; do the topics "
-            f"exist, and are all of their partitions online? {reason}"
-        ) from error
+        raise explained(error, [events_topic, *data_topics], bootstrap) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -267,11 +267,8 @@ def test_the_report_says_what_the_topics_hold(spark: "SparkSession", topics: Top
         assert said in page
 
 
-def test_from_the_command_line(
-    spark: "SparkSession", topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark, "stop", lambda: None)  # the session of all tests is the one it gets
-    monkeypatch.setattr("kafka_partition_events.spark.job.local_session", lambda _jars: spark)
+@pytest.mark.usefixtures("spark")
+def test_from_the_command_line(topics: Topics, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     arguments = ["-b", topics.bootstrap, "--events-topic", topics.events, "-o", str(out)]
     assert main(arguments) == 0

@@ -1,5 +1,6 @@
 """A range of days, the unit in which tables are replaced."""
 
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
 
 from attrs import field, frozen
@@ -39,3 +40,25 @@ class Days:
     def joined(self, other: "Days") -> "Days":
         """Return the smallest range that holds both."""
         return Days(min(self.first, other.first), max(self.last, other.last))
+
+
+def joined(spans: Iterable[Days], *, gap: int = 0) -> list[Days]:
+    """Return these days as few ranges, ascending, without overlaps.
+
+    Args:
+        spans: Ranges in any order.
+        gap: Two ranges with at most so many days between them become one.
+    """
+    result: list[Days] = []
+    for days in sorted(spans, key=lambda days: days.first):
+        if result and (days.first - result[-1].last).days <= gap + 1:
+            result[-1] = result[-1].joined(days)
+        else:
+            result.append(days)
+    return result
+
+
+def clipped(spans: Iterable[Days], within: Days) -> list[Days]:
+    """Return what of these ranges lies in another one."""
+    cut = ((max(days.first, within.first), min(days.last, within.last)) for days in spans)
+    return [Days(first, last) for first, last in cut if first <= last]
