@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 
 BackendName = Literal["jvm", "arrow"]
-"""``jvm``: an expression inside the query, in classic sessions. ``arrow``: NumPy in Spark's Python workers."""
+"""``jvm``: an expression in the query, for classic sessions. ``arrow``: NumPy in Spark's Python workers."""
 
 KeyHashColumn = Callable[[Column], Column]
 """BINARY -> INT: Java's murmur2, signed; of a null, a null."""

@@ -27,8 +27,8 @@ class PartitionPolicy:
             ``"pin"``: all rows go where they would if nothing was offline. ``"raise"``: a row with a key, or
             one that brings its partition, fails the job with `PartitionOfflineError`; others are rerouted.
         cap: The partitions that rows without a key may go to: a `BufferBudget`, what one has granted
-            (``budget.admit(cluster)``), or ids by topic. Topics that are not named are not capped. Others
-            stand in only where none of a topic's capped partitions is online.
+            (``budget.admit(cluster)``), or ids by topic; topics that are not named are not capped. A budget
+            has others stand in for partitions that are offline; ids do only when none of them is online.
         reach: Seconds within which a broker must accept a connection from the driver, or else rows without a
             key avoid its partitions while others remain: for as long as the broker session (9 s by default)
             metadata does not know that a broker is dead. None does not try. Applies where this package
