@@ -2,6 +2,7 @@
 
 import os
 import random
+from functools import partial
 
 import pytest
 
@@ -47,7 +48,7 @@ def test_the_promises_are_judged() -> None:
 
 def test_every_case_takes_its_turn_in_every_round() -> None:
     ran: list[str] = []
-    cases = {name: (lambda name=name: ran.append(name)) for name in "abcd"}
+    cases = {name: partial(ran.append, name) for name in "abcd"}
     rng = random.Random(1)
     for _ in range(3):
         assert set(one_round(cases, rng, os.getpid())) == set("abcd")

@@ -1,6 +1,9 @@
 """The hash over whole Arrow arrays gives, key by key, what the hash of one key gives."""
 
+import base64
 import random
+import subprocess
+import sys
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
@@ -69,6 +72,21 @@ def test_what_lies_beneath_a_null_is_not_looked_at() -> None:
         [pa.py_buffer(b"\x02"), pa.py_buffer(b"\x00\0\0\0\x03\0\0\0\x06\0\0\0"), pa.py_buffer(b"xyzabc")],
     )
     assert murmur2(rubbish).to_pylist() == [None, hashing.murmur2(b"abc")]
+
+
+def test_spark_workers_need_not_have_this_package() -> None:
+    from pyspark.cloudpickle import dumps, register_pickle_by_value  # noqa: PLC0415
+
+    register_pickle_by_value(numpy_hash)
+    sent = base64.b64encode(dumps(murmur2)).decode()
+    program = (
+        "import base64, pickle, sys; sys.modules['kafka_partition_events'] = None; import pyarrow as pa;"
+        f"print(pickle.loads(base64.b64decode('{sent}'))(pa.array([b'abc', b'user-1'])).to_pylist())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout.strip() == str(expected([b"abc", b"user-1"])), done.stderr
 
 
 def test_more_keys_than_are_hashed_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,8 +36,8 @@ def murmur2_column(session: "SparkSession", key: Column) -> Column:
         "hash32",
         jvm.PythonUtils.toSeq(arguments),
         jvm.PythonUtils.toSeq([]),  # the arguments have their types; none is to be cast
-        True,  # a null makes the result null
-        True,  # and so it may be
+        True,  # a null argument makes the result null,
+        False,  # and nothing else does: a result need not be boxed to find out
         True,  # deterministic
         jvm.scala.Option.empty(),
     )
