@@ -7,7 +7,7 @@ import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -241,7 +241,7 @@ def test_with_raise_a_topic_column_is_told_which_partition_is_offline(keyed: "Da
 
 
 @pytest.fixture
-def fresh_choice(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def fresh_choice(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Let the session's way of hashing be chosen anew, and forget what a test has chosen."""
     from kafka_partition_events.spark.partitioning import backends  # noqa: PLC0415
 
