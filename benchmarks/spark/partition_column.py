@@ -2,7 +2,7 @@
 
 import importlib.util
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from attrs import frozen
 from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.functions import arrow_udf, pandas_udf
 
 from benchmarks.command import say
 from benchmarks.errors import BenchError
@@ -107,7 +108,7 @@ def _empty() -> Callable[[Column], Column]:
     def nothing(keys: pa.Array) -> pa.Array:
         return pa.nulls(len(keys), pa.int32())
 
-    found: Callable[[Column], Column] = F.arrow_udf(nothing, "int")
+    found: Callable[[Column], Column] = arrow_udf(nothing, "int")
     return found
 
 
@@ -119,7 +120,7 @@ def _pandas() -> Callable[[Column], Column]:
     def plain(keys: pd.Series) -> pd.Series:
         return pd.Series([partition_of(bytes(key), PARTITIONS) for key in keys])
 
-    found: Callable[[Column], Column] = F.pandas_udf(plain, "int")
+    found: Callable[[Column], Column] = pandas_udf(plain, "int")
     return found
 
 
@@ -144,7 +145,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
     yield from rows_of(rounds, bench.keys)
 
 
-def rows_of(rounds: list[Round], keys: Mapping[str, int]) -> Iterator[Row]:
+def rows_of(rounds: Sequence[Round], keys: Mapping[str, int]) -> Iterator[Row]:
     """Return the lines of the table."""
 
     def row(ours: str, peer: str | None = None, least: float | None = None) -> Row:

@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -39,5 +40,5 @@ def bench_session(cores: int = 2, memory: str = "3g") -> Iterator[SparkSession]:
 
 def jvm_of(session: SparkSession) -> int:
     """Return the process id of a session's JVM."""
-    pid: int = session._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[attr-defined] # noqa: SLF001
-    return pid
+    jvm: Any = session._jvm  # noqa: SLF001 - nothing else tells
+    return int(jvm.java.lang.ProcessHandle.current().pid())

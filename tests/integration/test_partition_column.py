@@ -294,8 +294,8 @@ def test_a_null_that_is_hashed_is_a_wrong_answer(
 
     from kafka_partition_events.spark.partition_column import KeyHashError, backend_of  # noqa: PLC0415
     from kafka_partition_events.spark.partitioning import backends  # noqa: PLC0415
+    from kafka_partition_events.spark.partitioning.jvm_hash import murmur2_column as right  # noqa: PLC0415
 
-    right = backends.murmur2_column
     fresh_choice.setattr(
         backends, "murmur2_column", lambda session, key: F.coalesce(right(session, key), F.lit(0x106E08D9))
     )

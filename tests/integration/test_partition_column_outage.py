@@ -13,7 +13,8 @@ from kafka_partition_events.testing import KafkaCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 

@@ -77,8 +77,8 @@ def test_what_lies_beneath_a_null_is_not_looked_at() -> None:
 def test_spark_workers_need_not_have_this_package() -> None:
     from pyspark.cloudpickle import dumps, register_pickle_by_value  # noqa: PLC0415
 
-    register_pickle_by_value(numpy_hash)
-    sent = base64.b64encode(dumps(murmur2)).decode()
+    register_pickle_by_value(numpy_hash)  # type: ignore[no-untyped-call]
+    sent = base64.b64encode(dumps(murmur2)).decode()  # type: ignore[no-untyped-call]
     program = (
         "import base64, pickle, sys; sys.modules['kafka_partition_events'] = None; import pyarrow as pa;"
         f"print(pickle.loads(base64.b64decode('{sent}'))(pa.array([b'abc', b'user-1'])).to_pylist())"

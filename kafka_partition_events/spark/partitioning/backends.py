@@ -41,6 +41,10 @@ JAVAS_ANSWERS: Final[Mapping[bytes, int]] = MappingProxyType({
 """From the tests of the Java client; the empty key's from librdkafka's."""
 
 
+def _read_only(reasons: Mapping[str, str]) -> Mapping[str, str]:
+    return MappingProxyType(dict(reasons))
+
+
 @frozen
 class Backend:
     """The way of hashing keys that a session uses.
@@ -52,7 +56,7 @@ class Backend:
     """
 
     name: BackendName
-    rejected: Mapping[str, str] = field(converter=lambda found: MappingProxyType(dict(found)))
+    rejected: Mapping[str, str] = field(converter=_read_only)
     hash_of: KeyHashColumn = field(repr=False)
 
 
@@ -108,12 +112,13 @@ def _jvm_hash(session: "SparkSession") -> KeyHashColumn:
 
 def _arrow_hash(_session: "SparkSession") -> KeyHashColumn:
     from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415
-    from pyspark.sql.types import IntegerType  # noqa: PLC0415
+    from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - imports PyArrow
 
     from kafka_partition_events.spark.partitioning import numpy_hash  # noqa: PLC0415 - imports NumPy
 
-    register_pickle_by_value(numpy_hash)  # the workers need not have this package
-    hash_of: KeyHashColumn = F.arrow_udf(numpy_hash.murmur2, IntegerType())
+    # The workers need not have this package.
+    register_pickle_by_value(numpy_hash)  # type: ignore[no-untyped-call]
+    hash_of: KeyHashColumn = arrow_udf(numpy_hash.murmur2, "int")
     return hash_of
 
 
