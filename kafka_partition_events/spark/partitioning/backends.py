@@ -118,7 +118,8 @@ def _arrow_hash(_session: "SparkSession") -> KeyHashColumn:
 
     # The workers need not have this package.
     register_pickle_by_value(numpy_hash)  # type: ignore[no-untyped-call]
-    hash_of: KeyHashColumn = arrow_udf(numpy_hash.murmur2, "int")
+    make: Any = arrow_udf  # its stub wants the kind that it finds out itself, from the annotations
+    hash_of: KeyHashColumn = make(numpy_hash.murmur2, "int")
     return hash_of
 
 

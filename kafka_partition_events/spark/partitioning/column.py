@@ -238,6 +238,22 @@ def _fail(*text: Column) -> Column:
 # -- what the frame brings -------------------------------------------------------------------------------
 
 
+def key_column(df: DataFrame, key: str | Column) -> Column:
+    """Return the column that holds the keys.
+
+    Raises:
+        ConfigurationError: the rows have none of that name.
+    """
+    if not isinstance(key, str):
+        return key
+    if key in df.columns:
+        return F.col(_quoted(key))
+    # Looked for here, because to Spark a name that is no column may be a function: "user", for instance.
+    if key.partition(".")[0] in df.columns:
+        return F.col(key)
+    raise ConfigurationError(_no_column(key))
+
+
 def key_bytes(df: DataFrame, key: str | Column | None) -> Column | None:
     """Return the keys as BINARY.
 
@@ -246,13 +262,11 @@ def key_bytes(df: DataFrame, key: str | Column | None) -> Column | None:
     """
     if key is None:
         return None
-    column = F.col(key) if isinstance(key, str) else key
+    column = key_column(df, key)
     try:
         kind = df.select(column).schema.fields[0].dataType
     except AnalysisException as error:
-        raise ConfigurationError(
-            f"the rows have no column {key!r}; key names the one that holds the keys, None if no row has one"
-        ) from error
+        raise ConfigurationError(_no_column(key)) from error
     if isinstance(kind, BinaryType):
         return column
     if isinstance(kind, StringType):
@@ -261,6 +275,10 @@ def key_bytes(df: DataFrame, key: str | Column | None) -> Column | None:
         f"a key must be STRING or BINARY, not {kind.simpleString().upper()}: the partition follows from its "
         "bytes, so turn it into those that other producers of the topic write, by cast('string') say"
     )
+
+
+def _no_column(key: str | Column) -> str:
+    return f"the rows have no column {key!r}; key names the one that holds the keys, None if there is none"
 
 
 def _own_partition(df: DataFrame) -> Column:
@@ -293,7 +311,11 @@ def row_hash(df: DataFrame, row_id: Sequence[str] = ()) -> Column:
         raise ConfigurationError(f"row_id names columns that can't be hashed: {', '.join(unfit)}")
     if not names:
         raise ConfigurationError("no column of the rows can be hashed; name some that can in row_id")
-    return F.xxhash64(*(F.col(f"`{name.replace('`', '``')}`") for name in names))
+    return F.xxhash64(*(F.col(_quoted(name)) for name in names))
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def _kinds(df: DataFrame) -> dict[str, DataType]:

@@ -19,6 +19,7 @@ from kafka_partition_events.spark.partitioning.column import (
     PARTITION,
     UNKNOWN_MARK,
     Placing,
+    key_column,
     row_hash,
     topics_of,
 )
@@ -162,10 +163,8 @@ def write_to_kafka(
     if headers:
         rows = _with_headers(rows, df, query, batch_id, row_id)
     # Spark's sink takes its columns by name, and leaves others alone.
-    if isinstance(key, Column):
-        rows = rows.withColumn("key", key)
-    elif key is not None and key != "key":
-        rows = rows.withColumn("key", F.col(key))
+    if key is not None and not (isinstance(key, str) and key == "key"):
+        rows = rows.withColumn("key", key_column(df, key))
     sink = {f"kafka.{name}": str(value) for name, value in (options or {}).items()}
     sink["kafka.bootstrap.servers"] = bootstrap or _addresses(cluster, snapshot)
     if isinstance(topic, str):
