@@ -38,6 +38,8 @@ _TABLE: Final[dict[type[ev.Event], tuple[str, Severity]]] = {
     ev.MetadataStale: ("metadata.stale", Severity.ERROR),
     ev.MetadataRejected: ("metadata.rejected", Severity.WARN),
     ev.Resync: ("observer.resync", Severity.WARN),
+    ev.ClusterSummary: ("cluster.summary", Severity.DEBUG),
+    ev.ProducerCounters: ("producer.counters", Severity.DEBUG),
 }
 
 _ISR_SHRUNK: Final = "isr.shrunk"
@@ -71,9 +73,15 @@ def severity_of(event: ev.Event) -> Severity:
     return Severity.INFO if entry is None else entry[1]
 
 
-_CHURN: Final = frozenset({"leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED})
+_CHURN: Final = frozenset({
+    "leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED,
+    "cluster.summary", "producer.counters",
+})  # fmt: skip
 
 
 def is_churn(name: str) -> bool:
-    """Tell whether a name is of what comes by the thousand when a broker restarts."""
+    """Tell whether a name is of what can be spared first.
+
+    That is what comes by the thousand when a broker restarts, and what comes again in some minutes.
+    """
     return name in _CHURN

@@ -1,6 +1,7 @@
 """The service in this process, on a scripted cluster: what it keeps from one life to the next."""
 
 import http.client
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -56,7 +57,8 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def journal(settings: Settings) -> list[str]:
     outbox = SqliteOutbox(settings.outbox.path)
-    told = [f"{entry.name} {entry.subject}" for entry in outbox.history(Stream.EVENTS)]
+    changes = (entry for entry in outbox.history(Stream.EVENTS) if entry.name != "cluster.summary")
+    told = [f"{entry.name} {entry.subject}" for entry in changes]
     outbox.close()
     return told
 
@@ -86,6 +88,19 @@ def test_looking_at_other_topics_is_no_news_of_the_cluster(
     created = [e for e in outbox.history(Stream.EVENTS) if e.name == "topic.created"]
     assert all(b'"initial":true' in e.body.replace(b" ", b"") for e in created)
     assert set(outbox.values("topic/")) == {"topic/orders"} | ({"topic/other"} if after == ".*" else set())
+    outbox.close()
+
+
+def test_the_cluster_is_told_in_numbers_once_in_a_period_over_restarts_too(settings: Settings) -> None:
+    settings = evolve(settings, observer=evolve(settings.observer, summary_interval=10 * 365 * 86_400.0))
+    for _ in range(2):
+        live_through(settings, TWO)
+    outbox = SqliteOutbox(settings.outbox.path)
+    (summary,) = outbox.history(Stream.EVENTS, names=["cluster.summary"])
+    assert summary.churn
+    data = json.loads(summary.body)["data"]
+    assert (data["topics"], data["partitions"], data["offline"]) == (2, 2, 0)
+    assert data["observer"] == "noc-1"
     outbox.close()
 
 

@@ -489,3 +489,16 @@ def test_a_template_that_reaches_too_far_renders_nothing(source: str) -> None:
 def test_a_format_that_there_is_not_is_refused(format: str, template: str | None) -> None:  # noqa: A002
     with pytest.raises(ConfigurationError, match="format"):
         writer_of(format, template=template)
+
+
+# -- what is told each period --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", ["slack", "alertmanager"])
+def test_the_cluster_in_numbers_concerns_no_partition(format: str) -> None:  # noqa: A002
+    summary = stamped(
+        ev.ClusterSummary, begin=BEFORE, end=SEEN, brokers=(), topics=2, partitions=4_711, offline=1
+    )
+    text = json.dumps(written(summary, format))
+    assert "Cluster summary" in text
+    assert "4711" not in text
