@@ -1,8 +1,8 @@
 """The jump hash as a column: `routing.jump` of a column of numbers, number for number.
 
-In a classic session it is Guava's own function, of a jar that Spark ships: Catalyst calls it in the code that it
-compiles. Elsewhere (Spark Connect, or a Spark that hides its Guava) it is NumPy's, in an ``arrow_udf``. Either
-is held against `routing.jump` before its first use in an application, by a small job.
+In a classic session it is Guava's own function, of a jar that Spark ships: Catalyst calls it in the code
+that it compiles. Elsewhere (Spark Connect, or a Spark that hides its Guava) it is NumPy's, in an
+``arrow_udf``. Either is held against `routing.jump` before its first use in an application, by a small job.
 """
 
 from collections.abc import Callable, Mapping

@@ -10,7 +10,7 @@ from itertools import product
 from math import lcm
 from typing import Final, Literal, get_args
 
-from attrs import field, frozen
+from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
@@ -67,7 +67,7 @@ class Scenario:
     current: int
     partitions: int
     mapping: MappingName = "modulo"
-    offline: frozenset[int] = field(default=frozenset(), converter=frozenset)
+    offline: frozenset[int] = frozenset()
     cap: int | None = None
     keyed: KeyedPolicy = "pin"
     instance: str = "what-if"
