@@ -27,7 +27,6 @@ from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule
 from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, to_json
 from kafka_partition_events.spark.whatif.wording import (
     conditions,
-    label,
     percent,
     size,
     times,
@@ -393,11 +392,13 @@ def _cells(outcome: Outcome, extra: Iterable[str], *, conditional: bool, with_by
 def _hot_table(answer: WhatIf) -> Table:
     shown = answer.outcomes[:_MOST_COLUMNS]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("hottest keys", overflow="fold")
+    table.add_column("hottest keys", overflow="fold", min_width=12)
     for name in (f"{answer.noun}s", "share", *(["bytes"] if answer.has_bytes else [])):
         table.add_column(name, justify="right")
     for outcome in shown:
-        table.add_column(label(outcome.scenario).replace(" partitions", ""), justify="right")
+        scenario = outcome.scenario
+        head = "\n".join([f"{scenario.partitions:,}", scenario.mapping, *conditions(scenario)])
+        table.add_column(head, justify="right")
     for hot in answer.hottest:
         table.add_row(*_hot_cells(hot, len(shown), with_bytes=answer.has_bytes))
     return table

@@ -95,10 +95,10 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_900,
+    "metadata": 1_950,
     "routing": 850,
     "partitioners": 1_650,
-    "clients": 2_520,
+    "clients": 2_650,
     "outbox": 1_020,
     "incidents": 1_050,
     "observe": 1_300,

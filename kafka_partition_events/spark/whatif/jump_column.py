@@ -113,15 +113,17 @@ def _guava(session: "SparkSession") -> JumpColumn:
 
 
 def _numpy(_session: "SparkSession") -> JumpColumn:
-    from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415
+    from pyspark import cloudpickle  # noqa: PLC0415
     from pyspark.sql.types import IntegerType  # noqa: PLC0415
 
     from kafka_partition_events.spark.whatif import numpy_jump  # noqa: PLC0415 - imports NumPy
 
-    register_pickle_by_value(numpy_jump)  # the workers need not have this package
+    untyped: Any = cloudpickle
+    untyped.register_pickle_by_value(numpy_jump)  # the workers need not have this package
+    functions: Any = F
 
     def jumping(numbers: Column, count: int) -> Column:
-        column: Column = F.arrow_udf(numpy_jump.jumping_to(count), IntegerType())(numbers)
+        column: Column = functions.arrow_udf(numpy_jump.jumping_to(count), IntegerType())(numbers)
         return column
 
     return jumping
