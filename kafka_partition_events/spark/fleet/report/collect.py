@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any, Final, Protocol
 
 from pyspark.sql import DataFrame
@@ -70,8 +71,7 @@ def collect(tables: Reading, days: Days, *, cluster: str | None, target: float) 
         .groupBy("broker")
         .agg(F.sum("moves_from").alias("moved_from"), F.sum("moves_to").alias("moved_to"))
     )
-    last = tables.read("gold/skew", days).where(of)
-    held = _rows(last.where(F.col("at") == last.agg(F.max("at")).collect()[0][0]))
+    held = _rows(_latest(tables.read("gold/skew", days).where(of)))
     counts = _rows(tables.read("gold/partition_count_history").where(of).orderBy("topic", "valid_from"))
     return FleetData(
         cluster=chosen,
@@ -110,8 +110,8 @@ def _cluster(hours: DataFrame, wanted: str | None, days: Days) -> str:
         return str(wanted)
     if not known:
         raise SparkJobError(
-            f"the tables hold nothing of {days.first} to {days.last}: give other days by --days, or see whether "
-            "kpe spark fleet has taken in events of these"
+            f"the tables hold nothing of {days.first} to {days.last}: give other days by --days, or see "
+            "whether kpe spark fleet has taken in events of these"
         )
     if wanted is None:
         raise SparkJobError(f"the tables hold several clusters; name one by --cluster: {', '.join(known)}")
@@ -122,6 +122,11 @@ def _until(events: DataFrame, days: Days) -> datetime:
     (row,) = _rows(events.agg(F.max("at").alias("at")))
     last: datetime | None = row["at"]
     return days.end if last is None else min(last, days.end)
+
+
+def _latest(skew: DataFrame) -> DataFrame:
+    (row,) = _rows(skew.agg(F.max("at").alias("at")))
+    return skew.where(F.lit(False) if row["at"] is None else F.col("at") == F.lit(row["at"]))
 
 
 def _overlapping(outages: DataFrame, days: Days) -> DataFrame:
@@ -146,7 +151,7 @@ def _outage(row: Mapping[str, Any], until: datetime) -> FleetOutage:
 def _growth(counts: list[dict[str, Any]], days: Days) -> tuple[Change, ...]:
     """Return when topics grew or shrank on these days; what came before is known by the earlier row."""
     changes = []
-    for before, after in zip(counts, counts[1:], strict=False):
+    for before, after in pairwise(counts):
         at = after["valid_from"]
         same = before["topic"] == after["topic"] and before["valid_to"] == at
         if not same or not days.begin <= at < days.end:
