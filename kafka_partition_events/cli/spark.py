@@ -11,6 +11,8 @@ from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.fleet import FleetJob, parse_days, parse_target, run_fleet, submit_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_duration, parse_pairs
+from kafka_partition_events.cli.spark_report import report_command
+from kafka_partition_events.cli.spark_whatif import whatif_command
 
 spark_app = typer.Typer(rich_markup_mode=None)
 
@@ -156,3 +158,9 @@ def fleet_command(
         sys.stdout.write(submit_line(job, {"--late": late, "--target": target, "--every": every}) + "\n")
     else:
         run_fleet(job)
+
+
+spark_app.command("report", short_help="Write the tables as one HTML file.")(report_command)
+spark_app.command("whatif", short_help="Tell what more partitions would do to a topic's keys.")(
+    whatif_command
+)

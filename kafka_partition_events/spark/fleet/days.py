@@ -62,3 +62,9 @@ def clipped(spans: Iterable[Days], within: Days) -> list[Days]:
     """Return what of these ranges lies in another one."""
     cut = ((max(days.first, within.first), min(days.last, within.last)) for days in spans)
     return [Days(first, last) for first, last in cut if first <= last]
+
+
+def last_days(now: datetime, count: int) -> Days:
+    """Return the last so many days, up to today."""
+    today = now.astimezone(UTC).date()
+    return Days(today - timedelta(days=count - 1), today)

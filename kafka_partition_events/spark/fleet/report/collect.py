@@ -1,7 +1,7 @@
 """Gold tables -> what the fleet report says. Brings few rows to the driver: hours, outages, brokers."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any, Final, Protocol
 
@@ -190,9 +190,3 @@ def _brokers(churn: list[dict[str, Any]], held: list[dict[str, Any]]) -> tuple[B
         )
         for broker in sorted(moved.keys() | holds.keys())
     )
-
-
-def last_days(now: datetime, count: int) -> Days:
-    """Return the last so many days up to today, in UTC."""
-    today = now.astimezone(UTC).date()
-    return Days(today - timedelta(days=count - 1), today)
