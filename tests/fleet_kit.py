@@ -119,7 +119,7 @@ def time_of(micros: int) -> datetime:
 
 def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
     """Return what records tell, doubles included."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa  # type: ignore[import-untyped] # noqa: PLC0415
 
     from kafka_partition_events.spark import events  # noqa: PLC0415
 

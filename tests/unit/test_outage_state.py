@@ -154,6 +154,27 @@ def test_a_settled_begin_is_not_narrowed_any_more() -> None:
     assert (word.late, word.began_by) == ("partition.offline", at(9 * HOUR + 1))
 
 
+def test_an_old_id_that_is_told_again_is_no_later_sighting_of_the_outage() -> None:
+    begun = log([offline(10, before=8)], [started(9 * HOUR), found_offline(9 * HOUR)])
+    begun.take([found_offline(9 * HOUR + 60)])
+    begun.take([online(9 * HOUR + 120)])
+    assert begun.latest[1] == [Outage(at(8), at(10), at(10), at(9 * HOUR + 120), "partition.online")]
+
+
+def test_what_ended_an_outage_is_remembered_when_the_topic_forgets_it() -> None:
+    begun = log([offline(10, before=8)], [started(20)], [offline(9 * HOUR, partition=2)])
+    (word,) = begun.take([offline(9 * HOUR + 1, before=9)])  # the first one's id
+    assert word.late == "partition.offline"
+    assert begun.latest[1] == [Outage(at(8), at(10), at(10), at(20), "topic.created")]
+
+
+def test_whoever_looked_longest_before_the_end_bounds_it_whenever_that_is_told() -> None:
+    begun = log([offline(10, before=8)], [online(20, before=15)])
+    begun.take([online(25, epoch=4)])
+    begun.take([online(30, epoch=6, before=18)])
+    assert begun.latest[1] == [Outage(at(8), at(10), at(18), at(20), "partition.online")]
+
+
 def test_the_last_sighting_before_an_outage_bounds_it_however_old() -> None:
     begun = log([offline(10), online(20)], [offline(9 * HOUR, partition=2)])
     begun.take([found_offline(9 * HOUR, epoch=3)])

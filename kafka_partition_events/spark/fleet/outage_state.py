@@ -3,8 +3,9 @@
 What a state holds
 ------------------
 Sightings come late and unordered, several may tell one transition (they share an id), and each knows other
-bounds. So what was seen lately is kept as it was told, and folded anew for a partition that has news; that is
-what makes the order of arrival irrelevant. "Lately" is counted in the topic's own time, from its latest
+bounds. So what was seen lately is kept as it was told, and folded anew where news has its place before it;
+that is what makes the order of arrival irrelevant. News that follows on all that is held, as most does, is
+folded onto what holds now. "Lately" is counted in the topic's own time, from its latest
 sighting:
 
 =====================  ==================================================================================
@@ -31,6 +32,7 @@ from kafka_partition_events.spark.errors import SparkJobError
 
 NEVER: Final = -(1 << 63)
 """A time before all others: nobody looked before."""
+_FOR_EVER: Final = (1 << 63) - 1
 
 _VERSION: Final = 1
 _KEPT_IDS: Final = 16
@@ -140,13 +142,20 @@ class _Spell:
 
 
 @define
+class _Standing:
+    """What holds after some sightings, as far as it matters for what comes then."""
+
+    spell: _Spell
+    ended: tuple[int, int] | None = None
+    """If the spell is online: after and by when the outage before it began."""
+
+
+@define
 class _Settled:
     """What all sightings before ``until`` say of a partition, as far as it still matters."""
 
     until: int
-    spell: _Spell
-    ended: tuple[int, int] | None = None
-    """If the spell is online: after and by when the outage before it began."""
+    standing: _Standing
     ids: tuple[int, ...] = ()
 
 
@@ -156,8 +165,8 @@ class _Settled:
 def fold(state: bytes | None, rows: Iterable[Sighting], *, late: int) -> tuple[bytes, list[Word]]:
     """Return the state with these sightings in their places, and what changed by that.
 
-    Takes time in proportion to the sightings and to what is kept of the partitions that they are about (of
-    all partitions, if one is about the whole topic).
+    Takes time in proportion to the sightings, if they follow on what is held; else also to what is held of
+    the partitions that they are about (of all partitions, if one is about the whole topic).
 
     Args:
         state: What the last call returned; None at first.
@@ -206,23 +215,93 @@ class _Wide:
 
 @define
 class _Partition:
-    seen: set[_Seen] = field(factory=set)
-    settled: _Settled | None = None
+    """What is kept of a partition. Its sightings stay packed as long as others only follow on them."""
 
-    def told(self, of_topic: list[_Told]) -> list[_Told]:
-        """Return the transitions that are not settled, in time.
+    settled: _Settled | None = None
+    now: _Standing | None = None
+    """What holds after all its sightings, and the topic's."""
+    newest: int = NEVER
+    """No sighting and no transition is later."""
+    oldest: int = _FOR_EVER
+    """When the earliest sighting was that is held."""
+    held: bytes = b""
+
+    @property
+    def seen(self) -> set[_Seen]:
+        """The sightings that are held."""
+        return set(_seen_in(self.held))
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """The ids that are settled."""
+        return () if self.settled is None else self.settled.ids
+
+    def precedes(self, rows: Iterable[Sighting]) -> bool:
+        """Tell whether all sightings are later than what is held, and of other ids: most are."""
+        ids = self.ids
+        return self.now is not None and all(
+            row.at > self.newest and row.identity not in ids and _ID.pack(row.identity) not in self.held
+            for row in rows
+        )
+
+    def follow(self, own: set[_Seen]) -> tuple[list[Outage], list[Outage]]:
+        """Add sightings that follow on what is held; return the last outage, and those since."""
+        spells = _spells(self.now, _transitions(own, ()))
+        before = [] if self.now is None else _outages(self.now, [self.now.spell])
+        after = _outages(self.now, spells)
+        self.now = _standing(self.now, spells)
+        self.newest = max(seen.at for seen in own)
+        self.oldest = min(self.oldest, *(seen.at for seen in own))
+        self.held += _together(own)
+        return before, after
+
+    def place(
+        self, own: set[_Seen], seen: set[_Seen], old_of_topic: list[_Told], of_topic: list[_Told]
+    ) -> tuple[list[Outage], list[Outage]]:
+        """Put sightings in their places; return the outages before and after that.
 
         Args:
-            of_topic: Those of the whole topic.
+            own: New ones of the partition.
+            seen: Those that are held.
+            old_of_topic: The transitions of the whole topic until now.
+            of_topic: The same with what is new.
         """
-        places = _places(self.seen)
-        found_offline = {seen.at for seen in self.seen if seen.kind == Kind.FOUND_OFFLINE}
-        begin, known = (NEVER, ()) if self.settled is None else (self.settled.until, self.settled.ids)
-        told = [
-            _Told(places[identity], kind >= Kind.OFFLINE, kind, prev_at)
-            for identity, _, prev_at, kind in self.seen
-            if identity not in known
-        ]
+        base = None if self.settled is None else self.settled.standing
+        before = _outages(base, _spells(base, self._told(seen, old_of_topic)))
+        seen = seen | own
+        told = self._told(seen, of_topic)
+        spells = _spells(base, told)
+        self.now = _standing(base, spells) if spells else None
+        self.newest = max([self.newest, *(one.at for one in told), *(one.at for one in own)])
+        self._hold(seen)
+        return before, _outages(base, spells)
+
+    def settle(self, of_topic: list[_Told], horizon: int) -> None:
+        """Of what is older than the horizon, keep only what then holds."""
+        base = None if self.settled is None else self.settled.standing
+        begin = NEVER if self.settled is None else self.settled.until
+        if self.oldest >= horizon and not any(begin <= one.at < horizon for one in of_topic):
+            return
+        seen = self.seen
+        spells = _spells(base, [one for one in self._told(seen, of_topic) if one.at < horizon])
+        if not spells:
+            return
+        places = _places(seen)
+        new = sorted((at, id_) for id_, at in places.items() if at < horizon and id_ not in self.ids)
+        ids = (*self.ids, *(id_ for _, id_ in new))
+        self._hold({one for one in seen if one.at >= horizon})
+        again = {one.identity for one in self.seen}.intersection(ids)
+        self.settled = _Settled(horizon, _standing(base, spells), _kept(ids, again))
+
+    def _hold(self, seen: set[_Seen]) -> None:
+        self.held = _together(seen)
+        self.oldest = min((one.at for one in seen), default=_FOR_EVER)
+
+    def _told(self, seen: set[_Seen], of_topic: list[_Told]) -> list[_Told]:
+        """Return the transitions that are not settled, in time."""
+        found_offline = {one.at for one in seen if one.kind == Kind.FOUND_OFFLINE}
+        begin = NEVER if self.settled is None else self.settled.until
+        told = _transitions(seen, self.ids)
         told += [
             one
             for one in of_topic
@@ -231,58 +310,53 @@ class _Partition:
         told.sort()
         return told
 
-    def outages(self, of_topic: list[_Told]) -> list[Outage]:
-        """Return the outages since the settled spell, or since the one that it ended."""
-        spells = self._spells(self.told(of_topic))
-        found = []
-        if self.settled is not None and self.settled.ended is not None:
-            found.append(_outage(*self.settled.ended, spells[0]))
-        for number, spell in enumerate(spells):
-            if spell.down:
-                end = spells[number + 1] if number + 1 < len(spells) else None
-                found.append(_outage(spell.after, spell.first, end))
-        return found
 
-    def settle(self, of_topic: list[_Told], horizon: int) -> None:
-        """Of what is older than the horizon, keep only the spell in force, and what it ended."""
-        before = self.settled
-        begin = NEVER if before is None else before.until
-        if all(seen.at >= horizon for seen in self.seen) and not any(
-            begin <= one.at < horizon for one in of_topic
-        ):
-            return
-        old = [one for one in self.told(of_topic) if one.at < horizon]
-        if not old and before is None:
-            return
-        spells = self._spells(old)
+def _transitions(seen: set[_Seen], settled: tuple[int, ...]) -> list[_Told]:
+    """Return a partition's own transitions in their places, in time."""
+    places = _places(seen)
+    return sorted(
+        _Told(places[identity], kind >= Kind.OFFLINE, kind, prev_at)
+        for identity, _, prev_at, kind in seen
+        if identity not in settled
+    )
+
+
+def _spells(base: _Standing | None, told: list[_Told]) -> list[_Spell]:
+    """Return the spell that holds at first, if any, and those that follow on it."""
+    spells = [] if base is None else [evolve(base.spell)]
+    for at, down, kind, prev_at in told:
+        if spells and spells[-1].down == down:
+            spells[-1].last = at
+        else:
+            otherwise = spells[-1].last if spells else NEVER  # the last sighting of the opposite
+            spells.append(_Spell(down, at, at, otherwise if otherwise < at else NEVER, kind))
         spell = spells[-1]
-        ended = None
-        if not spell.down:
-            if len(spells) > 1:
-                ended = spells[-2].after, spells[-2].first
-            elif before is not None:
-                ended = before.ended
-        known = () if before is None else before.ids
-        places = _places(self.seen)
-        new = sorted((at, id_) for id_, at in places.items() if at < horizon and id_ not in known)
-        ids = (*known, *(id_ for _, id_ in new))
-        self.seen = {seen for seen in self.seen if seen.at >= horizon}
-        again = {seen.identity for seen in self.seen}.intersection(ids)
-        self.settled = _Settled(horizon, spell, ended, _kept(ids, again))
+        # Whoever looked before the first sighting and still found it otherwise narrows the bound.
+        if spell.after < prev_at < spell.first:
+            spell.after = prev_at
+    return spells
 
-    def _spells(self, told: list[_Told]) -> list[_Spell]:
-        spells = [] if self.settled is None else [evolve(self.settled.spell)]
-        for at, down, kind, prev_at in told:
-            if spells and spells[-1].down == down:
-                spells[-1].last = at
-            else:
-                otherwise = spells[-1].last if spells else NEVER  # the last sighting of the opposite
-                spells.append(_Spell(down, at, at, otherwise if otherwise < at else NEVER, kind))
-            spell = spells[-1]
-            # Whoever looked before the first sighting and still found it otherwise narrows the bound.
-            if spell.after < prev_at < spell.first:
-                spell.after = prev_at
-        return spells
+
+def _standing(base: _Standing | None, spells: list[_Spell]) -> _Standing:
+    """Return what holds after spells."""
+    last = spells[-1]
+    if last.down:
+        return _Standing(last)
+    if len(spells) > 1:
+        return _Standing(last, (spells[-2].after, spells[-2].first))
+    return _Standing(last, None if base is None else base.ended)
+
+
+def _outages(base: _Standing | None, spells: list[_Spell]) -> list[Outage]:
+    """Return the outages among spells, and the one that the first of them ended."""
+    found = []
+    if base is not None and base.ended is not None:
+        found.append(_outage(*base.ended, spells[0]))
+    for number, spell in enumerate(spells):
+        if spell.down:
+            end = spells[number + 1] if number + 1 < len(spells) else None
+            found.append(_outage(spell.after, spell.first, end))
+    return found
 
 
 def _places(sightings: Iterable[_Seen]) -> dict[int, int]:
@@ -338,28 +412,31 @@ class _Topic:
         latest = [seen.at for seen in fresh]
         touched = sorted({*by_partition, *self._packed}) if fresh else sorted(by_partition)
         for number in touched:
-            partition = self._partition(number)
-            ids = () if partition.settled is None else partition.settled.ids
-            own, too_late = _sorted_out(by_partition.get(number, ()), partition.seen, ids, oldest, revision)
+            partition, rows_ = self._partition(number), by_partition.get(number, [])
+            follow = not fresh and partition.precedes(rows_)
+            seen = set[_Seen]() if follow else partition.seen
+            own, too_late = _sorted_out(rows_, seen, partition.ids, oldest, revision)
             words += too_late
-            if own or fresh:
-                before = partition.outages(old_told)
-                partition.seen |= own
-                latest += [seen.at for seen in own]
-                words += _news(number, revision, before, partition.outages(new_told))
+            latest += [one.at for one in own]
+            if own and follow:
+                words += _news(number, revision, *partition.follow(own))
+            elif own or fresh:
+                words += _news(number, revision, *partition.place(own, seen, old_told, new_told))
         self.latest = max([self.latest, *latest])
         if words:
             self.revision = revision
-        self._settle(new_told, self.latest - 2 * late)
+        self._settle(new_told, late)
         return words
 
-    def _settle(self, told: list[_Told], horizon: int) -> None:
+    def _settle(self, told: list[_Told], late: int) -> None:
+        horizon = self.latest - 2 * late
         whole = any(seen.at < horizon for seen in self.wide.seen)
         if whole:  # no partition may miss what the topic is about to forget
             for number in self._packed:
                 self._partition(number)
         for partition in self._open.values():
-            if partition.seen or partition.settled is not None:
+            # Not each time that something small is old enough: all that is held would be unpacked each time.
+            if partition.now is not None and (whole or partition.oldest < horizon - late):
                 partition.settle(told, horizon)
         if whole:
             self.wide.settle(horizon)
@@ -401,7 +478,7 @@ class _Topic:
     def packed(self) -> bytes:
         """Return the state as bytes; equal states give equal bytes."""
         for number, partition in self._open.items():
-            if partition.seen or partition.settled is not None:
+            if partition.now is not None:
                 self._packed[number] = _packed(partition)
         numbers = sorted(self._packed)
         ids, seen = self.wide.ids, self.wide.seen
@@ -456,44 +533,56 @@ def _news(number: int, revision: int, before: list[Outage], after: list[Outage])
 _TOPIC: Final = struct.Struct("<BQqqHII")
 """Version, revision, latest, the topic's last settled; how many ids, sightings, partitions."""
 _ENTRY: Final = struct.Struct("<II")  # partition, bytes
-_PARTITION: Final = struct.Struct("<BHI")  # flags, how many ids, seen
-_SETTLED: Final = struct.Struct("<qqqqB")  # until; the spell's first, last, after, kind
+_PARTITION: Final = struct.Struct("<BHqq")  # flags, how many ids, newest, oldest
+_UNTIL: Final = struct.Struct("<q")
+_STANDING: Final = struct.Struct("<qqqB")  # the spell's first, last, after, kind
 _ENDED: Final = struct.Struct("<qq")
 _SEEN: Final = struct.Struct("<qqqB")
-_HAS_SETTLED, _IS_DOWN, _HAS_ENDED = 1, 2, 4
+_ID: Final = struct.Struct("<q")
+_HAS_SETTLED, _SETTLED_ENDED, _NOW_ENDED = 1, 2, 4
 
 
 def _packed(partition: _Partition) -> bytes:
-    settled, seen = partition.settled, partition.seen
-    if settled is None:
-        return _PARTITION.pack(0, 0, len(seen)) + _together(seen)
-    spell = settled.spell
-    flags = _HAS_SETTLED | (_IS_DOWN if spell.down else 0) | (_HAS_ENDED if settled.ended else 0)
-    return b"".join(
-        (
-            _PARTITION.pack(flags, len(settled.ids), len(seen)),
-            _SETTLED.pack(settled.until, spell.first, spell.last, spell.after, spell.kind),
-            _ENDED.pack(*settled.ended) if settled.ended else b"",
-            struct.pack(f"<{len(settled.ids)}q", *settled.ids),
-            _together(seen),
-        )
-    )
+    settled, now = partition.settled, partition.now
+    if now is None:
+        raise ValueError("a partition of which nothing is known has no state")
+    flags = _NOW_ENDED if now.ended else 0
+    parts = [_standing_packed(now)]
+    if settled is not None:
+        flags |= _HAS_SETTLED | (_SETTLED_ENDED if settled.standing.ended else 0)
+        parts += [_UNTIL.pack(settled.until), _standing_packed(settled.standing)]
+    ids = partition.ids
+    header = _PARTITION.pack(flags, len(ids), partition.newest, partition.oldest)
+    return b"".join((header, *parts, struct.pack(f"<{len(ids)}q", *ids), partition.held))
+
+
+def _standing_packed(standing: _Standing) -> bytes:
+    spell = standing.spell
+    packed = _STANDING.pack(spell.first, spell.last, spell.after, spell.kind)
+    return packed + _ENDED.pack(*standing.ended) if standing.ended else packed
 
 
 def _unpacked(packed: bytes) -> _Partition:
-    flags, ids, _ = _PARTITION.unpack_from(packed)
-    place = _PARTITION.size
+    flags, count, newest, oldest = _PARTITION.unpack_from(packed)
+    now, place = _standing_at(packed, _PARTITION.size, ended=bool(flags & _NOW_ENDED))
     settled = None
     if flags & _HAS_SETTLED:
-        until, first, last, after, kind = _SETTLED.unpack_from(packed, place)
-        place += _SETTLED.size
-        settled = _Settled(until, _Spell(bool(flags & _IS_DOWN), first, last, after, kind))
-        if flags & _HAS_ENDED:
-            settled.ended = _ENDED.unpack_from(packed, place)
-            place += _ENDED.size
-        settled.ids = struct.unpack_from(f"<{ids}q", packed, place)
-        place += 8 * ids
-    return _Partition(set(_seen_in(packed[place:])), settled)
+        (until,) = _UNTIL.unpack_from(packed, place)
+        ended = bool(flags & _SETTLED_ENDED)
+        standing, place = _standing_at(packed, place + _UNTIL.size, ended=ended)
+        settled = _Settled(until, standing, struct.unpack_from(f"<{count}q", packed, place))
+        place += count * _ID.size
+    return _Partition(settled, now, newest, oldest, packed[place:])
+
+
+def _standing_at(packed: bytes, place: int, *, ended: bool) -> tuple[_Standing, int]:
+    first, last, after, kind = _STANDING.unpack_from(packed, place)
+    place += _STANDING.size
+    standing = _Standing(_Spell(kind >= Kind.OFFLINE, first, last, after, kind))
+    if ended:
+        standing.ended = _ENDED.unpack_from(packed, place)
+        place += _ENDED.size
+    return standing, place
 
 
 def _together(seen: set[_Seen]) -> bytes:
