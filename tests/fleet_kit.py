@@ -119,9 +119,17 @@ def time_of(micros: int) -> datetime:
 
 def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
     """Return what records tell, doubles included."""
+    import pyarrow as pa  # noqa: PLC0415
+
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
-    return events.good(events.parse(spark.createDataFrame([(one,) for one in records], "value BINARY")))
+    table = pa.table({"value": pa.array(records, pa.binary())})
+    return events.good(events.parse(spark.createDataFrame(table)))
+
+
+def computed(frame: "DataFrame") -> "DataFrame":
+    """Return a small table as plain values: whoever reads it more than once need not compute it again."""
+    return frame.sparkSession.createDataFrame(frame.toArrow())
 
 
 def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime) -> "Inputs":
@@ -132,9 +140,9 @@ def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime) -> 
     from kafka_partition_events.spark.fleet.inputs import Inputs  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
 
-    told = sightings(spark, records).localCheckpoint()  # read more than once, and small
-    once = events.distinct(told).withColumn("day", F.to_date("at")).localCheckpoint()
-    down = partition_outages(outages.partition_outages(told), once, until).localCheckpoint()
+    told = computed(sightings(spark, records))
+    once = computed(events.distinct(told).withColumn("day", F.to_date("at")))
+    down = computed(partition_outages(outages.partition_outages(told), once, until))
     return Inputs(events=once, outages=down, until=until)
 
 

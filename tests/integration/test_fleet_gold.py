@@ -10,6 +10,7 @@ import pytest
 from kafka_partition_events.spark.fleet.days import Days
 from tests.fleet_kit import (
     DAY,
+    computed,
     created,
     grown,
     inputs,
@@ -64,7 +65,7 @@ def told(spark: "SparkSession") -> "Inputs":
 
     - ``plain``: 1 partition, offline from 10:00 to 12:00
     """
-    second = {"cluster": "c-2"}
+    second: dict[str, Any] = {"cluster": "c-2"}
     records = [
         created("plain", moment("00:00"), 10),
         offline("plain", 1, moment("10:20"), prev_at=moment("10:19:50")),
@@ -72,17 +73,17 @@ def told(spark: "SparkSession") -> "Inputs":
         left(2, moment("10:20"), prev_at=moment("10:19:50")),
         left(7, moment("10:20"), prev_at=moment("10:19:50")),
         created("midnight", moment("00:00"), 2),
-        offline("midnight", 0, moment("23:30")),
+        offline("midnight", 0, moment("23:30"), prev_at=moment("23:29:59")),
         online("midnight", 0, moment("00:30", NEXT), prev_at=moment("00:29:59", NEXT)),
         created("growing", moment("00:00"), 6),
         grown("growing", moment("10:30"), 12, prev_at=moment("10:29")),
         created("open", moment("00:00"), 4),
-        offline("open", 3, moment("12:00"), leader=4),
+        offline("open", 3, moment("12:00"), prev_at=moment("11:59:59"), leader=4),
         left(4, moment("11:00"), prev_at=moment("10:59")),
         offline("unknown", 0, moment("08:00"), leader=None, initial=True),
         online("unknown", 0, moment("08:10"), prev_at=moment("08:09")),
         created("plain", moment("00:00"), 1, **second),
-        offline("plain", 0, moment("10:00"), **second),
+        offline("plain", 0, moment("10:00"), prev_at=moment("09:59:59"), **second),
         unavailable(moment("10:30"), moment("10:31"), **second),
         recovered(moment("10:30"), moment("11:30"), **second),
         online("plain", 0, moment("12:00"), prev_at=moment("11:59:59"), **second),
@@ -136,10 +137,8 @@ def blind(spark: "SparkSession", *records: bytes) -> list[tuple[str, datetime, d
 
 
 def test_nobody_looked_from_the_last_good_look_to_the_recovery(spark: "SparkSession") -> None:
-    first = {"cluster": "first"}
-    both = {"cluster": "two observers"}
-    dead = {"cluster": "died"}
-    still = {"cluster": "still"}
+    names = ("first", "two observers", "died", "still")
+    first, both, dead, still = [dict[str, Any](cluster=name) for name in names]
     assert blind(
         spark,
         unavailable(moment("10:00"), moment("10:01"), **first),
@@ -180,7 +179,7 @@ NAMES = (
 def hourly(told: "Inputs") -> "DataFrame":
     from kafka_partition_events.spark.fleet.availability import hourly  # noqa: PLC0415
 
-    return hourly(told, Days(DAY, NEXT)).localCheckpoint()
+    return computed(hourly(told, Days(DAY, NEXT)))
 
 
 def hour(hourly: "DataFrame", topic: str, at: datetime, cluster: str = "c-1") -> tuple[Any, ...]:
@@ -201,11 +200,11 @@ def test_an_hour_adds_up_partitions_and_is_a_range(hourly: "DataFrame") -> None:
 def test_an_outage_over_midnight_counts_on_both_days(told: "Inputs", hourly: "DataFrame") -> None:
     from kafka_partition_events.spark.fleet.availability import daily  # noqa: PLC0415
 
-    assert hour(hourly, "midnight", moment("23:00")) == (7200, 1800, 1800, 0, 1, True)
+    assert hour(hourly, "midnight", moment("23:00")) == (7200, 1800, 1801, 0, 1, True)
     assert hour(hourly, "midnight", moment("00:00", NEXT)) == (7200, 1799, 1800, 0, 0, True)
     found = of(daily(told, Days(DAY, NEXT)), "topic = 'midnight'")
     assert [(row["day"], *(row[name] for name in NAMES)) for row in found] == [
-        (DAY, 2 * 86_400, 1800, 1800, 0, 1, True),
+        (DAY, 2 * 86_400, 1800, 1801, 0, 1, True),
         (NEXT, 2 * 6 * 3600, 1799, 1800, 0, 0, False),  # until the last news, at 06:00
     ]
 
@@ -241,7 +240,7 @@ def test_a_topic_of_unknown_size_has_no_availability(hourly: "DataFrame") -> Non
 def test_burn_rates_are_errors_against_what_the_target_allows(told: "Inputs") -> None:
     from kafka_partition_events.spark.fleet.slo_burn import slo_burn  # noqa: PLC0415
 
-    found = slo_burn(told, TODAY, target=0.99).localCheckpoint()
+    found = computed(slo_burn(told, TODAY, target=0.99))
     burn = {
         (row["cluster_id"], row["topic"], row["window_start"]): row
         for row in of(found, "topic = 'plain' OR topic IS NULL")
@@ -306,7 +305,7 @@ def test_skew_is_the_largest_and_the_spread_by_the_mean(spark: "SparkSession") -
         {"broker": number, "rack": rack, "leaders": leaders, "replicas": 10, "offline_replicas": 0}
         for number, rack, leaders in ((1, "r1", 2), (2, None, 4), (3, None, 6))
     ]
-    summary = {
+    summary: dict[str, Any] = {
         "period": {"begin": "2026-11-20T10:00:00Z", "end": "2026-11-20T10:05:00Z"},
         "brokers": brokers, "topics": 3, "partitions": 12, "offline": 0,
     }  # fmt: skip
@@ -409,9 +408,8 @@ def history(spark: "SparkSession") -> "Inputs":
         begin, cluster = some_time(), f"c-{number % 2}"
         records.append(recovered(begin, begin + timedelta(seconds=chance.randrange(9000)), cluster=cluster))
         records.append(unavailable(begin, begin + timedelta(seconds=5), cluster=cluster))
-        summary = {"period": {"begin": "2026-11-20T10:00:00Z", "end": "2026-11-20T10:05:00Z"},
-                   "brokers": [{"broker": 1, "leaders": number, "replicas": 3}]}  # fmt: skip
-        records.append(record("cluster.summary", some_time(), cluster=cluster, **summary))
+        brokers = [{"broker": 1, "leaders": number, "replicas": 3}]
+        records.append(record("cluster.summary", some_time(), cluster=cluster, brokers=brokers))
         counted = [{"topic": "t-1", "sent": number}]
         records.append(record("producer.counters", some_time(), cluster=cluster, client="x", topics=counted))
     return inputs(spark, records, end)

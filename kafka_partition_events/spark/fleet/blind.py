@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.intervals import gathered, long, micros
+from kafka_partition_events.spark.fleet.intervals import long, micros
 
 LASTING: Final = (
     "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
@@ -41,46 +41,55 @@ def intervals(events: DataFrame, until: datetime) -> DataFrame:
     told = events.select(
         "cluster_id", "name", "gap", F.unix_micros("prev_at").alias("begin"), F.unix_micros("at").alias("end")
     )
-    recovered = told.where("name = 'metadata.recovered' AND begin < end").select("cluster_id", "begin", "end")
-    gaps = told.where("gap AND begin < end").select("cluster_id", "begin", "end")
-    suspected = recovered.unionByName(gaps).unionByName(_lost(told, recovered, micros(until))).distinct()
-    envelope = F.broadcast(gathered(suspected, "_suspected"))
+    suspected = _suspected(told, micros(until))
+    meets = F.exists("suspected", lambda one: (one["begin"] < F.col("end")) & (one["end"] > F.col("begin")))
     looked = (
         told.where(~F.col("gap") & ~F.col("name").isin(*_NO_LOOK) & (F.col("begin") < F.col("end")))
-        .join(envelope, "cluster_id")
-        .where(
-            F.exists("_suspected", lambda one: (one["begin"] < F.col("end")) & (one["end"] > F.col("begin")))
-        )
+        .join(F.broadcast(suspected), "cluster_id")
+        .where(meets)
         .select("cluster_id", "begin", "end")
         .distinct()
     )
-    edges = _edges(suspected, 1, 0).unionByName(_edges(looked, 0, 1))
-    return _covered(edges, micros(until))
+    edges = _edges(suspected.select("cluster_id", F.inline("suspected")), 1, 0)
+    return _covered(edges.unionByName(_edges(looked, 0, 1)), micros(until))
 
 
-def _lost(told: DataFrame, recovered: DataFrame, until: int) -> DataFrame:
-    """Return the times that begin with ``metadata.unavailable`` and end without a recovery."""
-    stopped = told.where("name = 'metadata.unavailable'").select(
-        "cluster_id", F.coalesce("begin", "end").alias("begin"), F.col("end").alias("_stopped")
+def _suspected(told: DataFrame, until: int) -> DataFrame:
+    """Return ``cluster_id`` and an array of the times in which some observer did not look."""
+    name, span = F.col("name"), F.struct("begin", "end")
+    lasts = F.col("begin") < F.col("end")
+    recovery, stop = name == "metadata.recovered", name == "metadata.unavailable"
+    found = (
+        told.where(name.isin(*LASTING) | F.col("gap"))
+        .groupBy("cluster_id")
+        .agg(
+            F.collect_set(F.when(recovery & lasts, span)).alias("recovered"),
+            F.collect_set(F.when(F.col("gap") & lasts, span)).alias("gaps"),
+            F.collect_set(
+                F.when(stop, F.struct(F.coalesce("begin", "end").alias("begin"), F.col("end").alias("at")))
+            ).alias("stops"),
+            F.collect_set(F.when(name.isin(*LASTING) & ~stop, F.col("end"))).alias("looks"),
+        )
     )
-    recovery = F.exists(
-        "_recovered", lambda one: (one["begin"] <= F.col("_stopped")) & (F.col("_stopped") <= one["end"])
+    lost = F.filter(
+        "stops",
+        lambda one: (
+            ~F.exists("recovered", lambda other: (other["begin"] <= one["at"]) & (one["at"] <= other["end"]))
+        ),
     )
-    lost = (
-        stopped.join(F.broadcast(gathered(recovered, "_recovered")), "cluster_id", "left")
-        .where(~F.coalesce(recovery, F.lit(False)))
-        .drop("_recovered")
+    ended = F.transform(
+        lost,
+        lambda one: F.struct(
+            one["begin"].alias("begin"),
+            F.coalesce(F.array_min(F.filter("looks", lambda look: look > one["at"])), long(until)).alias(
+                "end"
+            ),
+        ),
     )
-    signs = told.where(F.col("name").isin(*LASTING) & (F.col("name") != "metadata.unavailable")).groupBy(
-        "cluster_id"
-    )
-    looks = signs.agg(F.array_sort(F.collect_set("end")).alias("_looks"))
-    next_look = F.array_min(F.filter("_looks", lambda look: look > F.col("_stopped")))
-    return (
-        lost.join(looks, "cluster_id", "left")
-        .select("cluster_id", "begin", F.coalesce(next_look, long(until)).alias("end"))
-        .where("begin < end")
-    )
+    lasting = F.filter(ended, lambda one: one["begin"] < one["end"])
+    return found.select(
+        "cluster_id", F.array_distinct(F.concat("recovered", "gaps", lasting)).alias("suspected")
+    ).where(F.size("suspected") > 0)
 
 
 def _edges(intervals: DataFrame, suspected: int, looked: int) -> DataFrame:
