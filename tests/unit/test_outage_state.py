@@ -156,9 +156,11 @@ def test_a_settled_begin_is_not_narrowed_any_more() -> None:
 
 def test_an_old_id_that_is_told_again_is_no_later_sighting_of_the_outage() -> None:
     begun = log([offline(10, before=8)], [started(9 * HOUR), found_offline(9 * HOUR)])
-    begun.take([found_offline(9 * HOUR + 60)])
-    begun.take([online(9 * HOUR + 120)])
-    assert begun.latest[1] == [Outage(at(8), at(10), at(10), at(9 * HOUR + 120), "partition.online")]
+    begun.take([offline(20 * HOUR, epoch=3)])
+    begun.take([found_offline(20 * HOUR + 60)])
+    begun.take([online(20 * HOUR + 120, epoch=4)])
+    ended = (at(20 * HOUR), at(20 * HOUR + 120), "partition.online")
+    assert begun.latest[1] == [Outage(at(8), at(10), *ended)]
 
 
 def test_what_ended_an_outage_is_remembered_when_the_topic_forgets_it() -> None:
