@@ -105,7 +105,7 @@ def expected(spark: "SparkSession") -> dict[str, Rows]:
     )  # fmt: skip
     told = sightings.good(sightings.parsed(records)).localCheckpoint()
     events = sightings.merged(told).localCheckpoint()
-    (last,) = events.selectExpr("max(unix_micros(at)) AS last").toArrow().column("last").to_pylist()
+    (last,) = told.selectExpr("max(unix_micros(at)) AS last").toArrow().column("last").to_pylist()
     until = _moment(last)
     assert until is not None
     down = partition_outages(outages.partition_outages(told), events, until).localCheckpoint()
