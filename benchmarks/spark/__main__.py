@@ -19,6 +19,8 @@ Measure the Spark jobs.
 
 parts:
   partition-column   keys a second of each way to the column, beside plain UDFs
+  whatif             keys a second, four scenarios at once, from Parquet to the answer
+  fleet              events a second from Kafka to gold tables; with ten times the events and the keys
 
 What is compared takes turns, in a new order each round; the first round is dropped, and so is one on a
 disturbed machine (benchmarks/measure.py). Needs Java 17+. Keep the machine to yourself.
@@ -49,6 +51,14 @@ PARTS: Mapping[str, Part] = {
     "partition-column": Part(
         "benchmarks.spark.partition_column",
         "Keys to partitions in Spark: M keys for each CPU second of the JVM and its Python workers",
+    ),
+    "whatif": Part(
+        "benchmarks.spark.whatif",
+        "What-if: M keys/s on 2 cores, four scenarios at once",
+    ),
+    "fleet": Part(
+        "benchmarks.spark.fleet",
+        "Fleet pipeline: events/s on 2 cores, from Kafka to gold tables",
     ),
 }
 

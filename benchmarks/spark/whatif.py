@@ -14,7 +14,7 @@ from benchmarks.measure import Spread
 from benchmarks.spark.rounds import Round, take_rounds
 from benchmarks.spark.session import bench_session, jvm_of
 from kafka_partition_events.spark.whatif.counting import count
-from kafka_partition_events.spark.whatif.plan import Scenario, scenarios
+from kafka_partition_events.spark.whatif.plan import MOST_COMBINATIONS, Scenario, scenarios
 from kafka_partition_events.spark.whatif.results import outcomes
 
 _M = 1_000_000
@@ -50,7 +50,7 @@ def measure(*, quick: bool) -> Iterator[Row]:
         sample = _sample(spark, Path(directory) / "keys", size.keys)
         cases: dict[str, Callable[[], object]] = {SCAN: lambda: _scan(sample)}
         for name, asked in ASKED.items():
-            limit = 1 if name == ALONE else 1 << 16
+            limit = 1 if name == ALONE else MOST_COMBINATIONS
             cases[name] = lambda asked=asked, limit=limit: _count(sample, asked, size.keys, limit)  # type: ignore[misc]
         rounds = take_rounds(cases, size.rounds, jvm_of(spark))
     yield from rows_of(rounds, size.keys)

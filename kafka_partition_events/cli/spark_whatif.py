@@ -4,35 +4,29 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 from attrs import evolve, frozen
-from rich import box
 from rich.console import Console
-from rich.table import Table
 
 from kafka_partition_events.cli.arguments import OptionalBootstrap, Verbose
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_pairs
-from kafka_partition_events.cli.render import counted
 from kafka_partition_events.cli.services import Services, first_look
+from kafka_partition_events.cli.spark_submit import PRINT_SUBMIT, submit_line
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
+from kafka_partition_events.cli.whatif_tables import hot_table, origin, outcome_table
+from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.spark.whatif.page import render
 from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule, scenarios
-from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, to_json
-from kafka_partition_events.spark.whatif.wording import (
-    conditions,
-    percent,
-    size,
-    times,
-    total,
-    verdict,
-)
+from kafka_partition_events.spark.whatif.results import WhatIf, to_json
+from kafka_partition_events.spark.whatif.wording import verdict
 from kafka_partition_events_listeners.ranges import ids_in
 
 if TYPE_CHECKING:
@@ -41,9 +35,6 @@ if TYPE_CHECKING:
     from kafka_partition_events.spark.whatif.sample import Sample
 
 _WIDTH_OF_A_PIPE = 160
-_MOST_COLUMNS = 6
-"""Scenarios beside each other in the table of hot keys."""
-
 FileFormat = Literal["parquet", "json", "csv", "orc"]
 
 
@@ -143,6 +134,9 @@ def whatif_command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE.html", help="Draw it, too: one HTML file.")
     ] = None,
+    print_submit: Annotated[
+        bool, typer.Option(PRINT_SUBMIT, help="Print the line for spark-submit, and do nothing else.")
+    ] = False,
     verbose: Verbose = False,
 ) -> None:
     """Tell what more partitions would do to a topic's keys, before anybody adds them.
@@ -172,7 +166,7 @@ def whatif_command(
     kpe spark whatif --file keys.csv --partitions 12 --to 12 --offline 0,4 --offline 1-3 --cap 9
     kpe spark whatif --file keys.jsonl --partitions 12 --to 13 --json | jq '.scenarios[].moved_share'
 
-    Under spark-submit it uses the session's own master and jars; else Spark runs on this machine.
+    Spark runs on this machine. On a cluster spark-submit runs the same: --print-submit prints the whole line.
 
     Exit codes: 0 told; 2 nothing to read, no such topic, column or format, a number that can't be, no PySpark
     or Java, unknown option.
@@ -189,6 +183,9 @@ def whatif_command(
         size=bytes_,
     )
     _check(source, out)
+    if print_submit:
+        typer.echo(submit_line(context, kafka=topic is not None))
+        return
     current = partitions or _partitions_of(source, context.obj)
     asked = scenarios(
         current,
@@ -201,7 +198,10 @@ def whatif_command(
         placed_by=None if placed_by is None else _choice("--placed-by", placed_by, get_args(Rule)),
     )
     hash_name: HashName = _choice("--hash", hash_, get_args(HashName))
-    with _session(kafka=topic is not None) as session:
+    jars = list if topic is None else spark_jars
+    with opened_session(
+        jars, cores=os.cpu_count() or 2, name="kpe spark whatif", settings=LASTING
+    ) as session:
         from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415 - needs PySpark
 
         sample = _sample(session, source).fraction(fraction)
@@ -277,29 +277,6 @@ def _ids(text: str) -> tuple[int, ...]:
 # -- reading -----------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def _session(*, kafka: bool) -> "Iterator[SparkSession]":
-    """Yield a Spark session: the one of spark-submit, or of this process; else one of our own."""
-    try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise CliError("PySpark is not installed: pip install 'kafka-partition-events[spark]'") from error
-    from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415
-    from kafka_partition_events.spark.session import local_session  # noqa: PLC0415
-
-    running = SparkSession.getActiveSession()
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ or "SPARK_REMOTE" in os.environ
-    if running is not None or submitted:
-        yield running or SparkSession.builder.appName("kpe spark whatif").getOrCreate()
-        return
-    jars = spark_jars() if kafka else ()
-    session = local_session(jars, cores=os.cpu_count() or 2, name="kpe spark whatif")
-    try:
-        yield session
-    finally:
-        session.stop()
-
-
 def _sample(session: "SparkSession", source: _Source) -> "Sample":
     from kafka_partition_events.spark.whatif import sample  # noqa: PLC0415 - needs PySpark
 
@@ -329,86 +306,8 @@ def _write(answer: WhatIf, *, as_json: bool, out: Path | None) -> None:
         emoji=False,
         width=None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE,
     )
-    console.print(_origin(answer), style="dim", soft_wrap=True)
+    console.print(origin(answer), style="dim", soft_wrap=True)
     console.print(verdict(answer), style="bold", soft_wrap=True)
-    console.print(_table(answer))
+    console.print(outcome_table(answer))
     if answer.hottest:
-        console.print(_hot_table(answer))
-
-
-def _origin(answer: WhatIf) -> str:
-    whole = total(answer.outcomes[0])
-    told = [
-        answer.source,
-        counted(answer.current, "partition"),
-        counted(whole.records, answer.noun),
-        *([size(whole.bytes)] if answer.has_bytes else []),
-        answer.hash_name,
-        f"counted in {answer.seconds:.1f} s",
-    ]
-    return ", ".join(told)
-
-
-def _table(answer: WhatIf) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    extra = [
-        name
-        for name in ("held", "rerouted", "refused", "capped")
-        if any(getattr(outcome, name).records for outcome in answer.outcomes)
-    ]
-    conditional = any(conditions(outcome.scenario) for outcome in answer.outcomes)
-    table.add_column("partitions", justify="right")
-    table.add_column("mapping")
-    if conditional:
-        table.add_column("if")
-    for name in ("moved", f"{answer.noun}s", *(["bytes moved", ""] if answer.has_bytes else [])):
-        table.add_column(name, justify="right")
-    for name in ("max/mean", "then", "busiest", *extra):
-        table.add_column(name, justify="right")
-    for outcome in answer.outcomes:
-        table.add_row(*_cells(outcome, extra, conditional=conditional, with_bytes=answer.has_bytes))
-    return table
-
-
-def _cells(outcome: Outcome, extra: Iterable[str], *, conditional: bool, with_bytes: bool) -> Iterator[str]:
-    scenario = outcome.scenario
-    yield f"{scenario.partitions:,}"
-    yield scenario.mapping
-    if conditional:
-        yield ", ".join(conditions(scenario))
-    yield percent(outcome.moved_share)
-    yield f"{outcome.moved.records:,}"
-    if with_bytes:
-        yield percent(outcome.moved_bytes_share)
-        yield size(outcome.moved.bytes)
-    yield times(outcome.skew_before)
-    yield times(outcome.skew_after)
-    yield str(outcome.busiest)
-    for name in extra:
-        load: Load = getattr(outcome, name)
-        yield f"{load.records:,}"
-
-
-def _hot_table(answer: WhatIf) -> Table:
-    shown = answer.outcomes[:_MOST_COLUMNS]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("hottest keys", overflow="fold", min_width=12)
-    for name in (f"{answer.noun}s", "share", *(["bytes"] if answer.has_bytes else [])):
-        table.add_column(name, justify="right")
-    for outcome in shown:
-        scenario = outcome.scenario
-        head = "\n".join([f"{scenario.partitions:,}", scenario.mapping, *conditions(scenario)])
-        table.add_column(head, justify="right")
-    for hot in answer.hottest:
-        table.add_row(*_hot_cells(hot, len(shown), with_bytes=answer.has_bytes))
-    return table
-
-
-def _hot_cells(hot: HotKey, scenarios_shown: int, *, with_bytes: bool) -> Iterator[str]:
-    yield hot.key
-    yield f"{hot.load.records:,}"
-    yield percent(hot.share)
-    if with_bytes:
-        yield size(hot.load.bytes)
-    for before, after in zip(hot.before[:scenarios_shown], hot.after[:scenarios_shown], strict=True):
-        yield str(before) if before == after else f"{before} -> {'refused' if after is None else after}"
+        console.print(hot_table(answer))

@@ -1,4 +1,4 @@
-"""The Spark that a job runs on: the one of spark-submit, one that is there, or a small local one."""
+"""The Spark that a job runs on: spark-submit's, a Connect server, one that is there, or a small local one."""
 
 import contextlib
 import importlib.util
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 _NAME: Final = "kafka-partition-events"
 _SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 """The environment variable by which spark-submit tells Python where its JVM is."""
+
+_CONNECT: Final = "SPARK_REMOTE"
+"""The one that names a Spark Connect server."""
 
 _LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _SETTINGS: Final = {
@@ -63,7 +66,7 @@ def opened_session(
     name: str = _NAME,
     settings: Mapping[str, str] = BRIEF,
 ) -> Iterator["SparkSession"]:
-    """Yield the session to use: spark-submit's, the running one, or a local one.
+    """Yield the session to use: spark-submit's, that of a Connect server, the running one, or a local one.
 
     A session that was made here is stopped in the end. Only a local one gets ``settings``.
 
@@ -83,7 +86,7 @@ def opened_session(
     if (running := SparkSession.getActiveSession()) is not None:
         yield running
         return
-    if _SUBMITTED in os.environ:
+    if _SUBMITTED in os.environ or _CONNECT in os.environ:
         session = SparkSession.builder.appName(name).getOrCreate()
     else:
         session = local_session(jars(), cores=cores, name=name, settings=settings)

@@ -148,7 +148,7 @@ def test_text_is_hashed_by_its_utf_8_and_no_key_has_no_partition(spark: "SparkSe
 
 @pytest.mark.parametrize(
     ("hash_name", "limit"),
-    [("murmur2", 1), ("murmur2", 500), ("murmur2", 1 << 16), ("crc32", 1 << 16)],
+    [("murmur2", 1), ("murmur2", 500), ("murmur2", 1 << 30), ("crc32", 1 << 14)],
     ids=["each alone", "some together", "all together", "crc32"],
 )
 def test_what_is_counted_is_what_comes_of_placing_each_key(
@@ -175,11 +175,18 @@ def test_growth_moves_what_it_is_said_to_move(sample: "DataFrame") -> None:
     assert [moved[f"pinned_{count}"] for count in (13, 18, 24)] == [0, 0, 0]
 
 
-def test_too_many_numbers_of_partitions_at_a_time_are_refused(sample: "DataFrame") -> None:
+@pytest.mark.parametrize(
+    "asked",
+    [scenarios(12, range(13, 113)), scenarios(40_000, [60_001], ["modulo", "rendezvous"])],
+    ids=["a hundred at once", "more combinations than an INT has"],
+)
+def test_any_numbers_of_partitions_can_be_asked_about(sample: "DataFrame", asked: Sequence[Scenario]) -> None:
     from kafka_partition_events.spark.whatif.counting import count  # noqa: PLC0415
 
-    with pytest.raises(ConfigurationError, match="need 101 different numbers of partitions, 60 are possible"):
-        count(sample, scenarios(12, range(13, 113)))
+    found = outcomes(asked, count(sample, asked))
+    rows = rows_of(sample)
+    assert found[-1] == by_hand(rows, asked[-1], "murmur2")
+    assert {outcome.keyed for outcome in found} == {found[-1].keyed}
 
 
 # -- from a sample to the answer -----------------------------------------------------------------------

@@ -1,8 +1,10 @@
 """`kpe spark fleet`: its options, the line for spark-submit, and what it counts. Without Spark."""
 
 import json
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from itertools import pairwise
 
 import pytest
 
@@ -157,3 +159,33 @@ class TestLines:
             assert event_of_line(line) == line
         assert event_of_line(json.dumps(encode_snapshot(Snapshot(EMPTY))).encode()) is None
         assert event_of_line(None) is None
+
+
+class TestSubmitLineOfWhatIf:
+    def line(self, capsys: Captured, *arguments: str) -> list[str]:
+        assert run(["spark", "whatif", "--to", "13,24", *arguments, "--print-submit"]) == 0
+        return shlex.split(capsys.readouterr().out)
+
+    def test_it_names_the_connector_and_what_was_given_and_no_secret(self, capsys: Captured) -> None:
+        import pyspark  # noqa: PLC0415
+
+        given = ["-b", "kafka:9092", "--topic", "orders", "-X", "sasl.jaas.config=secret", "--offline", "1-2"]
+        line = self.line(capsys, *given, "--offline", "3", "--distinct")
+        assert line[:3] == [
+            "spark-submit",
+            "--packages",
+            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
+        ]
+        assert line[3:5] == [str(SCRIPT), "whatif"]
+        pairs = list(pairwise(line[5:]))
+        assert ("--bootstrap-server", "kafka:9092") in pairs
+        assert ("--topic", "orders") in pairs
+        assert ("-X", "sasl.jaas.config=...") in pairs
+        assert [value for option, value in pairs if option == "--offline"] == ["1-2", "3"]
+        assert "--distinct" in line
+        assert not {"--print-submit", "--cap", "--hottest", "--verbose"} & set(line)
+
+    def test_files_need_no_connector(self, capsys: Captured) -> None:
+        line = self.line(capsys, "--file", "s3a://lake/keys.parquet", "--partitions", "12")
+        assert line[:3] == ["spark-submit", str(SCRIPT), "whatif"]
+        assert ("--file", "s3a://lake/keys.parquet") in set(pairwise(line))

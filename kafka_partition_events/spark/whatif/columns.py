@@ -3,18 +3,18 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.partition_column import backend_of
-from kafka_partition_events.spark.whatif.jump_column import WIDTH, JumpColumn, jump_column
+from kafka_partition_events.spark.whatif.jump_column import WIDTH, jump_column
 from kafka_partition_events.spark.whatif.plan import HashName, Place, Scenario
 
 HASH: Final = "_kpe_hash"
 _POSITIVE: Final = 0x7FFFFFFF
 
 PlaceColumn = Callable[[Place], Column]
-"""Returns the INT column of a place, of rows that have the column `HASH`."""
+"""Returns the INT column of a place."""
 
 
 def with_hash(rows: DataFrame, key: str = "key", hash_name: HashName = "murmur2") -> DataFrame:
@@ -36,21 +36,31 @@ def with_hash(rows: DataFrame, key: str = "key", hash_name: HashName = "murmur2"
     return rows.withColumn(HASH, hashed)
 
 
-def place_columns(session: SparkSession, scenarios: Iterable[Scenario]) -> PlaceColumn:
-    """Return what makes columns of the scenarios' places.
+def with_jumps(rows: DataFrame, places: Iterable[Place]) -> DataFrame:
+    """Add for each place by the jump hash its INT column, to rows that have the column `HASH`.
 
     Raises:
-        SparkJobError: the rendezvous mapping can't be computed rightly in this session.
+        SparkJobError: the jump hash can't be computed rightly in this session.
     """
-    jumps = any(place.rule == "rendezvous" for scenario in scenarios for place in scenario.places)
-    jumping: JumpColumn | None = jump_column(session) if jumps else None
+    jumps = sorted({place for place in places if place.rule == "rendezvous"}, reverse=True)
+    if not jumps:
+        return rows
+    jumping = jump_column(rows.sparkSession)
+    among_more: Column | None = None
+    for place in jumps:
+        partition = jumping((F.col(HASH) % WIDTH).cast("bigint"), place.count)
+        if among_more is not None:  # only who is on a partition that there would not be has to jump again
+            partition = F.when(among_more < place.count, among_more).otherwise(partition)
+        rows = rows.withColumn(place.column, partition)
+        among_more = F.col(place.column)
+    return rows
 
-    def column(place: Place) -> Column:
-        if place.rule == "modulo" or jumping is None:
-            return (F.col(HASH) % place.count).cast("int")
-        return jumping((F.col(HASH) % WIDTH).cast("bigint"), place.count)
 
-    return column
+def partition_of(place: Place) -> Column:
+    """Return the INT column of a place, of rows that `with_hash` and `with_jumps` have been at."""
+    if place.rule == "modulo":
+        return (F.col(HASH) % place.count).cast("int")
+    return F.col(place.column)
 
 
 def goes_to(scenario: Scenario, place: PlaceColumn) -> Column:
@@ -83,9 +93,10 @@ def with_scenarios(
     Raises:
         SparkJobError: a hash can't be computed rightly in this session.
     """
-    place = place_columns(rows.sparkSession, scenarios)
-    hashed = with_hash(rows, key, hash_name)
-    return hashed.withColumns({each.name: goes_to(each, place) for each in scenarios}).drop(HASH)
+    places = [place for each in scenarios for place in each.places]
+    placed = with_jumps(with_hash(rows, key, hash_name), places)
+    goes = placed.withColumns({each.name: goes_to(each, partition_of) for each in scenarios})
+    return goes.drop(HASH, *(place.column for place in places))
 
 
 def _constants(values: Iterable[int]) -> Column:

@@ -1,17 +1,17 @@
 """Counts a sample's keys for all scenarios at once.
 
-A row's key is hashed once; all places that the scenarios need follow as integer columns. Rows are grouped by
-those, natively and in one pass: there are few combinations (`plan.packed`), so what is left is small whatever
-the size of the sample, and only that is taken apart by scenario and partition.
+A row's key is hashed once; where it is in all scenarios follows as one number for each pack (`codes`). Rows
+are grouped by that, natively and in one pass: there are few combinations (`plan.packed`), so what is left is
+small whatever the size of the sample, and only that is taken apart by scenario and partition.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.spark.whatif.columns import goes_to, is_offline, place_columns, with_hash
+from kafka_partition_events.spark.whatif.codes import Code
+from kafka_partition_events.spark.whatif.columns import goes_to, is_offline, with_hash, with_jumps
 from kafka_partition_events.spark.whatif.plan import (
     MOST_COMBINATIONS,
     HashName,
@@ -22,10 +22,7 @@ from kafka_partition_events.spark.whatif.plan import (
 )
 from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Side
 
-MOST_PLACES = 60
-"""How many columns Spark can group by in several ways at once."""
-
-_PACK, _RECORDS, _BYTES = "_kpe_pack", "_kpe_records", "_kpe_bytes"
+_CODE, _RECORDS, _BYTES = "_kpe_code", "_kpe_records", "_kpe_bytes"
 
 
 def count(
@@ -44,7 +41,6 @@ def count(
         limit: How many groups are counted together; see `packed`.
 
     Raises:
-        ConfigurationError: there are too many different numbers of partitions.
         SparkJobError: a hash can't be computed rightly in this session.
     """
     return tuple(
@@ -68,64 +64,55 @@ def by_partition(
     limit: int = MOST_COMBINATIONS,
 ) -> DataFrame:
     """Return what `count` collects: ``scenario, side, partition, moved, fate, records, bytes``. Lazy."""
-    packs = packed(scenarios, limit)
-    places = list(dict.fromkeys(place for pack in packs for place in pack.places))
-    if len(places) > MOST_PLACES:
-        raise ConfigurationError(
-            f"these scenarios need {len(places)} different numbers of partitions, {MOST_PLACES} are possible "
-            "at a time: ask about some of them first"
-        )
-    column = place_columns(sample.sparkSession, scenarios)
-    hashed = with_hash(sample, "key", hash_name)
-    placed = hashed.select(*(column(place).alias(place.column) for place in places), "bytes")
-    return _taken_apart(_combined(placed, packs, places), scenarios, packs, places)
-
-
-def _combined(placed: DataFrame, packs: Sequence[Pack], places: Sequence[Place]) -> DataFrame:
-    """Return how many rows share a combination of places, for each pack."""
-    names = [place.column for place in places]
-    totals = (F.count(F.lit(1)).alias(_RECORDS), F.sum("bytes").alias(_BYTES))
-    if len(packs) == 1:
-        return placed.groupBy(*names).agg(*totals).withColumn(_PACK, F.lit(0).cast("bigint"))
-    sets = [[place.column for place in pack.places] for pack in packs]
-    return placed.groupingSets(sets, *names).agg(*totals, F.grouping_id().alias(_PACK))
-
-
-def _pack_ids(packs: Sequence[Pack], places: Sequence[Place]) -> list[int]:
-    """Return how Spark numbers the packs: a bit for each column that is not in it, the first one highest."""
-    if len(packs) == 1:
-        return [0]
-    return [
-        sum((place not in pack.places) << (len(places) - 1 - at) for at, place in enumerate(places))
-        for pack in packs
-    ]
-
-
-def _taken_apart(
-    combined: DataFrame, scenarios: Sequence[Scenario], packs: Sequence[Pack], places: Sequence[Place]
-) -> DataFrame:
-    pack_of: Mapping[int, int] = {
-        scenario: id_
-        for pack, id_ in zip(packs, _pack_ids(packs, places), strict=True)
-        for scenario in pack.scenarios
-    }
+    codes = coded(packs := packed(scenarios, limit))
+    places = [place for code in codes for place in code.places]
+    hashed = with_jumps(with_hash(sample, "key", hash_name), places)
+    code_of = {index: code for pack, code in zip(packs, codes, strict=True) for index in pack.scenarios}
     sides = [
-        F.when(F.col(_PACK) == pack_of[index], side)
+        F.when(code_of[index].holds(F.col(_CODE)), side)
         for index, scenario in enumerate(scenarios)
         for side in _sides(index, scenario)
     ]
-    each = combined.select(_RECORDS, _BYTES, F.explode(F.array(*sides)).alias("side")).where(
-        F.col("side").isNotNull()
+    each = (
+        _with_places(_combined(hashed, codes), codes)
+        .select(_RECORDS, _BYTES, F.explode(F.array(*sides)).alias("side"))
+        .where(F.col("side").isNotNull())
     )
     return each.groupBy("side.scenario", "side.side", "side.partition", "side.moved", "side.fate").agg(
         F.sum(_RECORDS).alias("records"), F.coalesce(F.sum(_BYTES), F.lit(0)).alias("bytes")
     )
 
 
+def coded(packs: Sequence[Pack]) -> tuple[Code, ...]:
+    """Return the packs' codes, which have no number in common."""
+    codes: list[Code] = []
+    for pack in packs:
+        codes.append(Code(pack.places, first=codes[-1].last + 1 if codes else 0))
+    return tuple(codes)
+
+
+def _combined(hashed: DataFrame, codes: Sequence[Code]) -> DataFrame:
+    """Return how many rows have each code; a row has one of each pack."""
+    own = [code.column() for code in codes]
+    column = own[0] if len(own) == 1 else F.explode(F.array(*own))
+    totals = (F.count(F.lit(1)).alias(_RECORDS), F.sum("bytes").alias(_BYTES))
+    return hashed.select(column.alias(_CODE), "bytes").groupBy(_CODE).agg(*totals)
+
+
+def _with_places(combined: DataFrame, codes: Sequence[Code]) -> DataFrame:
+    """Add a column for each place; null for no key, and for a place that a code says nothing of."""
+    number = F.col(_CODE)
+    told: dict[Place, list[Column]] = {}
+    for code in codes:
+        for place, partition in code.places_of(number).items():
+            told.setdefault(place, []).append(F.when(code.holds(number), partition))
+    return combined.withColumns({place.column: F.coalesce(*each) for place, each in told.items()})
+
+
 def _sides(index: int, scenario: Scenario) -> tuple[Column, Column]:
     """Return what a combination of places means in a scenario, as two structs."""
-    before, home = _counted(scenario.before), _counted(scenario.home)
-    goes = goes_to(scenario, _counted)
+    before, home = _place(scenario.before), _place(scenario.home)
+    goes = goes_to(scenario, _place)
     fate = (
         F.when(home.isNull(), F.lit(Fate.UNKEYED.value))
         .when(goes.isNull(), F.lit(Fate.REFUSED.value))
@@ -140,7 +127,7 @@ def _sides(index: int, scenario: Scenario) -> tuple[Column, Column]:
     )
 
 
-def _counted(place: Place) -> Column:
+def _place(place: Place) -> Column:
     return F.col(place.column)
 
 

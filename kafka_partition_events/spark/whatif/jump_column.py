@@ -102,8 +102,8 @@ def _guava(session: "SparkSession") -> JumpColumn:
             "consistentHash",
             jvm.PythonUtils.toSeq(arguments),
             jvm.PythonUtils.toSeq([]),  # the arguments have their types; none is to be cast
-            True,  # a null makes the result null
-            True,  # and so it may be
+            True,  # a null makes the result null,
+            False,  # and nothing else does: a result need not be boxed to find out
             True,  # deterministic
             jvm.scala.Option.empty(),
         )
