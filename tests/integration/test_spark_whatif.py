@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,12 +43,22 @@ ALL: tuple[Scenario, ...] = (
 )
 
 
+ROWS: tuple[tuple[bytes | None, int], ...] = (
+    *((key, 100 + place) for place, key in enumerate([*KEYS, *KEYS[:500]])),
+    *(((None, 7),) * 60),
+)
+"""Ten thousand keys, some of them twice, and rows without one; bytes tell the rows apart."""
+
+
 @pytest.fixture(scope="module")
 def sample(spark: "SparkSession") -> "DataFrame":
-    """Ten thousand keys, some of them twice, and rows without one; bytes tell the rows apart."""
-    rows = [(key, 100 + place) for place, key in enumerate([*KEYS, *KEYS[:500]])]
-    unkeyed = [(None, 7)] * 60
-    return spark.createDataFrame([*rows, *unkeyed], "key BINARY, bytes BIGINT").repartition(3).cache()
+    return spark.createDataFrame(ROWS, "key BINARY, bytes BIGINT").repartition(3).cache()
+
+
+@cache
+def expected(scenario: Scenario, hash_name: HashName = "murmur2") -> Outcome:
+    """Return what `ROWS` come to."""
+    return by_hand(ROWS, scenario, hash_name)
 
 
 def by_hand(rows: Sequence[tuple[bytes | None, int]], scenario: Scenario, hash_name: HashName) -> Outcome:
@@ -90,11 +101,6 @@ def _groups(scenario: Scenario, placed: Placed) -> list[Group]:
         (Side.BEFORE, placed.before, False, Fate.HOME),
         (Side.AFTER, placed.goes_to, placed.home != placed.before, fate),
     ]
-
-
-def rows_of(sample: "DataFrame") -> list[tuple[bytes | None, int]]:
-    found = sample.collect()
-    return [(None if row["key"] is None else bytes(row["key"]), row["bytes"]) for row in found]
 
 
 # -- exactness -----------------------------------------------------------------------------------------
@@ -157,9 +163,7 @@ def test_what_is_counted_is_what_comes_of_placing_each_key(
     from kafka_partition_events.spark.whatif.counting import count  # noqa: PLC0415
 
     found = outcomes(ALL, count(sample, ALL, hash_name, limit=limit))
-    rows = rows_of(sample)
-    for scenario, outcome in zip(ALL, found, strict=True):
-        assert outcome == by_hand(rows, scenario, hash_name)
+    assert list(found) == [expected(scenario, hash_name) for scenario in ALL]
 
 
 def test_growth_moves_what_it_is_said_to_move(sample: "DataFrame") -> None:
@@ -177,15 +181,14 @@ def test_growth_moves_what_it_is_said_to_move(sample: "DataFrame") -> None:
 
 @pytest.mark.parametrize(
     "asked",
-    [scenarios(12, range(13, 113)), scenarios(40_000, [60_001], ["modulo", "rendezvous"])],
-    ids=["a hundred at once", "more combinations than an INT has"],
+    [scenarios(12, range(13, 33)), scenarios(40_000, [60_001], ["modulo", "rendezvous"])],
+    ids=["twenty at once", "more combinations than an INT has"],
 )
 def test_any_numbers_of_partitions_can_be_asked_about(sample: "DataFrame", asked: Sequence[Scenario]) -> None:
     from kafka_partition_events.spark.whatif.counting import count  # noqa: PLC0415
 
     found = outcomes(asked, count(sample, asked))
-    rows = rows_of(sample)
-    assert found[-1] == by_hand(rows, asked[-1], "murmur2")
+    assert found[-1] == expected(asked[-1])
     assert {outcome.keyed for outcome in found} == {found[-1].keyed}
 
 
@@ -415,10 +418,10 @@ def test_the_keys_of_a_topic(
     document = json.loads(capsys.readouterr().out)
     assert document["partitions"] == 12
     modulo_13 = document["scenarios"][0]
-    expected = by_hand(
+    by_their_keys = by_hand(
         [(key, len(key) + 10) for key in KEYS[:1_000]], Scenario(current=12, partitions=13), "murmur2"
     )
-    assert modulo_13["moved"] == {"records": expected.moved.records, "bytes": expected.moved.bytes}
+    assert modulo_13["moved"] == {"records": by_their_keys.moved.records, "bytes": by_their_keys.moved.bytes}
     assert modulo_13["unkeyed"] == {"records": 24, "bytes": 240}
     assert whatif("-b", kafka_cluster.bootstrap_servers, "--topic", "no-such-topic", "--to", "13") == 2
     assert "there is no topic no-such-topic" in capsys.readouterr().err
