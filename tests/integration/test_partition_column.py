@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -161,8 +162,12 @@ def test_a_row_is_placed_alike_wherever_it_is_computed(unkeyed: "DataFrame") -> 
 
 
 def test_equal_rows_of_different_batches_are_placed_differently(spark: "SparkSession") -> None:
-    row = spark.createDataFrame([(0, None, "same")], "id INT, key STRING, value STRING")
-    assert len({placed(row, batch=batch)[0] for batch in range(30)}) == 6
+    from kafka_partition_events.spark.partition_column import with_partition  # noqa: PLC0415
+
+    row = spark.createDataFrame([(None, "same")], "key STRING, value STRING")
+    batches = [with_partition(row, topic="orders", cluster=CALM, batch=batch) for batch in range(30)]
+    rows = reduce(lambda some, more: some.unionAll(more), batches).collect()
+    assert {row["partition"] for row in rows} == set(range(6))
 
 
 def test_rows_may_be_told_apart_by_some_columns_only(unkeyed: "DataFrame") -> None:

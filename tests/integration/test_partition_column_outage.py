@@ -22,7 +22,7 @@ ROWS = 2_000
 ROW_BYTES = 400
 """Together some fifty of the Java client's batches: its sticky partitioner moves on after each."""
 
-GIVES_UP_MS = 20_000
+GIVES_UP_MS = 12_000
 """The sink's ``delivery.timeout.ms``, 120 s by default: how long a stalled batch stalls."""
 
 TIMEOUTS = {

@@ -113,9 +113,10 @@ def _row(outcome: Outcome, extra: Sequence[str], *, with_bytes: bool) -> str:
 
 
 def _moved(share: float, number: str) -> str:
+    many = f" <small>{number}</small>" if share else ""
     return (
         f'<td><span class="meter moved"><span style="width:{100 * share:.1f}%"></span></span>'
-        f"<b>{percent(share)}</b> <small>{number}</small>"
+        f"<b>{percent(share)}</b>{many}"
     )
 
 
