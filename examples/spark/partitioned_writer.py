@@ -5,17 +5,17 @@
 Each batch looks at the cluster once. Rows with a key go where the Java client puts them; rows without one
 avoid partitions that are offline. At-least-once: a repeated batch writes its rows again, with equal headers
 kpe-query, kpe-batch, kpe-partition and kpe-row, by which a reader can tell.
+Spark runs on this machine; under ``spark-submit --packages ...`` it is the session of that.
 """
 
 import argparse
 import tempfile
 import threading
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
-from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.spark.partition_column import PartitionPolicy, backend_of, write_to_kafka
-from kafka_partition_events.spark.session import local_session
+from kafka_partition_events.spark.session import opened_session
 
 
 def main() -> None:
@@ -28,22 +28,26 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=10)
     arguments = parser.parse_args()
 
-    spark = local_session(spark_jars())  # under spark-submit --packages: SparkSession.builder.getOrCreate()
+    with opened_session() as spark:
+        write_stream(spark, arguments.bootstrap_servers, arguments.topic, arguments.batches)
+
+
+def write_stream(spark: SparkSession, bootstrap_servers: str, topic: str, batches: int) -> None:
+    """Write orders that are made up, a thousand a second."""
     print(f"keys are hashed by: {backend_of(spark).name}")
     done = threading.Event()
 
     def write(rows: DataFrame, batch: int) -> None:
         written = write_to_kafka(
             rows,
-            topic=arguments.topic,
-            cluster=arguments.bootstrap_servers,
+            topic=topic,
+            cluster=bootstrap_servers,
             policy=PartitionPolicy(offline="reroute"),
             batch=batch,
             row_id=["value"],
         )
-        offline = written.offline.get(arguments.topic, ())
-        print(f"batch {batch}: {len(offline)} partitions offline", flush=True)
-        if batch + 1 >= arguments.batches:
+        print(f"batch {batch}: {len(written.offline.get(topic, ()))} partitions offline", flush=True)
+        if batch + 1 >= batches:
             done.set()
 
     orders = (
@@ -60,7 +64,6 @@ def main() -> None:
             pass
         failure = query.exception()
         query.stop()
-    spark.stop()
     if failure is not None:
         raise SystemExit(f"error: {failure}")
 

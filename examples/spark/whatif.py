@@ -6,12 +6,9 @@ takes its keys out of the air. For yours, put `of_topic`, `of_table` or `of_file
 place of `of_frame`. Spark runs on this machine; under ``spark-submit`` it is the session of that.
 """
 
-import os
 from pathlib import Path
 
-from pyspark.sql import SparkSession
-
-from kafka_partition_events.spark.session import local_session
+from kafka_partition_events.spark.session import opened_session
 from kafka_partition_events.spark.whatif.analysis import what_if
 from kafka_partition_events.spark.whatif.page import render
 from kafka_partition_events.spark.whatif.plan import scenarios
@@ -23,16 +20,15 @@ OUT = Path("whatif.html")
 
 def main() -> None:
     """Ask, and tell."""
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ
-    spark = SparkSession.builder.getOrCreate() if submitted else local_session([])
-    orders = spark.range(200_000).selectExpr(
-        # One customer in three orders is the same; the others are many.
-        "if(id % 3 = 0, 'customer-0', concat('customer-', id % 50000)) AS customer",
-        "200 + id % 1000 AS size",
-    )
-    sample = of_frame(orders, "orders of a made-up shop", key="customer", size="size")
-    asked = scenarios(12, [13, 18, 24], ["modulo", "pinned", "rendezvous"])
-    answer = what_if(sample, asked, hottest=3)
+    with opened_session(list) as spark:
+        orders = spark.range(200_000).selectExpr(
+            # One customer in three orders is the same; the others are many.
+            "if(id % 3 = 0, 'customer-0', concat('customer-', id % 50000)) AS customer",
+            "200 + id % 1000 AS size",
+        )
+        sample = of_frame(orders, "orders of a made-up shop", key="customer", size="size")
+        asked = scenarios(12, [13, 18, 24], ["modulo", "pinned", "rendezvous"])
+        answer = what_if(sample, asked, hottest=3)
     for outcome in answer.outcomes:
         skew = f"max/mean {times(outcome.skew_before)} -> {times(outcome.skew_after)}"
         print(f"{label(outcome.scenario)}: {percent(outcome.moved_share)} would move, {skew}")
@@ -40,7 +36,6 @@ def main() -> None:
         print(f"{hot.key}: {percent(hot.share)} of all records; no number of partitions helps against that")
     OUT.write_text(render(answer), encoding="utf-8")
     print(f"drawn in {OUT}")
-    spark.stop()
 
 
 if __name__ == "__main__":
