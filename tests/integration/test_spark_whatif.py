@@ -413,18 +413,8 @@ def test_the_keys_of_a_topic(
     for _ in range(24):
         producer.produce(topic, value=b"0123456789")
     assert producer.flush(60) == 0
-    words = [
-        "-b",
-        kafka_cluster.bootstrap_servers,
-        "--topic",
-        topic,
-        "--to",
-        "13",
-        "--mapping",
-        "modulo",
-        "--json",
-    ]
-    assert whatif(*words) == 0
+    to_13 = ["--topic", topic, "--to", "13", "--mapping", "modulo"]
+    assert whatif("-b", kafka_cluster.bootstrap_servers, *to_13, "--json") == 0
     document = json.loads(capsys.readouterr().out)
     assert document["partitions"] == 12
     modulo_13 = document["scenarios"][0]
