@@ -26,6 +26,7 @@ from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, Settings, SinkSettings
 from kafka_partition_events.observe.sources import how_to_install, installed_client, open_source
+from kafka_partition_events.observe.summaries import SummaryListener
 from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import SqliteOutbox, Write
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
@@ -106,6 +107,7 @@ class Service:
             parts.callback(self._poller.close)
             self._journal = JournalListener(self._outbox, observer=self._name, clock=self._clock)
             self._poller.register(self._journal, capacity=MAILBOX)
+            self._poller.register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
             self._expose()
             self._parts = parts.pop_all()
 

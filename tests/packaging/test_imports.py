@@ -109,10 +109,10 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_960,
+    "metadata": 2_020,
     "routing": 850,
     "partitioners": 1_730,
-    "clients": 2_600,
+    "clients": 2_650,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_350,
