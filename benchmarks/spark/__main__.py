@@ -19,6 +19,7 @@ Measure the Spark jobs.
 
 parts:
   partition-column   keys a second of each way to the column, beside plain UDFs
+  fleet              events a second from a real topic to gold tables; 10x the events, 10x the partitions
 
 What is compared takes turns, in a new order each round; the first round is dropped, and so is one on a
 disturbed machine (benchmarks/measure.py). Needs Java 17+. Keep the machine to yourself.
@@ -50,6 +51,7 @@ PARTS: Mapping[str, Part] = {
         "benchmarks.spark.partition_column",
         "Keys to partitions in Spark: M keys for each CPU second of the JVM and its Python workers",
     ),
+    "fleet": Part("benchmarks.spark.fleet", "The fleet pipeline, from a topic of events to gold tables"),
 }
 
 

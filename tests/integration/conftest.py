@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.fleet_feed import STORY
+from tests.fleet_kit import Gold, gold_at_once
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -46,3 +49,9 @@ def spark() -> "Iterator[SparkSession]":
     session = local_session(spark_jars())
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def gold_of_the_story(spark: "SparkSession") -> Gold:
+    """What gold must be of `tests.fleet_feed.STORY`, however it got there."""
+    return gold_at_once(spark, [record.value for record in STORY.records], STORY.days)
