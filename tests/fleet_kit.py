@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from kafka_partition_events.spark.fleet.tables import FileTables
 
 DAY = date(2026, 11, 20)
+BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""An environment for processes with a JVM that are over before it has warmed up."""
 Gold = dict[str, list[tuple[Any, ...]]]
 """The rows of each gold table, in some order of their values."""
 

@@ -6,7 +6,7 @@ feedback that has no ``cluster`` of its own, a cluster whose broker 2 is there t
 
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -17,6 +17,16 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_partition_events.testing import KafkaCluster
+
+
+INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For sessions that fleet pipelines make of the one below. A refresh has many plans for few rows: compiling
+them takes longer than interpreting. Where a pipeline is a process of its own, it compiles."""
+COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's defaults."""
 
 
 @pytest.fixture(scope="module")
@@ -44,9 +54,13 @@ def orders(kafka_cluster: "KafkaCluster") -> str:
 def spark() -> "Iterator[SparkSession]":
     """A local Spark session with the Kafka connector."""
     from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415
-    from kafka_partition_events.spark.session import local_session  # noqa: PLC0415
+    from kafka_partition_events.spark.session import BRIEF, local_session  # noqa: PLC0415
 
-    session = local_session(spark_jars())
+    session = local_session(
+        spark_jars(), settings={**BRIEF, **INTERPRETED, "spark.sql.shuffle.partitions": "1"}
+    )
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
     yield session
     session.stop()
 

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.progress import Counts
 from tests.fleet_feed import STORY
-from tests.fleet_kit import gold_of, tables_of
+from tests.fleet_kit import BRIEF_JVM, gold_of, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -43,6 +43,7 @@ def driver(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
             stdout=out,
             stderr=out,
             start_new_session=True,
+            env={**os.environ, **BRIEF_JVM},
         )
     try:
         yield process

@@ -14,6 +14,7 @@ from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import Feed
+from tests.fleet_kit import BRIEF_JVM
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -32,7 +33,12 @@ def submit(*arguments: str) -> "subprocess.CompletedProcess[str]":
         text=True,
         check=False,
         timeout=300,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            **BRIEF_JVM,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        },
     )
 
 
