@@ -11,6 +11,7 @@ from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 
 State = dict[str, list[tuple[int | None, int]]]
@@ -32,6 +33,7 @@ class Feed:
         junk: How many of them are no events.
         unknown: How many are of a version from the future.
         doubles: How many tell of an event that another one tells of.
+        days: Those of which they tell.
     """
 
     def __init__(self, seed: int, *, topics: int = 3, partitions: int = 4, days: float = 2.2) -> None:
@@ -40,6 +42,7 @@ class Feed:
         self.records: list[Record] = []
         self.junk = self.unknown = 0
         looks = self._looks(topics, partitions, days)
+        self.days = Days(START.date(), looks[-1][0].date())
         for at, (old, new) in zip(
             [at for at, _ in looks], pairwise([EMPTY, *(c for _, c in looks)]), strict=True
         ):
@@ -54,18 +57,20 @@ class Feed:
         """Return the cluster as it was, from change to change."""
         rng, at = self._rng, START
         state: State = {f"topic-{n}": [(n % 3 + 1, 0) for n in range(partitions)] for n in range(topics)}
-        brokers = [1, 2, 3]
-        looks = [(at, _cluster(state, brokers))]
+        looks = [(at, _cluster(state, (1, 2, 3)))]
         while at < START + timedelta(days=days):
             at += timedelta(seconds=rng.uniform(60, 2400))
             at = at.replace(microsecond=0)
-            brokers = [1, 3] if rng.random() < 0.1 else [1, 2, 3]
-            for name in rng.sample(sorted(state), k=rng.randint(1, topics)):
-                place = rng.randrange(len(state[name]))
-                leader, epoch = state[name][place]
-                state[name][place] = (rng.choice([1, 2, 3]) if leader is None else None, epoch + 1)
-                if rng.random() < 0.02:
-                    state[name].append((1, 0))
+            brokers = (1, 3) if rng.random() < 0.1 else (1, 2, 3)
+            for places in state.values():
+                chosen = rng.randrange(len(places)) if rng.random() < 0.7 else None
+                for place, (leader, epoch) in enumerate(places):
+                    # A leader that is gone leads no more; as in Kafka, each change is an epoch of its own.
+                    if place == chosen or (leader is not None and leader not in brokers):
+                        others = [one for one in (None, None, *brokers) if one != leader]
+                        places[place] = rng.choice(others), epoch + 1
+                if rng.random() < 0.01:
+                    places.append((1, 0))
             looks.append((at, _cluster(state, brokers)))
         return looks
 
@@ -118,3 +123,7 @@ def _cluster(state: State, brokers: Sequence[int]) -> Cluster:
         ]
         topics[name] = {"id": f"{name}-id", "partitions": partitions}
     return cluster_of(topics, brokers)
+
+
+STORY = Feed(3)
+"""Two days, for tests that compare what becomes of it."""

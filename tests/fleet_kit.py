@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kafka_partition_events.spark.fleet.outage_state import NAMES, Kind, Sighting
@@ -10,9 +11,16 @@ from kafka_partition_events.spark.fleet.outage_state import NAMES, Kind, Sightin
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from kafka_partition_events.spark.fleet.days import Days
     from kafka_partition_events.spark.fleet.inputs import Inputs
+    from kafka_partition_events.spark.fleet.tables import FileTables
 
 DAY = date(2026, 11, 20)
+BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""An environment for processes with a JVM that are over before it has warmed up."""
+Gold = dict[str, list[tuple[Any, ...]]]
+"""The rows of each gold table, in some order of their values."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -137,16 +145,60 @@ def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime) -> 
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
     from kafka_partition_events.spark import events, outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.blind import by_cluster  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.inputs import Inputs  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.partition_counts import spells  # noqa: PLC0415
 
     told = computed(sightings(spark, records))
     once = computed(events.distinct(told).withColumn("day", F.to_date("at")))
-    down = computed(partition_outages(outages.partition_outages(told), once, until))
-    return Inputs(events=once, outages=down, until=until)
+    unseen = computed(by_cluster(once, until))
+    down = computed(partition_outages(outages.partition_outages(told), once, unseen))
+    return Inputs(events=once, outages=down, until=until, blind=unseen, counts=computed(spells(once)))
 
 
 def rows(frame: "DataFrame") -> list[dict[str, Any]]:
     """Return the rows in the order of their values. By Arrow, for times that know their zone."""
     found: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row.values()])
+
+
+def tables_of(spark: "SparkSession", out: Path) -> "FileTables":
+    """Return the tables in a directory."""
+    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.tables import FileTables  # noqa: PLC0415
+
+    return FileTables(spark, Storage(spark, str(out)))
+
+
+def gold_of(spark: "SparkSession", out: Path) -> Gold:
+    """Return the gold tables in a directory."""
+    from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
+
+    tables = tables_of(spark, out)
+    return {name: _sorted(tables.read(f"gold/{name}")) for name in ["partition_outages", *gold.TABLES]}
+
+
+def gold_at_once(spark: "SparkSession", records: Iterable[bytes], days: "Days") -> Gold:
+    """Return what gold must be, by the batch computation over all records."""
+    from kafka_partition_events.spark import outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.blind import by_cluster  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.sightings import day_of, merged  # noqa: PLC0415
+
+    told = computed(sightings(spark, records))
+    events = computed(merged(told.withColumn("day", day_of(told["at"]))))
+    until = max(row["at"] for row in told.select("at").toArrow().to_pylist())
+    latest = outages.partition_outages(told)
+    down = computed(partition_outages(latest, events, by_cluster(events, until)))
+    inputs = gold.inputs_of(events, down, until)
+    return {
+        "partition_outages": _sorted(down),
+        **{name: _sorted(table(inputs, days)) for name, table in gold.TABLES.items()},
+    }
+
+
+def _sorted(frame: "DataFrame") -> list[tuple[Any, ...]]:
+    found = [tuple(sorted(row.items())) for row in frame.toArrow().to_pylist()]
+    return sorted(found, key=str)

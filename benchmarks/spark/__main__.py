@@ -20,7 +20,7 @@ Measure the Spark jobs.
 parts:
   partition-column   keys a second of each way to the column, beside plain UDFs
   whatif             keys a second, four scenarios at once, from Parquet to the answer
-  fleet              events a second from Kafka to gold tables; with ten times the events and the keys
+  fleet              events a second from a real topic to gold tables; 10x the events, 10x the partitions
 
 What is compared takes turns, in a new order each round; the first round is dropped, and so is one on a
 disturbed machine (benchmarks/measure.py). Needs Java 17+. Keep the machine to yourself.
@@ -56,10 +56,7 @@ PARTS: Mapping[str, Part] = {
         "benchmarks.spark.whatif",
         "What-if: M keys/s on 2 cores, four scenarios at once",
     ),
-    "fleet": Part(
-        "benchmarks.spark.fleet",
-        "Fleet pipeline: events/s on 2 cores, from Kafka to gold tables",
-    ),
+    "fleet": Part("benchmarks.spark.fleet", "The fleet pipeline, from a topic of events to gold tables"),
 }
 
 

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
+from decimal import Decimal
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
@@ -99,7 +100,8 @@ def parse_target(text: str) -> float:
         CliError: it means none between 0% and 100%, both excluded.
     """
     found = _PERCENT.fullmatch(text.strip())
-    target = float(found[1]) / 100 if found else math.nan
+    # Not by floats, where 99.9 / 100 is a little more than 0.999.
+    target = float(Decimal(found[1]) / 100) if found else math.nan
     if not 0 < target < 1:
         raise CliError(f"{text!r} is no availability; write a percentage below 100, such as 99.9%")
     return target

@@ -30,6 +30,7 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",  # the default of 200 makes small jobs 8 times slower
     "spark.sql.adaptive.enabled": "false",  # planning once halves the time of jobs of seconds
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each expression looks for its line of code
 }
 
 BRIEF: Final = {

@@ -4,7 +4,7 @@ import json
 import shutil
 import threading
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +12,17 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.progress import BatchDone, Counts, Refreshed
-from tests.fleet_feed import Feed, Record
+from tests.fleet_feed import STORY, Record
+from tests.fleet_kit import Gold, gold_of, tables_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from kafka_partition_events.spark.fleet.ledger import Mark
     from kafka_partition_events.spark.fleet.sources import Source
-    from kafka_partition_events.spark.fleet.tables import FileTables
 
 pytestmark = pytest.mark.spark
-
-FEED = Feed(3)
-ALL = Days(date(2026, 11, 18), date(2026, 11, 20))
-Rows = list[tuple[Any, ...]]
 
 
 def write(path: Path, records: Sequence[Record]) -> None:
@@ -36,8 +31,8 @@ def write(path: Path, records: Sequence[Record]) -> None:
 
 
 def thirds() -> list[Sequence[Record]]:
-    third = len(FEED.records) // 3
-    return [FEED.records[:third], FEED.records[third : 2 * third], FEED.records[2 * third :]]
+    third = len(STORY.records) // 3
+    return [STORY.records[:third], STORY.records[third : 2 * third], STORY.records[2 * third :]]
 
 
 class Told:
@@ -69,72 +64,26 @@ def jsonl(path: Path) -> "Source":
     return JsonlArchive(path=str(path))
 
 
-def tables_of(spark: "SparkSession", out: Path) -> "FileTables":
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.tables import FileTables  # noqa: PLC0415
-
-    return FileTables(spark, Storage(spark, str(out)))
-
-
-def rows(frame: "DataFrame") -> Rows:
-    """Return the rows, columns by name, in some order of their values."""
-    found = [tuple(sorted(row.items())) for row in frame.toArrow().to_pylist()]
-    return sorted(found, key=str)
-
-
-def gold_of(spark: "SparkSession", out: Path) -> dict[str, Rows]:
-    from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
-
-    tables = tables_of(spark, out)
-    return {name: rows(tables.read(f"gold/{name}")) for name in ["partition_outages", *gold.TABLES]}
-
-
-@pytest.fixture(scope="module")
-def expected(spark: "SparkSession") -> dict[str, Rows]:
-    """What gold must be, by the batch computation over everything at once."""
-    from kafka_partition_events.spark import outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet import gold, sightings  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.ingest import _moment  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.inputs import Inputs  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
-
-    values = [(record.value,) for record in FEED.records]
-    records = spark.createDataFrame(values, "value BINARY").selectExpr(
-        "CAST(NULL AS BINARY) AS key", "value", "'x' AS topic", "0 AS partition", "0L AS offset",
-        "current_timestamp() AS timestamp",
-    )  # fmt: skip
-    told = sightings.good(sightings.parsed(records)).localCheckpoint()
-    events = sightings.merged(told).localCheckpoint()
-    (last,) = told.selectExpr("max(unix_micros(at)) AS last").toArrow().column("last").to_pylist()
-    until = _moment(last)
-    assert until is not None
-    down = partition_outages(outages.partition_outages(told), events, until).localCheckpoint()
-    inputs = Inputs(events=events, outages=down, until=until)
-    return {
-        "partition_outages": rows(down),
-        **{name: rows(table(inputs, ALL)) for name, table in gold.TABLES.items()},
-    }
-
-
 @pytest.fixture(scope="module")
 def filled(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Mark", Told]:
-    """Tables that were filled by three runs, each from a third of the story."""
+    """Tables that were filled by two runs, each with a part of the story."""
     place, told = tmp_path_factory.mktemp("fleet"), Told()
-    for number, third in enumerate(thirds()):
-        write(place / "archive" / f"{number}.jsonl", third)
+    first, second, third = thirds()
+    for number, part in enumerate(([*first, *second], third)):
+        write(place / "archive" / f"{number}.jsonl", part)
         mark = once(spark, place / "out", jsonl(place / "archive"), told)
     return place / "out", mark, told
 
 
 def test_every_record_is_counted(filled: tuple[Path, "Mark", Told]) -> None:
     _, mark, told = filled
-    read, bad = len(FEED.records), FEED.junk + FEED.unknown
+    read, bad = len(STORY.records), STORY.junk + STORY.unknown
     assert mark.totals == Counts(
         read=read,
         good=read - bad,
-        unparsed=FEED.junk,
-        unknown=FEED.unknown,
-        doubles=FEED.doubles,
+        unparsed=STORY.junk,
+        unknown=STORY.unknown,
+        doubles=STORY.doubles,
         late=0,
     )
     assert sum(done.counts.read for done in told.batches) == read
@@ -146,21 +95,20 @@ def test_what_is_no_event_is_kept_with_the_reason(
 ) -> None:
     tables = tables_of(spark, filled[0])
     found = tables.read("bronze/quarantine").toArrow().to_pylist()
-    assert sum(row["reason"] == "unknown" for row in found) == FEED.unknown
-    assert sum(row["reason"] == "unparsed" for row in found) == FEED.junk
+    assert sum(row["reason"] == "unknown" for row in found) == STORY.unknown
+    assert sum(row["reason"] == "unparsed" for row in found) == STORY.junk
     assert b"not json" in {row["value"] for row in found}
     assert all(row["topic"].endswith(".jsonl") and row["timestamp"] for row in found)
     records = tables.read("bronze/records")
-    assert records.count() == len(FEED.records)
+    assert records.count() == len(STORY.records)
     assert {"topic", "partition", "offset", "timestamp", "ingested_at"} <= set(records.columns)
 
 
 def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
-    spark: "SparkSession", filled: tuple[Path, "Mark", Told], expected: dict[str, Rows]
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], gold_of_the_story: Gold
 ) -> None:
     found = gold_of(spark, filled[0])
-    for name, wanted in expected.items():
-        assert found[name] == wanted, name
+    assert found == gold_of_the_story
     assert found["partition_outages"]
     assert found["leader_churn"]
 
@@ -174,7 +122,7 @@ def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: tuple
 
 
 def test_a_refresh_that_is_done_twice_changes_nothing(
-    spark: "SparkSession", filled: tuple[Path, "Mark", Told], expected: dict[str, Rows], tmp_path: Path
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
     from kafka_partition_events.spark.fleet.ledger import Batch, Ledger  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.progress import Silence  # noqa: PLC0415
@@ -192,31 +140,27 @@ def test_a_refresh_that_is_done_twice_changes_nothing(
     assert ledger.noted() == []
     # A crash between the tables and the mark: they are there, and nobody knows.
     shutil.rmtree(tmp_path / "out" / "_kpe" / "refreshes")
-    for number in range(3):
+    for number in range(2):
         ledger.note(Batch(query="ingest", number=number, first=mark.since, last=mark.until, seen=mark.until))
         ledger.note(Batch(query="outages", number=number))
     again = refresher.refresh()
-    assert (again.until, again.ingest, again.totals.doubles) == (mark.until, 2, FEED.doubles)
-    found = gold_of(spark, tmp_path / "out")
-    for name, wanted in expected.items():
-        assert found[name] == wanted, name
+    assert (again.until, again.ingest, again.totals.doubles) == (mark.until, 1, STORY.doubles)
+    assert gold_of(spark, tmp_path / "out") == gold_of_the_story
 
 
 def test_a_parquet_archive_is_as_good_as_the_topic(
-    spark: "SparkSession", filled: tuple[Path, "Mark", Told], expected: dict[str, Rows], tmp_path: Path
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
     from kafka_partition_events.spark.fleet.sources import ParquetArchive  # noqa: PLC0415
 
     out, mark, _ = filled
     again = once(spark, tmp_path / "out", ParquetArchive(path=str(out / "bronze" / "records")))
     assert again.totals == mark.totals
-    found = gold_of(spark, tmp_path / "out")
-    for name, wanted in expected.items():
-        assert found[name] == wanted, name
+    assert gold_of(spark, tmp_path / "out") == gold_of_the_story
 
 
 def test_late_news_is_counted_and_a_recomputation_takes_it_in(
-    spark: "SparkSession", expected: dict[str, Rows], tmp_path: Path
+    spark: "SparkSession", gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
     from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
@@ -226,24 +170,22 @@ def test_late_news_is_counted_and_a_recomputation_takes_it_in(
     write(tmp_path / "archive" / "1.jsonl", second)
     mark = once(spark, tmp_path / "out", jsonl(tmp_path / "archive"))
     assert mark.totals.late > 0
-    assert mark.totals.doubles == FEED.doubles
+    assert mark.totals.doubles == STORY.doubles
     found = gold_of(spark, tmp_path / "out")
-    assert found["partition_outages"] != expected["partition_outages"]
-    assert found["leader_churn"] == expected["leader_churn"], (
+    assert found["partition_outages"] != gold_of_the_story["partition_outages"]
+    assert found["leader_churn"] == gold_of_the_story["leader_churn"], (
         "only outages have a state that late news misses"
     )
 
-    Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(ALL)
-    found = gold_of(spark, tmp_path / "out")
-    for name, wanted in expected.items():
-        assert found[name] == wanted, name
+    Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(STORY.days)
+    assert gold_of(spark, tmp_path / "out") == gold_of_the_story
 
 
 def test_it_goes_on_until_it_is_told_to_stop(spark: "SparkSession", tmp_path: Path) -> None:
     from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
-    write(tmp_path / "archive" / "0.jsonl", FEED.records[:60])
-    write(tmp_path / "late" / "1.jsonl", FEED.records[60:120])
+    write(tmp_path / "archive" / "0.jsonl", STORY.records[:60])
+    write(tmp_path / "late" / "1.jsonl", STORY.records[60:120])
 
     class Watch(Told):
         def refreshed(self, done: Refreshed) -> None:
@@ -268,13 +210,13 @@ def test_it_goes_on_until_it_is_told_to_stop(spark: "SparkSession", tmp_path: Pa
 def test_tables_of_another_source_are_refused(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path
 ) -> None:
-    write(tmp_path / "other" / "0.jsonl", FEED.records[:3])
+    write(tmp_path / "other" / "0.jsonl", STORY.records[:3])
     with pytest.raises(SparkJobError, match=r"is filled from the JSONL files .*choose another --out"):
         once(spark, filled[0], jsonl(tmp_path / "other"))
 
 
 def test_a_directory_with_something_else_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
-    write(tmp_path / "archive" / "0.jsonl", FEED.records[:3])
+    write(tmp_path / "archive" / "0.jsonl", STORY.records[:3])
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.odt").touch()
     with pytest.raises(SparkJobError, match=r"holds something else \(thesis\.odt\): choose an empty"):
@@ -290,7 +232,7 @@ def test_nothing_can_be_made_anew_where_nothing_is(spark: "SparkSession", tmp_pa
     from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     with pytest.raises(SparkJobError, match="has no tables of kpe spark fleet; fill them first"):
-        Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(ALL)
+        Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(STORY.days)
 
 
 def test_a_table_format_needs_a_directory_for_checkpoints() -> None:
@@ -320,7 +262,7 @@ def test_state_that_is_not_in_rocksdb_is_refused(
 
 @pytest.mark.usefixtures("spark")
 def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "archive" / "0.jsonl", FEED.records[:40])
+    write(tmp_path / "archive" / "0.jsonl", STORY.records[:40])
     arguments = ["spark", "fleet", "--jsonl", str(tmp_path / "archive"), "--out", str(tmp_path / "out")]
     assert run([*arguments, "--once", "--json"]) == 0
     told = capsys.readouterr()
@@ -331,3 +273,16 @@ def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFix
     assert "kpe: ingest batch 0: 40 read" in told.err
     assert run([*arguments[:2], "--out", str(tmp_path / "out"), "--recompute", "2026-11-18"]) == 0
     assert "40 read" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_report_tells_what_the_tables_hold(
+    filled: tuple[Path, "Mark", Told], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+    days = f"{STORY.days.first}..{STORY.days.last}"
+    assert run(["spark", "report", "--tables", str(filled[0]), "--days", days, "-o", str(page)]) == 0
+    assert str(page) in capsys.readouterr().out
+    text = page.read_text()
+    assert all(f"topic-{number}" in text for number in range(3))
+    assert "http" not in text.replace("http://www.w3.org", ""), "it asks nobody for anything"

@@ -14,6 +14,7 @@ from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import Feed
+from tests.fleet_kit import BRIEF_JVM
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -32,7 +33,12 @@ def submit(*arguments: str) -> "subprocess.CompletedProcess[str]":
         text=True,
         check=False,
         timeout=300,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYSPARK_DRIVER_PYTHON": sys.executable},
+        env={
+            **os.environ,
+            **BRIEF_JVM,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        },
     )
 
 
@@ -50,7 +56,9 @@ def topic(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> str:
     return name
 
 
-def test_the_example_runs_as_it_is(kafka_cluster: KafkaCluster, topic: str, tmp_path: Path) -> None:
+def test_the_example_and_the_command_run_on_the_session_that_spark_submit_gives(
+    kafka_cluster: KafkaCluster, topic: str, tmp_path: Path
+) -> None:
     example = str(ROOT / "examples" / "spark" / "fleet.py")
     out = tmp_path / "out"
     done = submit(*jars(), example, kafka_cluster.bootstrap_servers, str(out), topic)
@@ -59,12 +67,9 @@ def test_the_example_runs_as_it_is(kafka_cluster: KafkaCluster, topic: str, tmp_
     assert "cause_broker" in done.stdout
     assert (out / "gold" / "partition_outages").is_dir()
 
-
-def test_the_command_runs_on_the_session_that_spark_submit_gives(
-    kafka_cluster: KafkaCluster, topic: str, tmp_path: Path
-) -> None:
+    # The command goes on where the example has stopped: with nothing.
     arguments = ("fleet", "-b", kafka_cluster.bootstrap_servers, "--events-topic", topic, "--once")
-    done = submit(*jars(), str(SCRIPT), *arguments, "--out", str(tmp_path / "out"))
+    done = submit(*jars(), str(SCRIPT), *arguments, "--out", str(out))
     assert done.returncode == 0, done.stdout
     assert f"{len(FEED.records):,} read" in done.stdout
 

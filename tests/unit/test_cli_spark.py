@@ -41,7 +41,7 @@ class TestOptions:
                 parse_days(text)
 
     def test_target(self) -> None:
-        assert parse_target("99.9%") == pytest.approx(0.999)
+        assert parse_target("99.9%") == 0.999
         for text in ("99.9", "0%", "100%", "high"):
             with pytest.raises(CliError, match=r"is no availability; write a percentage"):
                 parse_target(text)

@@ -6,7 +6,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet import blind
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.inputs import Inputs
 from kafka_partition_events.spark.fleet.intervals import (
@@ -22,7 +21,6 @@ from kafka_partition_events.spark.fleet.intervals import (
     time_of,
     with_blind,
 )
-from kafka_partition_events.spark.fleet.partition_counts import spells
 
 SETTLED_AFTER: Final = timedelta(hours=1)
 """How long after its end a period becomes final: until then news of it may come."""
@@ -76,11 +74,10 @@ def rated(inputs: Inputs, days: Days, size: int) -> DataFrame:
         size: How long a step is, in microseconds; days must be a multiple of it.
     """
     begin, end = micros(days.begin), min(micros(days.end), micros(inputs.until))
-    intervals = blind.intervals(inputs.events, inputs.until)
     there = within(spans_of_counts(inputs), begin, end)
     measured = added_up(
-        present(with_blind(there, intervals), size).unionByName(
-            offline(with_blind(outages(inputs), intervals), begin, end, size)
+        present(with_blind(there, inputs.blind), size).unionByName(
+            offline(with_blind(outages(inputs), inputs.blind), begin, end, size)
         )
     )
     observed = F.col("present") - F.col("blind")
@@ -108,7 +105,7 @@ def _up(offline: Column, observed: Column) -> Column:
 
 def spans_of_counts(inputs: Inputs) -> DataFrame:
     """Return ``cluster_id, topic, count, begin, end``: how many partitions there were; not ended: to now."""
-    return spells(inputs.events).select(
+    return inputs.counts.select(
         *_TOPIC,
         "count",
         F.unix_micros("valid_from").alias("begin"),

@@ -3,10 +3,10 @@
 from datetime import datetime
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.intervals import long, micros
+from kafka_partition_events.spark.fleet.intervals import BLIND, long, micros
 
 LASTING: Final = (
     "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
@@ -20,6 +20,17 @@ _NO_LOOK: Final = (
     "cluster.summary", "producer.counters",
 )  # fmt: skip
 """Events whose bounds are not two good looks in a row."""
+
+
+def lasting() -> Column:
+    """Return whether an event tells of all days after it: one of `LASTING`, or one with a gap."""
+    return F.col("name").isin(*LASTING) | F.coalesce(F.col("gap"), F.lit(False))
+
+
+def by_cluster(events: DataFrame, until: datetime) -> DataFrame:
+    """Return ``cluster_id`` and an array of its `intervals`, structs of ``begin`` and ``end``, ascending."""
+    spans = F.array_sort(F.collect_set(F.struct("begin", "end")))
+    return intervals(events, until).groupBy("cluster_id").agg(spans.alias(BLIND))
 
 
 def intervals(events: DataFrame, until: datetime) -> DataFrame:

@@ -1,9 +1,11 @@
 """The gold tables, and what each needs to know."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from types import MappingProxyType
 from typing import Final
 
+from attrs import evolve
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -11,7 +13,7 @@ from kafka_partition_events.spark.fleet import availability, blind
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.inputs import GoldTable, Inputs
 from kafka_partition_events.spark.fleet.leader_churn import leader_churn
-from kafka_partition_events.spark.fleet.partition_counts import partition_count_history
+from kafka_partition_events.spark.fleet.partition_counts import partition_count_history, spells
 from kafka_partition_events.spark.fleet.reroutes import reroutes
 from kafka_partition_events.spark.fleet.skew import skew
 from kafka_partition_events.spark.fleet.slo_burn import REACH, slo_burn
@@ -37,6 +39,23 @@ DAYS_AFTER: Final[Mapping[str, int]] = MappingProxyType({"slo_burn": REACH.days}
 """News of a day change a table's rows of so many days after it, too; of a table not listed here: of none."""
 
 
+def inputs_of(events: DataFrame, outages: DataFrame, until: datetime) -> Inputs:
+    """Return inputs, with what follows from the events.
+
+    Args:
+        events: One row per event: all of `blind.LASTING`, and of all others those near the days wanted.
+        outages: Rows of ``gold/partition_outages``.
+        until: The last news.
+    """
+    return Inputs(
+        events=events,
+        outages=outages,
+        until=until,
+        blind=blind.by_cluster(events, until),
+        counts=spells(events),
+    )
+
+
 def narrowed(inputs: Inputs, days: Days) -> Inputs:
     """Return what the tables need of all events and outages to compute these days.
 
@@ -47,10 +66,15 @@ def narrowed(inputs: Inputs, days: Days) -> Inputs:
         inputs: All events and outages.
         days: The days.
     """
-    near = Days(days.first - REACH, days.widened(1).last)
-    lasting = F.col("name").isin(*blind.LASTING) | F.col("gap")
-    events = inputs.events.where(lasting | F.col("day").between(F.lit(near.first), F.lit(near.last)))
-    return Inputs(events=events, outages=_overlapping(inputs.outages, near), until=inputs.until)
+    reach = near(days)
+    close = F.col("day").between(F.lit(reach.first), F.lit(reach.last))
+    events = inputs.events.where(blind.lasting() | close)
+    return evolve(inputs, events=events, outages=_overlapping(inputs.outages, reach))
+
+
+def near(days: Days) -> Days:
+    """Return the days whose events these days' tables need."""
+    return Days(days.first - REACH, days.widened(1).last)
 
 
 def _overlapping(outages: DataFrame, days: Days) -> DataFrame:

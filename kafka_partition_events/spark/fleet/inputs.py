@@ -17,11 +17,15 @@ class Inputs:
         events: One row per event, as `kafka_partition_events.spark.events` parses and merges them, with
             ``day`` (of ``at``).
         outages: The rows of ``gold/partition_outages`` that overlap the days or are open.
+        blind: When nobody looked, as `kafka_partition_events.spark.fleet.blind.by_cluster` returns it.
+        counts: All that there ever were of `kafka_partition_events.spark.fleet.partition_counts.spells`.
         until: The last news: what has not ended by then is open until then. Aware, UTC.
     """
 
     events: DataFrame
     outages: DataFrame
+    blind: DataFrame
+    counts: DataFrame
     until: datetime
 
 

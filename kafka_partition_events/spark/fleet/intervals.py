@@ -13,7 +13,8 @@ SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
 DAY_US: Final = 24 * HOUR_US
 
-_BLIND: Final = "_blind"
+BLIND: Final = "_blind"
+"""The column with a cluster's times in which nobody looked."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,27 +71,20 @@ def in_steps(intervals: DataFrame, size: int) -> DataFrame:
     )
 
 
-def gathered(intervals: DataFrame, name: str) -> DataFrame:
-    """Return ``cluster_id`` and an array of its intervals, structs of ``begin`` and ``end``, ascending."""
-    return intervals.groupBy("cluster_id").agg(
-        F.array_sort(F.collect_set(F.struct("begin", "end"))).alias(name)
-    )
-
-
 def with_blind(rows: DataFrame, blind: DataFrame) -> DataFrame:
     """Return rows with what `blind_within` needs.
 
     Args:
         rows: Any columns, ``cluster_id``.
-        blind: What `kafka_partition_events.spark.fleet.blind.intervals` returned.
+        blind: What `kafka_partition_events.spark.fleet.blind.by_cluster` returned.
     """
-    return rows.join(F.broadcast(gathered(blind, _BLIND)), "cluster_id", "left")
+    return rows.join(F.broadcast(blind), "cluster_id", "left")
 
 
 def blind_within(begin: Column, end: Column) -> Column:
     """Return for how long nobody looked within an interval. The rows must come from `with_blind`."""
     within = F.aggregate(
-        _BLIND,
+        BLIND,
         long(0),
         lambda total, one: total + length(F.greatest(begin, one["begin"]), F.least(end, one["end"])),
     )
@@ -99,5 +93,5 @@ def blind_within(begin: Column, end: Column) -> Column:
 
 def touches_blind(begin: Column, end: Column) -> Column:
     """Return whether nobody looked at some moment of an interval. The rows must come from `with_blind`."""
-    touched = F.exists(_BLIND, lambda one: (one["begin"] < end) & (one["end"] > begin))
+    touched = F.exists(BLIND, lambda one: (one["begin"] < end) & (one["end"] > begin))
     return F.coalesce(touched, F.lit(False))

@@ -1,12 +1,11 @@
 """The log's outages, with what else is known of them: leaders, the broker that left, what is uncertain."""
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet import blind
 from kafka_partition_events.spark.fleet.intervals import day_of, long, touches_blind, with_blind
 from kafka_partition_events.spark.fleet.leader_churn import leader
 from kafka_partition_events.spark.outages import KEY
@@ -22,7 +21,7 @@ NAMES: Final = ("partition.offline", "partition.online", "broker.left")
 """The events that are needed, besides those that `kafka_partition_events.spark.fleet.blind` needs."""
 
 
-def partition_outages(latest: DataFrame, events: DataFrame, until: datetime) -> DataFrame:
+def partition_outages(latest: DataFrame, events: DataFrame, unseen: DataFrame) -> DataFrame:
     """Return the rows of ``gold/partition_outages``.
 
     Columns: ``cluster_id, topic, partition, began_after, began_by, ended_after, ended_by, ended_with``;
@@ -32,9 +31,8 @@ def partition_outages(latest: DataFrame, events: DataFrame, until: datetime) -> 
 
     Args:
         latest: What `kafka_partition_events.spark.fleet.outage_log.latest` returned, or a part of it.
-        events: One row per event: all that tell of a begin or an end of these outages, and all of
-            `kafka_partition_events.spark.fleet.blind.LASTING`.
-        until: The last news.
+        events: One row per event: all that tell of a begin or an end of these outages, and ``broker.left``.
+        unseen: When nobody looked, as `kafka_partition_events.spark.fleet.blind.by_cluster` returns it.
     """
     told = events.where(F.col("name").isin("partition.offline", "partition.online")).select(
         "cluster_id",
@@ -54,7 +52,7 @@ def partition_outages(latest: DataFrame, events: DataFrame, until: datetime) -> 
     caused = _caused(led, events)
     begin = F.coalesce(F.unix_micros("began_after"), F.unix_micros("began_by"))
     uncertain = touches_blind(begin, F.unix_micros("ended_by"))
-    return with_blind(caused, blind.intervals(events, until)).select(
+    return with_blind(caused, unseen).select(
         *latest.columns,
         "leader_before",
         "leader_after",

@@ -25,11 +25,11 @@ def partition_count_history(inputs: Inputs, days: Days) -> DataFrame:
     of a topic, the row of the change before it changes too.
 
     Args:
-        inputs: With all events of `NAMES` there ever were.
+        inputs: With all counts there ever were.
         days: The days wanted.
     """
     day = day_of(F.unix_micros("valid_from"))
-    return spells(inputs.events).withColumn("day", day).where(wanted(days))
+    return inputs.counts.withColumn("day", day).where(wanted(days))
 
 
 def wanted(days: Days) -> Column:
@@ -44,7 +44,7 @@ def spells(events: DataFrame) -> DataFrame:
     a topic grew, and has no memory, tells of no growth; the count is then too low until the next one.
 
     Args:
-        events: One row per event.
+        events: All events of `NAMES` there ever were, one row per event.
     """
     in_time = Window.partitionBy(*_TOPIC).orderBy("at", "_place", "_count", "topic_id", "name")
     before = in_time.rowsBetween(Window.unboundedPreceding, -1)

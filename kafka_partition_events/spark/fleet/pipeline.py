@@ -272,8 +272,8 @@ class Pipeline:
                 ) from error
             if "Python worker" in said:
                 raise SparkJobError(
-                    "Spark's Python workers failed or did not start in time: do they have this package, pyarrow "
-                    f"and protobuf, and is there CPU to spare? The next run goes on from here. {said}"
+                    "Spark's Python workers failed or did not start in time: do they have this package, "
+                    f"pyarrow and protobuf, and is there CPU to spare? The next run goes on from here. {said}"
                 ) from error
             if source is None:
                 raise SparkJobError(

@@ -7,28 +7,25 @@ its days, and more news the days since the last news, for what is open is open u
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 from attrs import frozen
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import outages
 from kafka_partition_events.spark.fleet import gold, outage_log, sightings
 from kafka_partition_events.spark.fleet.availability import SETTLED_AFTER
-from kafka_partition_events.spark.fleet.blind import LASTING
+from kafka_partition_events.spark.fleet.blind import lasting
 from kafka_partition_events.spark.fleet.days import Days, clipped, joined
-from kafka_partition_events.spark.fleet.inputs import GoldTable, Inputs
+from kafka_partition_events.spark.fleet.gold_refresh import GoldRefresher, days_of, first_day
+from kafka_partition_events.spark.fleet.inputs import GoldTable
 from kafka_partition_events.spark.fleet.ledger import INGEST, Batch, Ledger, Mark
-from kafka_partition_events.spark.fleet.outages_gold import partition_outages
 from kafka_partition_events.spark.fleet.progress import Progress, Refreshed
 from kafka_partition_events.spark.fleet.sightings import REACH_DAYS, day_of, within
-from kafka_partition_events.spark.fleet.slo_burn import REACH
 from kafka_partition_events.spark.fleet.tables import (
     EVENTS,
     OUTAGE_LOG,
-    OUTAGES,
     SIGHTINGS,
     SNAPSHOT,
     Tables,
@@ -42,7 +39,6 @@ TELL_OUTAGES: Final = (
 
 _NEAR: Final = 2 * REACH_DAYS
 """Days so close together share sightings, which must be counted once."""
-_ALWAYS: Final = Days(date(2000, 1, 1), date(2199, 12, 31))
 
 
 @frozen(kw_only=True)
@@ -73,7 +69,7 @@ class Refresher:
         self._tables = tables
         self._ledger = ledger
         self._progress = progress
-        self._gold_tables = gold_tables
+        self._gold = GoldRefresher(tables=tables, made=gold_tables)
 
     def refresh(self) -> Mark:
         """Take up all batches that are noted; return the mark that then holds."""
@@ -109,7 +105,7 @@ class Refresher:
         base = self._snapshot(mark.snapshot)
         gone = _begun(base, days)
         rest = base.join(gone.select(*KEY, "began_by"), [*KEY, "began_by"], "left_anti")
-        spans = [days, *_days_of_outages(gone.unionByName(found), mark.until)]
+        spans = [days, *days_of(gone.unionByName(found), mark.until)]
         serial = mark.serial + 1
         self._tables.put(SNAPSHOT, rest.unionByName(found), serial)
         ranges = self._refresh_gold(spans, mark, serial, whole=True)
@@ -170,8 +166,8 @@ class Refresher:
                 .select(
                     "source",
                     "id",
-                    _is_lasting().alias("lasting"),
-                    _first_day("prev_at", "at").alias("first"),
+                    lasting().alias("lasting"),
+                    first_day("prev_at", "at").alias("first"),
                     day_of(F.col("at")).alias("last"),
                 )
                 .where(F.col("lasting") | (F.col("first") < F.col("last")))
@@ -212,91 +208,19 @@ class Refresher:
         self._tables.put(SNAPSHOT, rest.unionByName(found), serial)
         if after.until is None:
             return (), serial
-        return _days_of_outages(gone.unionByName(found), after.until), serial
+        return days_of(gone.unionByName(found), after.until), serial
 
     def _snapshot(self, serial: int) -> DataFrame:
         return self._tables.read(SNAPSHOT, batches=[serial]).select(*outage_log.OUTAGE)
 
-    # -- gold ----------------------------------------------------------------------------------------
-
     def _refresh_gold(self, spans: Sequence[Days], mark: Mark, snapshot: int, *, whole: bool) -> list[Days]:
-        """Make gold tables anew for these days; return the days.
-
-        Args:
-            spans: The days.
-            mark: Tells from when to when there is news.
-            snapshot: The refresh whose ``silver/outages`` holds.
-            whole: Whether the tables whose news changes any earlier day are to be looked at.
-        """
         if mark.since is None or mark.until is None:
             return []
         known = Days(mark.since.date(), max(mark.since, mark.until).date())
         ranges = joined(clipped(spans, known), gap=1)
-        if not ranges:
-            return []
-        lasting = self._tables.read(EVENTS).where(_is_lasting()).persist()
-        try:
-            self._refresh_partition_outages(ranges, lasting, mark.until, snapshot)
-            for name, table in self._gold_tables.items():
-                if name in gold.WHOLE:
-                    if whole:
-                        self._refresh_whole(name, table, lasting, mark.until)
-                    continue
-                after = timedelta(days=gold.DAYS_AFTER.get(name, 0))
-                reached = [Days(days.first, days.last + after) for days in ranges]
-                for days in joined(clipped(reached, known)):
-                    rows = table(self._inputs(days, lasting, mark.until), days)
-                    self._tables.replace(f"gold/{name}", rows, days)
-        finally:
-            lasting.unpersist()
+        if ranges:
+            self._gold.refresh(ranges, known, self._snapshot(snapshot), mark.until, whole=whole)
         return ranges
-
-    def _refresh_partition_outages(
-        self, ranges: Sequence[Days], lasting: DataFrame, until: datetime, snapshot: int
-    ) -> None:
-        """Make ``gold/partition_outages`` anew for these days, and for earlier ones with outages in them."""
-        rows = self._snapshot(snapshot).withColumn("_day", day_of(F.col("began_by")))
-        by_day = (
-            rows.groupBy("_day")
-            .agg(
-                F.min(_first_day("began_after", "began_by")).alias("first"),
-                F.max(_last_day(until)).alias("last"),
-            )
-            .toArrow()
-            .to_pylist()
-        )
-        told = {row["_day"]: Days(row["first"], max(row["first"], row["last"])) for row in by_day}
-        earlier = [Days(day, day) for day, span in told.items() if clipped(ranges, span)]
-        for days in joined([*ranges, *earlier]):
-            reach = days
-            for day, span in told.items():
-                if days.first <= day <= days.last:
-                    reach = reach.joined(span)
-            begun = rows.where(F.col("_day").between(F.lit(days.first), F.lit(days.last))).drop("_day")
-            made = partition_outages(begun, self._events(reach, lasting), until)
-            self._tables.replace(OUTAGES, made, days)
-
-    def _refresh_whole(self, name: str, table: GoldTable, lasting: DataFrame, until: datetime) -> None:
-        """Make the days anew whose rows are not what they should be."""
-        full = f"gold/{name}"
-        new = table(Inputs(events=lasting, outages=self._tables.read(OUTAGES), until=until), _ALWAYS)
-        self._tables.ensure(full, new.schema)
-        old = self._tables.read(full).select(*new.columns)
-        changed = old.exceptAll(new).union(new.exceptAll(old)).select("day")
-        found = changed.distinct().toArrow().column("day").to_pylist()
-        for days in joined(Days(day, day) for day in found):
-            self._tables.replace(full, within(new, days), days)
-
-    def _inputs(self, days: Days, lasting: DataFrame, until: datetime) -> Inputs:
-        near = Days(days.first - REACH, days.widened(1).last)
-        everything = Inputs(
-            events=self._events(near, lasting), outages=self._tables.read(OUTAGES), until=until
-        )
-        return gold.narrowed(everything, days)
-
-    def _events(self, days: Days, lasting: DataFrame) -> DataFrame:
-        """Return the events of some days, and all that tell of all days."""
-        return self._tables.read(EVENTS, days).where(~_is_lasting()).unionByName(lasting)
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -316,25 +240,6 @@ class Refresher:
         )
 
 
-def _is_lasting() -> Column:
-    return F.col("name").isin(*LASTING) | F.coalesce(F.col("gap"), F.lit(False))
-
-
 def _begun(rows: DataFrame, days: Days) -> DataFrame:
     """Return the outages that were first seen on these days."""
     return rows.where(day_of(F.col("began_by")).between(F.lit(days.first), F.lit(days.last)))
-
-
-def _first_day(earliest: str, otherwise: str) -> Column:
-    # Nothing keeps the lower bound of an event from being of the year 1.
-    return F.greatest(day_of(F.coalesce(earliest, otherwise)), F.lit(_ALWAYS.first))
-
-
-def _last_day(until: datetime) -> Column:
-    return day_of(F.coalesce(F.col("ended_by"), F.lit(until)))
-
-
-def _days_of_outages(rows: DataFrame, until: datetime) -> list[Days]:
-    first, last = _first_day("began_after", "began_by"), _last_day(until)
-    found = rows.select(first.alias("first"), last.alias("last")).distinct().toArrow().to_pylist()
-    return [Days(span["first"], max(span["first"], span["last"])) for span in found]

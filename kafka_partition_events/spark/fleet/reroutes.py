@@ -10,7 +10,7 @@ from kafka_partition_events.spark.fleet.inputs import Inputs
 from kafka_partition_events.spark.fleet.intervals import HOUR_US, day_of, step_of, time_of
 from kafka_partition_events.spark.fleet.partition_counts import wanted
 
-COUNTS: Final = ("sent", "rerouted", "capped", "held", "rescued")
+COUNTS: Final = ("sent", "rerouted", "avoided", "capped", "rescued")
 
 _BODY: Final = f"""
     client STRING, topics ARRAY<STRUCT<topic: STRING, {", ".join(f"{name}: BIGINT" for name in COUNTS)}>>
@@ -20,8 +20,8 @@ _BODY: Final = f"""
 def reroutes(inputs: Inputs, days: Days) -> DataFrame:
     """Return by the hour what producers counted.
 
-    Columns: ``cluster_id, topic, client, hour`` (in which it was told), ``sent, rerouted, capped, held,
-    rescued``, ``day``. Empty where no producer publishes its counters.
+    Columns: ``cluster_id, topic, client, hour`` (in which it was told), ``sent, rerouted, avoided,
+    capped, rescued``, ``day``. Empty where no producer publishes its counters.
     """
     told = (
         inputs.events.where("name = 'producer.counters' AND body IS NOT NULL")

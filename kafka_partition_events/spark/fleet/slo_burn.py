@@ -7,7 +7,6 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet import blind
 from kafka_partition_events.spark.fleet.availability import (
     added_up,
     offline,
@@ -69,7 +68,6 @@ def slo_burn(inputs: Inputs, days: Days, target: float = TARGET) -> DataFrame:
     """
     end = min(micros(days.end), micros(inputs.until))
     begin = micros(days.begin) - micros_of(REACH)
-    intervals = blind.intervals(inputs.events, inputs.until)
     down = within(outages(inputs), begin, end)
     troubled = down.select(*_TOPIC).distinct()
     there = spans_of_counts(inputs)
@@ -77,8 +75,8 @@ def slo_burn(inputs: Inputs, days: Days, target: float = TARGET) -> DataFrame:
     there = within(there, begin, end)
     of_clusters = down.withColumn("topic", F.lit(None).cast("string"))
     measured = added_up(
-        present(with_blind(there, intervals), _STEP_US)
-        .unionByName(offline(with_blind(down.unionByName(of_clusters), intervals), begin, end, _STEP_US))
+        present(with_blind(there, inputs.blind), _STEP_US)
+        .unionByName(offline(with_blind(down.unionByName(of_clusters), inputs.blind), begin, end, _STEP_US))
         .unionByName(_nothing(there, begin, end))
     ).withColumn("observed", F.col("present") - F.col("blind"))
     in_time = Window.partitionBy(*_TOPIC).orderBy("step")
