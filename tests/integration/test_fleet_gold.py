@@ -361,16 +361,16 @@ def test_reroutes_are_added_up_by_the_hour(spark: "SparkSession") -> None:
         return record("producer.counters", at, client=client, topics=listed)
 
     records = [
-        counters(moment("10:10"), orders={"sent": 100, "rerouted": 5, "held": 1}, others={"sent": 7}),
+        counters(moment("10:10"), orders={"sent": 100, "rerouted": 5, "avoided": 1}, others={"sent": 7}),
         counters(moment("10:50"), orders={"sent": 50, "rerouted": 0, "capped": 2, "rescued": 3}),
         counters(moment("11:00"), orders={"sent": 1}),
         counters(moment("10:30"), client="another", orders={"sent": 9}),
     ]
     found = rows(reroutes(inputs(spark, records, moment("12:00")), TODAY))
-    names = ("topic", "client", "hour", "sent", "rerouted", "capped", "held", "rescued")
+    names = ("topic", "client", "hour", "sent", "rerouted", "avoided", "capped", "rescued")
     assert [tuple(row[name] for name in names) for row in found] == [
         ("orders", "another", moment("10:00"), 9, 0, 0, 0, 0),
-        ("orders", "app", moment("10:00"), 150, 5, 2, 1, 3),
+        ("orders", "app", moment("10:00"), 150, 5, 1, 2, 3),
         ("orders", "app", moment("11:00"), 1, 0, 0, 0, 0),
         ("others", "app", moment("10:00"), 7, 0, 0, 0, 0),
     ]
