@@ -138,7 +138,8 @@ def _fill(cluster: KafkaCluster, case: Case) -> None:
 
 
 def run(spark: SparkSession, bootstrap: str, case: Case, directory: Path) -> Took:
-    out, times = directory / "out", _Times()
+    # Never one of before: Spark goes on caring for the state that it had there.
+    out, times = Path(tempfile.mkdtemp(dir=directory)), _Times()
     source = KafkaSource(bootstrap=bootstrap, topic=case.topic, max_per_batch=case.events // BATCHES)
     begin = time.perf_counter()
     mark = Pipeline(spark, Fleet(out=str(out)), times).run_once(source)
