@@ -186,7 +186,7 @@ def rows_of(size: Size, took: Mapping[str, Sequence[Took]]) -> Iterator[Row]:
                 f"{case.name}: {what}",
                 "events/s on 2 cores",
                 [case.events / seconds(found) for found in took[case.name]],
-                peer and (peer.name, [peer.events / seconds(found) for found in took[peer.name]]),
+                None if peer is None else (peer.name, [peer.events / seconds(f) for f in took[peer.name]]),
                 target=Target(least=TARGET) if judged else None,
             )
         for what, megabytes in _SIZES.items():
@@ -194,7 +194,7 @@ def rows_of(size: Size, took: Mapping[str, Sequence[Took]]) -> Iterator[Row]:
                 f"{case.name}: {what}",
                 "MB",
                 [megabytes(found) for found in took[case.name]],
-                peer and (peer.name, [megabytes(found) for found in took[peer.name]]),
+                None if peer is None else (peer.name, [megabytes(found) for found in took[peer.name]]),
                 digits=2,
             )
 
