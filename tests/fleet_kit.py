@@ -6,7 +6,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_partition_events.spark.fleet.outage_state import NAMES, Kind, Sighting
+from kafka_partition_events.spark.fleet.outage_spells import NAMES, Kind, Sighting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

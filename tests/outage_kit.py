@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from attrs import define, field
 
-from kafka_partition_events.spark.fleet.outage_state import NAMES, Kind, Outage, Sighting, Word, fold
+from kafka_partition_events.spark.fleet.outage_spells import NAMES, Kind, Outage, Sighting
+from kafka_partition_events.spark.fleet.outage_state import Word, fold
 
 SECOND = 1_000_000
 START = 1_795_168_800 * SECOND  # 2026-11-20 10:00:00 UTC

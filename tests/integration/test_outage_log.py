@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_partition_events.spark.fleet.outage_state import Outage
+from kafka_partition_events.spark.fleet.outage_spells import Outage
 from tests.fleet_kit import moment, of_sighting, offline, online, rows, sightings, time_of
 from tests.outage_kit import World, batch, delivered, split
 

@@ -5,7 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_partition_events.spark.fleet.outage_state import NAMES, Kind, Sighting, fold
+from kafka_partition_events.spark.fleet.outage_spells import NAMES, Kind, Sighting
+from kafka_partition_events.spark.fleet.outage_state import fold
 from tests.outage_kit import SECOND, Log, World, batch, delivered, split
 
 SEEDS = st.integers(0, 2**48)

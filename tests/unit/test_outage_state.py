@@ -3,7 +3,8 @@
 import pytest
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.outage_state import Kind, Outage, Sighting, Word, fold
+from kafka_partition_events.spark.fleet.outage_spells import Kind, Outage, Sighting
+from kafka_partition_events.spark.fleet.outage_state import Word, fold
 from tests.outage_kit import SECOND, Log, at, by_partition
 
 HOUR = 3600

@@ -16,7 +16,8 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.outage_state import Kind, Sighting, fold
+from kafka_partition_events.spark.fleet.outage_spells import Kind, Sighting
+from kafka_partition_events.spark.fleet.outage_state import fold
 from kafka_partition_events.spark.outages import KEY
 
 SETTINGS: Final = {
