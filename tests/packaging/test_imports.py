@@ -112,10 +112,10 @@ LARGEST = {
     "metadata": 2_020,
     "routing": 850,
     "partitioners": 1_730,
-    "clients": 2_650,
+    "clients": 2_750,
     "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_350,
+    "observe": 1_400,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not."""
