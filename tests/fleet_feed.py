@@ -12,6 +12,7 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.progress import Counts
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 
 State = dict[str, list[tuple[int | None, int]]]
@@ -52,6 +53,19 @@ class Feed:
         values = [json.loads(record.value) for record in self.records if record.key is not None]
         told = [value["id"] for value in values if value["type"].endswith(".v1")]
         self.doubles = len(told) - len(set(told))
+
+    @property
+    def counts(self) -> Counts:
+        """What must be counted of it when nothing came late."""
+        read, bad = len(self.records), self.junk + self.unknown
+        return Counts(
+            read=read,
+            good=read - bad,
+            unparsed=self.junk,
+            unknown=self.unknown,
+            doubles=self.doubles,
+            late=0,
+        )
 
     def _looks(self, topics: int, partitions: int, days: float) -> list[tuple[datetime, Cluster]]:
         """Return the cluster as it was, from change to change."""

@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.progress import Counts
 from tests.fleet_feed import STORY
 from tests.fleet_kit import BRIEF_JVM, gold_of, tables_of
 
@@ -114,18 +113,10 @@ def test_gold_after_kills_is_what_the_batch_computation_makes_of_all(
         assert process.wait(PATIENCE_S) == 0, log.read_text()
 
     mark = Ledger(Storage(spark, str(out / "_kpe"))).mark()
-    read, bad = len(STORY.records), STORY.junk + STORY.unknown
-    assert mark.totals == Counts(
-        read=read,
-        good=read - bad,
-        unparsed=STORY.junk,
-        unknown=STORY.unknown,
-        doubles=STORY.doubles,
-        late=0,
-    )
+    assert mark.totals == STORY.counts
     offsets = tables_of(spark, out).read("bronze/records").select("partition", "offset")
-    assert offsets.count() == offsets.distinct().count() == read
-    assert tables_of(spark, out).read("bronze/quarantine").count() == bad
+    assert offsets.count() == offsets.distinct().count() == len(STORY.records)
+    assert tables_of(spark, out).read("bronze/quarantine").count() == STORY.junk + STORY.unknown
     assert gold_of(spark, out) == gold_of_the_story
 
 
