@@ -63,4 +63,20 @@ EVERY_EVENT: Final[tuple[ev.Event, ...]] = (
     ev.MetadataStale(age_s=301.0, limit_s=300.0, **STAMP),
     ev.MetadataRejected(reason=ev.Rejection.SHRINK, topic="orders", kept="9", offered="3", **STAMP),
     ev.Resync(cluster=UP, dropped=12, **STAMP),
+    ev.ClusterSummary(
+        begin=BEFORE, end=BEFORE + timedelta(minutes=5), topics=1, partitions=3, offline=1,
+        brokers=(
+            ev.BrokerLoad(broker=1, rack="r1", leaders=2, replicas=3, offline_replicas=0),
+            ev.BrokerLoad(broker=2, rack=None, leaders=0, replicas=3, offline_replicas=3),
+        ),
+        **STAMP,
+    ),
+    ev.ProducerCounters(
+        client="checkout-7", begin=BEFORE, end=BEFORE + timedelta(minutes=1),
+        topics=(
+            ev.TopicCounts(topic="orders", sent=1200, rerouted=7, avoided=0, capped=1200),
+            ev.TopicCounts(topic="payments", rescued=2),
+        ),
+        **STAMP,
+    ),
 )  # fmt: skip

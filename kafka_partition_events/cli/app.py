@@ -30,6 +30,7 @@ from kafka_partition_events.cli.output import abandon_stdout, choose_output
 from kafka_partition_events.cli.services import SampleRequest, Services
 from kafka_partition_events.cli.silence import silence_app
 from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
+from kafka_partition_events.cli.spark import spark_app
 from kafka_partition_events.cli.topics import topics_app
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
 from kafka_partition_events.errors import KafkaPartitionEventsError
@@ -50,6 +51,9 @@ app.add_typer(topics_app, name="topics", short_help="Make the topics that change
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
+app.add_typer(
+    spark_app, name="spark", short_help="Compute from the events, by Spark, what happened to a fleet."
+)
 app.add_typer(assets_app, name="assets", short_help="Get alert rules, dashboards, schemas, units.")
 
 doctor = typer.Typer(rich_markup_mode=None)
@@ -90,6 +94,7 @@ def top(
     kpe config show --config kpe.toml               its configuration, and where it comes from
     kpe events ls --config kpe.toml --since 2h      what it has seen
     kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
+    kpe spark fleet -b localhost:9092 --out /data/kpe --once    tables of outages, availability, churn
     kpe assets export ./kpe                         alert rules, dashboards, units to go with it
     kpe demo                                        a tour on a cluster of its own
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"

@@ -24,7 +24,7 @@ from kafka_partition_events.cli.services import FIRST_ANSWER_S, check_options
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, KafkaSinkSettings, Settings
-from kafka_partition_events.observe.sources import EXTRAS, installed_client, open_source
+from kafka_partition_events.observe.sources import how_to_install, installed_client, open_source, the_other
 
 _STATUS_WIDTH, _CHECK_WIDTH = 13, 26
 
@@ -116,7 +116,7 @@ def look(kafka: Kafka, *, several: bool) -> Finding:
             check,
             Status.WARNING,
             f"{kafka.client} is not installed; kpe observe would use {used.client}",
-            f'pip install "kafka-partition-events[{EXTRAS[kafka.client]}]"',
+            how_to_install(kafka.client),
         )
     if several and not proof.leader_epochs:
         return Finding(
@@ -129,8 +129,7 @@ def look(kafka: Kafka, *, several: bool) -> Finding:
 
 
 def _another(client: str) -> str:
-    (other,) = EXTRAS.keys() - {client}
-    return f'set client = "{other}" in [kafka]'
+    return f'set client = "{the_other(client)}" in [kafka]'
 
 
 def _write(found: Sequence[Finding], output: Output) -> None:

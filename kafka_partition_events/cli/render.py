@@ -32,7 +32,7 @@ def _style(kind: str) -> str:
     return "cyan" if kind in _NEWS else "yellow"
 
 
-def subject(event: ev.Event) -> str:
+def subject(event: ev.Event) -> str:  # noqa: PLR0911 - one line for each kind of event
     """Return what an event is about: a partition, a topic, a broker or the whole cluster."""
     match event:
         case ev.PartitionEvent(topic=topic, partition=partition):
@@ -47,6 +47,8 @@ def subject(event: ev.Event) -> str:
             | ev.RecordsRescued(broker=int(broker))
         ):
             return f"broker {broker}"
+        case ev.ProducerCounters(client=client):
+            return client
         case ev.MetadataRejected(topic=str(topic), partition=partition):
             return topic if partition is None else f"{topic}-{partition}"
         case _:
@@ -109,6 +111,11 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
             return (
                 f"{counted(event.dropped, 'event')} not shown (output too slow); now {totals(event.cluster)}"
             )
+        case ev.ClusterSummary():
+            return _summary(event)
+        case ev.ProducerCounters():
+            sent = sum(topic.sent or 0 for topic in event.topics)
+            return f"{counted(sent, 'record')} of {counted(len(event.topics), 'topic')} placed"
         case _:
             return ""
 
@@ -155,6 +162,17 @@ def _cleared(event: ev.BrokerCleared) -> str:
         return f"no longer listed, was suspected for {lasting}"
     why = ": no other broker is left" if event.reason is ev.Clearance.NEEDED else ""
     return f"trusted again after {lasting} and {counted(event.probes, 'probe')}{why}"
+
+
+def _summary(event: ev.ClusterSummary) -> str:
+    return ", ".join(
+        (
+            counted(len(event.brokers), "broker"),
+            counted(event.topics, "topic"),
+            counted(event.partitions, "partition"),
+            f"{event.offline} offline",
+        )
+    )
 
 
 def _growth(old: TopicInfo, new: TopicInfo) -> str:

@@ -1,7 +1,7 @@
 """The records that a rescue may send again: where they are, and who gets a copy. Pure; thread-safe."""
 
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -51,7 +51,8 @@ class Account:
         self.closed = False
         self._open: set[Held] = set()
         self._placed: dict[tuple[str, int], dict[Held, None]] = {}
-        self._bytes = self._copies = self._saved = self._withheld = self._unheld = 0
+        self._saved: Counter[str] = Counter()  # by topic
+        self._bytes = self._copies = self._withheld = self._unheld = 0
         self._news: dict[int | None, tuple[int, int]] = {}
 
     @property
@@ -70,11 +71,16 @@ class Account:
         with self.changed:
             return RescueStats(
                 copies=self._copies,
-                saved=self._saved,
+                saved=self._saved.total(),
                 withheld=self._withheld,
                 unheld=self._unheld,
                 held_bytes=self._bytes,
             )
+
+    def saved(self) -> dict[str, int]:
+        """Return by topic how many records a copy was delivered of first."""
+        with self.changed:
+            return dict(self._saved)
 
     # -- what happens --------------------------------------------------------------------------------
 
@@ -120,7 +126,8 @@ class Account:
             self._left(held, partition)
             if held.done:
                 return False
-            self._saved += held.home not in (None, partition)
+            if held.home not in (None, partition):
+                self._saved[held.topic] += 1
             held.done = True
             return True
 

@@ -16,10 +16,12 @@ from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.events import (
     EVENT_TYPES,
+    BrokerLoad,
     Clearance,
     Event,
     Rejection,
     Suspicion,
+    TopicCounts,
     TopicRecreated,
 )
 
@@ -128,7 +130,9 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
     Rejection: str,
     Suspicion: str,
     Clearance: str,
-    tuple: list,
+    BrokerLoad: attrs.asdict,
+    TopicCounts: attrs.asdict,
+    tuple: lambda values: [_plain(value) for value in values],
 }
 
 
@@ -165,8 +169,18 @@ def decode_event(document: object) -> Event:
     cls = EVENT_KINDS.get(kind := item.need("kind", str))
     if cls is None:
         raise CodecError(f"events of the kind {kind!r} are not known here; update this library")
-    fields = [f for f in attrs.fields(cls) if f.name in item or f.default is attrs.NOTHING]
-    return cls(**{f.name: _FIELDS[f.type](item, f.name) for f in fields})
+    return _decode_fields(cls, item)
+
+
+def _decode_fields(cls: type[Value], item: "_Reader") -> Value:
+    """Return an attrs object whose fields are the item's, by their own names."""
+    fields: Any = attrs.fields(cls)  # type: ignore[arg-type]  # all that come here are attrs classes
+    given = [f for f in fields if f.name in item or f.default is attrs.NOTHING]
+    return cls(**{f.name: _FIELDS[f.type](item, f.name) for f in given})
+
+
+def _decode_each(cls: type[Value], item: "_Reader", name: str) -> tuple[Value, ...]:
+    return tuple(_decode_fields(cls, each) for each in item.items(name))
 
 
 def _decode_cluster(item: "_Reader") -> Cluster:
@@ -319,5 +333,7 @@ _FIELDS: dict[Any, Callable[[_Reader, str], Any]] = {
     TopicInfo: lambda item, name: _decode_topic(item.child(name)),
     Cluster: lambda item, name: _decode_cluster(item.child(name)),
     PartitionInfo: lambda item, name: _decode_partition(item.need("topic", str), item.child(name)),
+    tuple[BrokerLoad, ...]: lambda item, name: _decode_each(BrokerLoad, item, name),
+    tuple[TopicCounts, ...]: lambda item, name: _decode_each(TopicCounts, item, name),
 }
 """How the fields of events are read, by their types."""

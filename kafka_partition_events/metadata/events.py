@@ -21,6 +21,10 @@ from kafka_partition_events.metadata.delivery_events import Suspicion as Suspici
 from kafka_partition_events.metadata.event_base import Event as Event  # noqa: PLC0414
 from kafka_partition_events.metadata.event_base import PartitionEvent as PartitionEvent  # noqa: PLC0414
 from kafka_partition_events.metadata.event_base import TopicEvent as TopicEvent  # noqa: PLC0414
+from kafka_partition_events.metadata.periodic_events import BrokerLoad as BrokerLoad  # noqa: PLC0414
+from kafka_partition_events.metadata.periodic_events import ClusterSummary as ClusterSummary  # noqa: PLC0414
+from kafka_partition_events.metadata.periodic_events import ProducerCounters as ProducerCounters  # noqa: PLC0414
+from kafka_partition_events.metadata.periodic_events import TopicCounts as TopicCounts  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from kafka_partition_events.metadata.listener import PartitionChangeListener
@@ -337,6 +341,6 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     TopicAdded, TopicRemoved, TopicRecreated, TopicIdLearned, PartitionsAdded, PartitionOffline,
     PartitionOnline, LeaderChanged, IsrChanged, ReplicasChanged, BrokerAdded, BrokerRemoved, BrokerChanged,
     CapReached, CapLifted, BrokerSuspected, BrokerCleared, RecordsRescued, MetadataUnavailable,
-    MetadataRecovered, MetadataStale, MetadataRejected, Resync,
+    MetadataRecovered, MetadataStale, MetadataRejected, Resync, ClusterSummary, ProducerCounters,
 )  # fmt: skip
 """Every concrete event, in the order of the documentation."""

@@ -166,6 +166,14 @@ class PartitionChangeListener:
         """Hear of a backlog that was dropped; rebuild from the event's snapshot."""
         self.on_event(event)
 
+    def on_cluster_summary(self, event: ev.ClusterSummary) -> None:
+        """Hear of the cluster in numbers, once in each period."""
+        self.on_event(event)
+
+    def on_producer_counters(self, event: ev.ProducerCounters) -> None:
+        """Hear of what a producer has counted in a period."""
+        self.on_event(event)
+
     def close(self) -> None:
         """Release what the listener holds. Called once, after its last event."""
 

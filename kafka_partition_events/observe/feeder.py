@@ -109,13 +109,13 @@ class Feeder:
 
     # -- how it is doing -----------------------------------------------------------------------------
 
-    def stats(self) -> dict[str, tuple[ReaderStats, DeliveryStats | None]]:
-        """Return for each sink what waits for it, and what it has got, if it is fed here."""
+    def stats(self) -> dict[str, tuple[ReaderStats, DeliveryStats]]:
+        """Return for each sink what waits for it, and what it has got here: nothing while it is not fed."""
         deliverers = dict(self._deliverers)
         return {
             name: (
                 self._outbox.stats(name),
-                deliverers[name].stats if name in deliverers else None,
+                deliverers[name].stats if name in deliverers else DeliveryStats(),
             )
             for name in self._sinks
         }

@@ -25,9 +25,10 @@ from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, Settings, SinkSettings
-from kafka_partition_events.observe.sources import EXTRAS, installed_client, open_source
+from kafka_partition_events.observe.sources import how_to_install, installed_client, open_source
+from kafka_partition_events.observe.summaries import SummaryListener
 from kafka_partition_events.observe.windows import keep_windows
-from kafka_partition_events.outbox import DeliveryStats, SqliteOutbox, Write
+from kafka_partition_events.outbox import SqliteOutbox, Write
 from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
 from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
 from kafka_partition_events_listeners.prometheus_pipeline import (
@@ -106,6 +107,7 @@ class Service:
             parts.callback(self._poller.close)
             self._journal = JournalListener(self._outbox, observer=self._name, clock=self._clock)
             self._poller.register(self._journal, capacity=MAILBOX)
+            self._poller.register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
             self._expose()
             self._parts = parts.pop_all()
 
@@ -203,8 +205,7 @@ class Service:
                 failures=done.failures,
                 delays=done.delays,
             )
-            for name, (waiting, fed) in self._feeder.stats().items()
-            for done in (fed or DeliveryStats(),)
+            for name, (waiting, done) in self._feeder.stats().items()
         }
         return PipelineReading(
             sinks=sinks,
@@ -294,8 +295,7 @@ def _with_installed_client(settings: Settings) -> Settings:
     wanted = settings.kafka.client
     client = installed_client(wanted)
     if client != wanted:
-        cure = f'pip install "kafka-partition-events[{EXTRAS[wanted]}]"'
-        _log.warning("client_not_installed", client=wanted, instead=client, cure=cure)
+        _log.warning("client_not_installed", client=wanted, instead=client, cure=how_to_install(wanted))
     return evolve(settings, kafka=evolve(settings.kafka, client=client))
 
 

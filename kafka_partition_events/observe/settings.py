@@ -48,11 +48,15 @@ class Kafka:
 
 @frozen(kw_only=True)
 class Observer:
-    """``[observer]``: what is looked at, how often, and by whom. No name means the host's."""
+    """``[observer]``: what is looked at, how often, and by whom. No name means the host's.
+
+    ``summary_interval`` is the period of `cluster.summary` events.
+    """
 
     name: str | None = setting(TEXT)
     interval: float = setting(DURATION, "10s")
     topics: str = setting(PATTERN, ".*")
+    summary_interval: float = setting(DURATION, "5m")
 
 
 @frozen(kw_only=True)

@@ -8,13 +8,22 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Kafka
 
-EXTRAS: Final = {KAFKA_PYTHON: "kafka-python", CONFLUENT: "confluent"}
-"""The extra of this library that brings each client."""
-
+_EXTRAS: Final = {KAFKA_PYTHON: "kafka-python", CONFLUENT: "confluent"}
 _PACKAGES: Final = {
     KAFKA_PYTHON: "kafka_partition_events.clients.kafka_python",
     CONFLUENT: "kafka_partition_events.clients.confluent",
 }
+
+
+def the_other(client: str) -> str:
+    """Return the client that is not this one."""
+    (other,) = _PACKAGES.keys() - {client}
+    return other
+
+
+def how_to_install(client: str) -> str:
+    """Return the command that installs this library's part for a client."""
+    return f'pip install "kafka-partition-events[{_EXTRAS[client]}]"'
 
 
 def installed_client(wanted: str) -> str:
@@ -23,10 +32,10 @@ def installed_client(wanted: str) -> str:
     Raises:
         ImportError: neither is installed; the message tells the cure.
     """
-    (other,) = _PACKAGES.keys() - {wanted}
     try:
         importlib.import_module(_PACKAGES[wanted])
     except ImportError:
+        other = the_other(wanted)
         importlib.import_module(_PACKAGES[other])
         return other
     return wanted

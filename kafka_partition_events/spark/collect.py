@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events, outages, traffic
+from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.model import (
     Absence,
     Change,
@@ -33,20 +34,28 @@ _CHANGES: Final = (
 )  # fmt: skip
 
 
-def collect(event_records: DataFrame, data_records: DataFrame | None) -> ReportData:
-    """Compute what the topics tell.
+def collect(
+    event_records: DataFrame, data_records: DataFrame | None, cluster: str | None = None
+) -> ReportData:
+    """Compute what the topics tell of one cluster.
 
     Args:
         event_records: The records of the events topic, as the Kafka connector gives them.
-        data_records: The records of all data topics; None leaves traffic out.
+        data_records: The records of all data topics of that cluster; None leaves traffic out.
+        cluster: The cluster's id; needed only where the events are of several clusters.
+
+    Raises:
+        SparkJobError: The events are of several clusters, and none is named; or none is of the one named.
     """
     parsed = events.parse(event_records).cache()
-    good = events.good(parsed)
+    told = events.good(parsed)
+    cluster = _one_cluster(told, cluster)
+    good = told.where(F.col("cluster_id").isin(cluster, events.NO_CLUSTER))
     offline = outages.partition_outages(good).cache()
     (quality,) = _rows(events.quality(parsed))
-    (news,) = _rows(good.agg(F.min("at").alias("first"), F.max("at").alias("last"), F.min("cluster_id")))
+    (news,) = _rows(good.agg(F.min("at").alias("first"), F.max("at").alias("last")))
     now = datetime.now(UTC)
-    first, last, cluster = (value for value in news.values())
+    first, last = (value for value in news.values())
     seen_until = last or now
     found = [_outage(row, seen_until) for row in _rows(offline.orderBy("began_by", "topic", "partition"))]
     absences = [
@@ -65,7 +74,7 @@ def collect(event_records: DataFrame, data_records: DataFrame | None) -> ReportD
     offline.unpersist()
     parsed.unpersist()
     return ReportData(
-        cluster=cluster or "unknown",
+        cluster=cluster,
         made_at=now,
         first=first or now,
         last=seen_until,
@@ -76,6 +85,20 @@ def collect(event_records: DataFrame, data_records: DataFrame | None) -> ReportD
         stored=stored,
         quality=EventQuality(**quality),
     )
+
+
+def _one_cluster(told: DataFrame, named: str | None) -> str:
+    """Return whose events to report on; what came before a cluster's id was known is taken for its own."""
+    found = sorted(row["cluster_id"] for row in _rows(told.select("cluster_id").distinct()))
+    known = [cluster for cluster in found if cluster != events.NO_CLUSTER]
+    if named is None and len(known) > 1:
+        raise SparkJobError(
+            f"the events are of {len(known)} clusters, and one topic of events makes one report for each: "
+            f"name the cluster ({', '.join(known)})"
+        )
+    if named is not None and named not in found:
+        raise SparkJobError(f"no event is of cluster {named}, only of {', '.join(found) or 'none'}")
+    return named or (known[0] if known else events.NO_CLUSTER)
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 from attrs import evolve
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
-from kafka_partition_events.jvm import spark_jars
-from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.model import ReportData, accounts_of
 from kafka_partition_events.spark.report import render
-from kafka_partition_events.spark.session import local_session
+from kafka_partition_events.spark.session import opened_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,6 +34,7 @@ def run_report(
     options: Mapping[str, str] | None = None,
     out: Path = Path("demo-report.html"),
     note: str | None = None,
+    cluster: str | None = None,
     spark: "SparkSession | None" = None,
 ) -> ReportData:
     """Compute the report and write it to a file.
@@ -50,20 +50,19 @@ def run_report(
         options: More options of Kafka's Java clients by its own names, for instance ``security.protocol``.
         out: The HTML file, which is replaced.
         note: A line for the top of the report.
-        spark: A session with the Kafka connector; by default a local one is made, and stopped.
+        cluster: Which cluster's events to report on, by its id; needed where the topic has those of several.
+        spark: A session with the Kafka connector; by default the one of spark-submit, the running one, or a
+            local one that is made, and stopped.
 
     Raises:
-        SparkJobError: Spark could not be started, or the topics could not be read.
+        SparkJobError: Spark could not be started, the topics could not be read, or the events are of
+            several clusters and none is named.
         JvmError: the connector's jars could not be fetched.
         ValueError: ``counters`` has names that are not known.
     """
     accounts = accounts_of(counters or {})
-    session = local_session(spark_jars()) if spark is None else spark
-    try:
-        data = _read(session, bootstrap, events_topic, data_topics, options)
-    finally:
-        if spark is None:
-            session.stop()
+    with opened_session() if spark is None else contextlib.nullcontext(spark) as session:
+        data = _read(session, bootstrap, events_topic, data_topics, options, cluster)
     data = evolve(data, accounts=accounts, note=note)
     out.write_text(render(data), encoding="utf-8")
     return data
@@ -75,23 +74,20 @@ def _read(
     events_topic: str,
     data_topics: Sequence[str],
     options: Mapping[str, str] | None,
+    cluster: str | None,
 ) -> ReportData:
     from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # noqa: PLC0415
     from pyspark.errors import PySparkException  # noqa: PLC0415 - `--help` works without PySpark
 
     from kafka_partition_events.spark.collect import collect  # noqa: PLC0415
-    from kafka_partition_events.spark.kafka import read_topics  # noqa: PLC0415
+    from kafka_partition_events.spark.kafka import explained, read_topics  # noqa: PLC0415
 
     try:
         events = read_topics(spark, bootstrap, [events_topic], options)
         data = read_topics(spark, bootstrap, data_topics, options) if data_topics else None
-        return collect(events, data)
+        return collect(events, data, cluster)
     except (PySparkException, Py4JJavaError) as error:
-        reason = str(error).partition("\n\tat ")[0]  # the rest is the JVM's stack
-        raise SparkJobError(
-            f"Spark could not read {', '.join([events_topic, *data_topics])} at {bootstrap}; do the topics "
-            f"exist, and are all of their partitions online? {reason}"
-        ) from error
+        raise explained(error, [events_topic, *data_topics], bootstrap) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -106,6 +102,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             counters=counters,
             options=dict(args.option),
             out=args.out,
+            cluster=args.cluster,
         )
     except (KafkaPartitionEventsError, OSError, ValueError) as error:
         print(f"error: {error}", file=sys.stderr)  # noqa: T201
@@ -122,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("-b", "--bootstrap", required=True, help="brokers, host:port,host:port")
     parser.add_argument("--events-topic", default="kpe.events", help="default: %(default)s")
     parser.add_argument("-t", "--topic", action="append", default=[], help="a data topic; may be repeated")
+    parser.add_argument("--cluster", help="a cluster's id, where the events are of several clusters")
     parser.add_argument(
         "--counters", type=Path, help='what producers counted: JSON, {"client": {"topic": {"sent": 1, ...}}}'
     )

@@ -1,11 +1,23 @@
-"""Reading Kafka topics in batch through Spark's own connector."""
+"""Reading Kafka topics through Spark's own connector, in batch and as a stream, and what can go wrong."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final, TypeVar
 
+import pyspark
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from kafka_partition_events.spark.errors import SparkJobError
+
+CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+"""The connector's address, for ``spark-submit --packages``."""
+
+_NO_TOPIC: Final = ("UnknownTopicOrPartition", "Partitions of topics")
+_NO_ANSWER: Final = ("TimeoutException", "Timed out", "bootstrap urls")
+_REFUSED: Final = ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization")
+
+Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
 
 
 def read_topics(
@@ -22,20 +34,78 @@ def read_topics(
     Raises:
         SparkJobError: the session lacks the connector.
     """
-    reader = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", bootstrap)
-        .option("subscribe", ",".join(topics))
-        .option("startingOffsets", "earliest")
-        .option("endingOffsets", "latest")
+    reader = _reader(spark.read, bootstrap, topics, options)
+    return _loaded(reader.option("endingOffsets", "latest"))
+
+
+def stream_topics(
+    spark: SparkSession,
+    bootstrap: str,
+    topics: Iterable[str],
+    options: Mapping[str, str] | None = None,
+    *,
+    max_per_batch: int | None = None,
+) -> DataFrame:
+    """Return the topics' records as a stream that begins with the oldest.
+
+    Args:
+        spark: A session with the connector's jars.
+        bootstrap: The brokers, ``host:port,host:port``.
+        topics: The topics, at least one.
+        options: More options of Kafka's Java consumer by its own names.
+        max_per_batch: How many records a batch holds at the most.
+
+    Raises:
+        SparkJobError: the session lacks the connector.
+    """
+    reader = _reader(spark.readStream, bootstrap, topics, options)
+    if max_per_batch is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(max_per_batch))
+    return _loaded(reader)
+
+
+def explained(error: Exception, topics: Iterable[str], bootstrap: str) -> SparkJobError:
+    """Return the cause and the cure of what Spark said about topics."""
+    said, named = cause_of(error), ", ".join(topics)
+    if any(word in said for word in _NO_TOPIC):
+        cure = "do the topics exist? kpe makes none"
+    elif any(word in said for word in _REFUSED):
+        cure = "are these the right login and rights?"
+    elif any(word in said for word in _NO_ANSWER):
+        cure = "is this the brokers' address, and are all partitions of the topics online?"
+    else:
+        cure = "do the topics exist, are their partitions online, and is there room to write?"
+    return SparkJobError(f"Spark failed while it read {named} at {bootstrap}; {cure} {said}")
+
+
+def cause_of(error: Exception) -> str:
+    """Return what an exception of Spark's says, without the JVM's stack and the query's plan."""
+    return str(error).partition("\n\tat ")[0].partition("=== Streaming Query ===")[0].strip()
+
+
+def _reader(
+    reader: Reader, bootstrap: str, topics: Iterable[str], options: Mapping[str, str] | None
+) -> Reader:
+    reader = reader.format("kafka")
+    settings = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": ",".join(topics),
+        "startingOffsets": "earliest",
         # What is gone by retention is gone: a report on the rest is better than none.
-        .option("failOnDataLoss", "false")
-    )
-    for key, value in (options or {}).items():
-        reader = reader.option(f"kafka.{key}", value)
+        "failOnDataLoss": "false",
+        **{f"kafka.{key}": value for key, value in (options or {}).items()},
+    }
+    for key, value in settings.items():
+        reader = reader.option(key, value)
+    return reader
+
+
+def _loaded(reader: DataFrameReader | DataStreamReader) -> DataFrame:
     try:
         return reader.load()
     except AnalysisException as error:
         raise SparkJobError(
-            f"Spark's Kafka connector is not on the class path (spark.jars, or --packages): {error}"
+            "Spark's Kafka connector is not on the class path; run it by: "
+            f"spark-submit --packages {CONNECTOR} ... (the whole line: kpe spark fleet --print-submit), or "
+            f"name the jars by --jars. {cause_of(error)}"
         ) from error

@@ -13,13 +13,16 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.events import distinct
+KEY: Final = ("cluster_id", "topic", "partition")
+"""The columns that name a partition. Several clusters may write to one topic of events."""
 
-_PARTITION: Final = "CAST(partitions AS INT) AS partition"
+_TOPIC: Final = ("cluster_id", "topic")
+_TELLING: Final = ("partition.offline", "partition.online", "topic.deleted", "topic.recreated")
+_PARTITION: Final = "try_cast(partitions AS INT) AS partition"
 
 
 def partition_outages(events: DataFrame) -> DataFrame:
-    """Return ``topic, partition`` and the columns of `spells`; ``ended_with`` tells what ended it.
+    """Return the columns of `KEY` and those of `spells`; ``ended_with`` tells what ended it.
 
     A topic that is deleted or re-created ends its partitions' outages; so does an observer that starts,
     sees the topic and does not find the partition offline.
@@ -27,43 +30,51 @@ def partition_outages(events: DataFrame) -> DataFrame:
     Args:
         events: Good events, doubles included (see `kafka_partition_events.spark.events.good`).
     """
-    once = distinct(events)
-    own = once.where(F.col("name").isin("partition.offline", "partition.online")).select(
-        "topic",
-        F.expr(_PARTITION),
-        (F.col("name") == "partition.offline").alias("down"),
-        "prev_at",
-        "at",
-        "name",
+    told = _in_one_place(events.where(F.col("name").isin(*_TELLING)))
+    own = (
+        told.where(F.col("name").isin("partition.offline", "partition.online"))
+        .select(
+            *_TOPIC,
+            F.expr(_PARTITION),
+            (F.col("name") == "partition.offline").alias("down"),
+            "prev_at",
+            "at",
+            "name",
+        )
+        .where("partition >= 0")
     )
-    known = own.select("topic", "partition").distinct()
-    ended = once.where(F.col("name").isin("topic.deleted", "topic.recreated"))
+    known = own.select(*KEY).distinct()
+    ended = told.where(F.col("name").isin("topic.deleted", "topic.recreated"))
     # Whoever starts tells "the topic is there" and "this partition of it is offline" at one moment. That has
     # the id of the original event, so it is a double, but not the same sighting.
-    starts = events.where("initial AND name = 'topic.created'").join(known, "topic")
+    starts = events.where("initial AND name = 'topic.created'").join(known, list(_TOPIC))
     down_at_start = events.where("initial AND name = 'partition.offline'").select(
-        "topic", F.expr(_PARTITION), "at"
+        *_TOPIC, F.expr(_PARTITION), "at"
     )
-    up_at_start = starts.join(down_at_start, ["topic", "partition", "at"], "left_anti")
-    of_topic = ended.join(known, "topic").unionByName(up_at_start)
-    told = own.unionByName(
-        of_topic.select("topic", "partition", F.lit(False).alias("down"), "prev_at", "at", "name")
-    )
-    return spells(told, "topic", "partition")
+    up_at_start = starts.join(down_at_start, [*KEY, "at"], "left_anti")
+    of_topic = ended.join(known, list(_TOPIC)).unionByName(up_at_start)
+    up = of_topic.select(*KEY, F.lit(False).alias("down"), "prev_at", "at", "name")
+    return spells(own.unionByName(up), *KEY)
 
 
 def broker_absences(events: DataFrame) -> DataFrame:
-    """Return ``broker`` and the columns of `spells`: when a broker was not listed.
+    """Return ``cluster_id, broker`` and the columns of `spells`: when a broker was not listed.
 
     Args:
         events: Good events, doubles included.
     """
-    told = (
-        distinct(events)
-        .where(F.col("name").isin("broker.left", "broker.joined"))
-        .select("broker", (F.col("name") == "broker.left").alias("down"), "prev_at", "at", "name")
-    )
-    return spells(told, "broker")
+    told = _in_one_place(events.where(F.col("name").isin("broker.left", "broker.joined")))
+    down = (F.col("name") == "broker.left").alias("down")
+    return spells(told.select("cluster_id", "broker", down, "prev_at", "at", "name"), "cluster_id", "broker")
+
+
+def _in_one_place(events: DataFrame) -> DataFrame:
+    """Return all sightings, those of one id at the earliest ``at``; each keeps its own ``prev_at``.
+
+    Where a sighting's ``prev_at`` doesn't lie before its spell, it says nothing about when that began. Which
+    of them do is known only once all spells are.
+    """
+    return events.withColumn("at", F.min("at").over(Window.partitionBy("source", "id")))
 
 
 def spells(transitions: DataFrame, *key: str) -> DataFrame:
@@ -88,7 +99,7 @@ def spells(transitions: DataFrame, *key: str) -> DataFrame:
             F.max("at").alias("_last_at"),
             # Whoever looked before the first sighting and still found it otherwise narrows the bound.
             F.max(F.when(F.col("prev_at") < F.col("_first_at"), F.col("prev_at"))).alias("_after"),
-            F.min_by("name", "at").alias("_name"),
+            F.min(F.struct("at", "name")).getField("name").alias("_name"),  # the same one every time
         )
     )
     by_run = Window.partitionBy(*key).orderBy("_run")
@@ -116,22 +127,22 @@ def spells(transitions: DataFrame, *key: str) -> DataFrame:
 def windows(outages: DataFrame) -> DataFrame:
     """Return the times in which at least one partition of a topic may have been offline.
 
-    Columns: ``topic, start, end``, without overlaps, bounds at their widest; an outage that nobody saw begin
-    starts when it was first seen, and one that nobody saw end has a null ``end``.
+    Columns: ``cluster_id, topic, start, end``, without overlaps, bounds at their widest; an outage that
+    nobody saw begin starts when it was first seen, and one that nobody saw end has a null ``end``.
     """
     never = F.to_timestamp(F.lit("9999-12-31"))
     spans = outages.select(
-        "topic",
+        *_TOPIC,
         F.coalesce("began_after", "began_by").alias("start"),
         F.coalesce("ended_by", never).alias("end"),
     )
-    earlier = Window.partitionBy("topic").orderBy("start").rowsBetween(Window.unboundedPreceding, -1)
-    in_order = Window.partitionBy("topic").orderBy("start", "end")
+    earlier = Window.partitionBy(*_TOPIC).orderBy("start").rowsBetween(Window.unboundedPreceding, -1)
+    in_order = Window.partitionBy(*_TOPIC).orderBy("start", "end")
     return (
         spans.withColumn("_reach", F.max("end").over(earlier))
         .withColumn("_new", F.col("_reach").isNull() | (F.col("_reach") < F.col("start")))
         .withColumn("_island", F.sum(F.col("_new").cast("int")).over(in_order))
-        .groupBy("topic", "_island")
+        .groupBy(*_TOPIC, "_island")
         .agg(F.min("start").alias("start"), F.max("end").alias("end"))
-        .select("topic", "start", F.when(F.col("end") != never, F.col("end")).alias("end"))
+        .select(*_TOPIC, "start", F.when(F.col("end") != never, F.col("end")).alias("end"))
     )

@@ -27,12 +27,12 @@ def render(data: ReportData) -> str:
     note = f'<p class="note">{escape(data.note)}</p>' if data.note else ""
     sections = "".join(
         (
-            _section("Timeline", timeline(data), _TIMELINE_CAPTION + _legend()),
-            _section("Outages", _outages(data.outages), _OUTAGES_CAPTION),
+            section("Timeline", timeline(data), _TIMELINE_CAPTION + legend()),
+            section("Outages", _outages(data.outages), _OUTAGES_CAPTION),
             traffic_section(data.traffic),
             records_section(data.accounts, data.stored, data.replaced),
-            _section("Everything else that changed", _changes(data), _CHANGES_CAPTION),
-            _section("How good the events are", _quality(data)),
+            section("Everything else that changed", _changes(data), _CHANGES_CAPTION),
+            section("How good the events are", _quality(data)),
         )
     )
     title = f"Partition events of cluster {escape(data.cluster)}"
@@ -148,11 +148,13 @@ def _more(total: int) -> str:
     return f"<p>The first {MAX_ROWS} of {wording.count(total)}.</p>" if total > MAX_ROWS else ""
 
 
-def _section(title: str, body: str, caption: str = "") -> str:
+def section(title: str, body: str, caption: str = "") -> str:
+    """Return one section of a page."""
     return f"<section><h2>{title}</h2>{caption}{body}</section>"
 
 
-def _legend() -> str:
+def legend() -> str:
+    """Return what the timeline's bars mean."""
     entries = (
         ("down sure", "offline"),
         ("down maybe", "may have begun or ended here"),

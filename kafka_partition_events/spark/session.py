@@ -1,18 +1,27 @@
-"""A small local Spark with the Kafka connector."""
+"""The Spark that a job runs on: spark-submit's, a Connect server, one that is there, or a small local one."""
 
+import contextlib
+import importlib.util
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from kafka_partition_events.jvm import java
+from kafka_partition_events.jvm import java, spark_jars
 from kafka_partition_events.spark.errors import SparkJobError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+_NAME: Final = "kafka-partition-events"
+_SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""The environment variable by which spark-submit tells Python where its JVM is."""
+
+_CONNECT: Final = "SPARK_REMOTE"
+"""The one that names a Spark Connect server."""
+
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties").as_uri()
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -20,21 +29,80 @@ _SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",  # the default of 200 makes small jobs 8 times slower
-    # For jobs of seconds: compiling less and planning once halves their time and their CPU.
-    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.adaptive.enabled": "false",  # planning once halves the time of jobs of seconds
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each expression looks for its line of code
+}
+
+BRIEF: Final = {
+    **_SETTINGS,
+    # For jobs of seconds: compiling less halves their time and their CPU.
     "spark.driver.extraJavaOptions": (
-        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING.as_uri()}"
+        f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING}"
     ),
 }
+"""Settings of a local session for jobs that are over before a JVM has warmed up."""
+
+LASTING: Final = {
+    **_SETTINGS,
+    "spark.driver.memory": "2g",
+    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING}",
+}
+"""Settings of a local session for streams and for many millions of records, on a small machine."""
+
+PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
+ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+STATE: Final = {
+    PROVIDER: ROCKSDB,
+    # A batch writes what it changed, not the whole state.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+"""What a query with state of its own needs of the session that it is started in."""
+
+
+@contextlib.contextmanager
+def opened_session(
+    jars: Callable[[], Sequence[Path]] = spark_jars,
+    *,
+    cores: int = 2,
+    name: str = _NAME,
+    settings: Mapping[str, str] = BRIEF,
+) -> Iterator["SparkSession"]:
+    """Yield the session to use: spark-submit's, that of a Connect server, the running one, or a local one.
+
+    A session that was made here is stopped in the end. Only a local one gets ``settings``.
+
+    Args:
+        jars: Returns the connector's jars for a local session.
+        cores: How many threads a local session uses.
+        name: The application's name.
+        settings: The settings of a local session.
+
+    Raises:
+        SparkJobError: PySpark or Java is missing, or Spark does not start.
+        JvmError: the connector's jars could not be fetched.
+    """
+    _require_pyspark()
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - an extra of 400 MB
+
+    if (running := SparkSession.getActiveSession()) is not None:
+        yield running
+        return
+    if _SUBMITTED in os.environ or _CONNECT in os.environ:
+        session = SparkSession.builder.appName(name).getOrCreate()
+    else:
+        session = local_session(jars(), cores=cores, name=name, settings=settings)
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def local_session(
-    jars: Sequence[Path], *, cores: int = 2, name: str = "kafka-partition-events"
+    jars: Sequence[Path], *, cores: int = 2, name: str = _NAME, settings: Mapping[str, str] = BRIEF
 ) -> "SparkSession":
     """Return a local session, the running one if this process has one already. Takes some seconds.
 
-    It is made for small jobs, which are over before a JVM has warmed up; for hundreds of millions of
-    records bring a session of your own.
+    It is made for small machines; for a cluster run the job by spark-submit.
 
     Sets the environment variable ``PYSPARK_PYTHON`` of this process, unless it is set, to the running
     interpreter: Spark would start its Python workers with another one.
@@ -44,24 +112,22 @@ def local_session(
             runs already must have them.
         cores: How many threads Spark uses.
         name: The application's name.
+        settings: ``BRIEF`` or ``LASTING``.
 
     Raises:
         SparkJobError: PySpark or Java is missing, a jar does not exist, or Spark does not start.
     """
-    try:
-        from pyspark.errors import PySparkException  # noqa: PLC0415 - an extra of 400 MB
-        from pyspark.sql import SparkSession  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise SparkJobError(
-            "PySpark is not installed: pip install 'kafka-partition-events[spark]'"
-        ) from error
+    _require_pyspark()
+    from pyspark.errors import PySparkException  # noqa: PLC0415
+    from pyspark.sql import SparkSession  # noqa: PLC0415
+
     if java() is None:
         raise SparkJobError("Spark needs Java 17 or newer: install it, or let JAVA_HOME name it")
     if missing := [str(jar) for jar in jars if not jar.is_file()]:
         raise SparkJobError(f"these jars do not exist: {', '.join(missing)}")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-    for key, value in _SETTINGS.items():
+    for key, value in settings.items():
         builder = builder.config(key, value)
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
@@ -69,3 +135,35 @@ def local_session(
         return builder.getOrCreate()
     except PySparkException as error:
         raise SparkJobError(f"Spark did not start; is Java 17 or newer the one in use? {error}") from error
+
+
+def stateful_session(spark: "SparkSession") -> "SparkSession":
+    """Return a session on the same Spark that keeps its time in UTC and its state in RocksDB.
+
+    The session that is given stays as it is.
+
+    Raises:
+        SparkJobError: protobuf is missing, or the session keeps state in something else than RocksDB.
+    """
+    if importlib.util.find_spec("google") is None or importlib.util.find_spec("google.protobuf") is None:
+        raise SparkJobError(
+            "Spark's transformWithState needs protobuf, here and where its Python workers run: "
+            "pip install 'kafka-partition-events[spark]'"
+        )
+    session = spark.newSession()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    provider = session.conf.get(PROVIDER) or ""
+    if "HDFSBacked" in provider:  # Spark's default, which transformWithState can't use
+        for key, value in STATE.items():
+            session.conf.set(key, value)
+    elif "RocksDB" not in provider:
+        raise SparkJobError(
+            f"transformWithState keeps its state in RocksDB, but {PROVIDER} is {provider}: "
+            f"spark-submit --conf {PROVIDER}={ROCKSDB} ..."
+        )
+    return session
+
+
+def _require_pyspark() -> None:
+    if importlib.util.find_spec("pyspark") is None:
+        raise SparkJobError("PySpark is not installed: pip install 'kafka-partition-events[spark]'")

@@ -21,7 +21,7 @@ def by_phase(records: DataFrame, windows: DataFrame) -> DataFrame:
 
     Args:
         records: ``topic, partition, timestamp``, as the Kafka connector gives them.
-        windows: See `kafka_partition_events.spark.outages.windows`.
+        windows: Those of the records' own cluster (see `kafka_partition_events.spark.outages.windows`).
     """
     return (
         _in_phases(records, windows)

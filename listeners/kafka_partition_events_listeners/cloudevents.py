@@ -15,7 +15,8 @@ topic.recreated                         old and new topic id
 partitions.added                        topic id, count before, count after
 partition.offline .online               topic id, partition, leader epoch
 leadership.moved                        topic id, partition, leader epoch
-everything else                         nothing in Kafka's metadata does
+cluster.summary                         cluster, begin and end of the period
+everything else                         nothing that all observers know
 ======================================  ===========================================================
 
 Where nothing does, or the source cannot prove topic ids and epochs, the moment of the observation stands in,

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events_listeners.ranges import ranges
 
 MAX_LISTED = 5_000
@@ -228,6 +229,36 @@ def _delivery_facts(event: ev.BrokerSuspected | ev.BrokerCleared | ev.RecordsRes
     return Facts(subject=None if event.broker is None else f"broker/{event.broker}", data=data)
 
 
+def _summary_facts(event: ev.ClusterSummary) -> Facts:
+    begin, end = encode_time(event.begin), encode_time(event.end)
+    return Facts(
+        data={
+            "period": {"begin": begin, "end": end},
+            "brokers": [asdict(broker) for broker in event.brokers],
+            "topics": event.topics,
+            "partitions": event.partitions,
+            "offline": event.offline,
+        },
+        # Where nobody knows the cluster's id, those of two clusters must not be one.
+        transition=None if event.cluster_id is None else (begin, end),
+    )
+
+
+def _counters_facts(event: ev.ProducerCounters) -> Facts:
+    return Facts(
+        subject=f"client/{event.client}",
+        data={
+            "client": event.client,
+            "period": {"begin": encode_time(event.begin), "end": encode_time(event.end)},
+            "topics": [asdict(topic, filter=_counted_there) for topic in event.topics],
+        },
+    )
+
+
+def _counted_there(_field: object, value: object) -> bool:
+    return value is not None
+
+
 def _observer_facts(event: ev.Event) -> Facts:
     data: dict[str, Any] = {}
     topic: str | None = None
@@ -249,5 +280,9 @@ def _observer_facts(event: ev.Event) -> Facts:
             }
         case ev.Resync(dropped=dropped):
             data = {"dropped": dropped}
+        case ev.ClusterSummary():
+            return _summary_facts(event)
+        case ev.ProducerCounters():
+            return _counters_facts(event)
     subject = None if topic is None else f"topic/{topic}"
     return Facts(subject=subject, topic=topic, data=data)

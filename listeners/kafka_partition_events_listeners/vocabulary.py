@@ -38,6 +38,8 @@ _TABLE: Final[dict[type[ev.Event], tuple[str, Severity]]] = {
     ev.MetadataStale: ("metadata.stale", Severity.ERROR),
     ev.MetadataRejected: ("metadata.rejected", Severity.WARN),
     ev.Resync: ("observer.resync", Severity.WARN),
+    ev.ClusterSummary: ("cluster.summary", Severity.DEBUG),
+    ev.ProducerCounters: ("producer.counters", Severity.DEBUG),
 }
 
 _ISR_SHRUNK: Final = "isr.shrunk"
@@ -76,9 +78,15 @@ def _shrank(event: ev.IsrChanged) -> bool:
     return not set(event.new.isr).issuperset(event.old.isr)
 
 
-_CHURN: Final = frozenset({"leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED})
+_CHURN: Final = frozenset({
+    "leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED,
+    "cluster.summary", "producer.counters",
+})  # fmt: skip
 
 
 def is_churn(name: str) -> bool:
-    """Tell whether a name is of what comes by the thousand when a broker restarts."""
+    """Tell whether a name is of what can be spared first.
+
+    That is what comes by the thousand when a broker restarts, and what comes again in some minutes.
+    """
     return name in _CHURN

@@ -82,6 +82,8 @@ class News:
         concerned = self.data.get("partitions") or {}
         if isinstance(concerned, str):
             return {self.data.get("topic", ""): concerned}
+        if not isinstance(concerned, Mapping):  # a summary tells how many there are
+            return {}
         return dict(sorted(concerned.items()))
 
     @property

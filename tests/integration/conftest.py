@@ -6,14 +6,27 @@ feedback that has no ``cluster`` of its own, a cluster whose broker 2 is there t
 
 import uuid
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
+
+from tests.fleet_feed import STORY
+from tests.fleet_kit import Gold, gold_at_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from kafka_partition_events.testing import KafkaCluster
+
+
+INTERPRETED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For sessions that fleet pipelines make of the one below. A refresh has many plans for few rows: compiling
+them takes longer than interpreting. Where a pipeline is a process of its own, it compiles."""
+COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's defaults."""
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +54,18 @@ def orders(kafka_cluster: "KafkaCluster") -> str:
 def spark() -> "Iterator[SparkSession]":
     """A local Spark session with the Kafka connector."""
     from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415
-    from kafka_partition_events.spark.session import local_session  # noqa: PLC0415
+    from kafka_partition_events.spark.session import BRIEF, local_session  # noqa: PLC0415
 
-    session = local_session(spark_jars())
+    session = local_session(
+        spark_jars(), settings={**BRIEF, **INTERPRETED, "spark.sql.shuffle.partitions": "1"}
+    )
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def gold_of_the_story(spark: "SparkSession") -> Gold:
+    """What gold must be of `tests.fleet_feed.STORY`, however it got there."""
+    return gold_at_once(spark, [record.value for record in STORY.records], STORY.days)

@@ -28,7 +28,10 @@ def test_a_webhook_uses_a_connection_of_its_own_in_each_process() -> None:
 CLIENTS = {
     "connection": """
 from kafka_partition_events.clients.confluent.connection import Connection
-client = Connection({"bootstrap.servers": "127.0.0.1:1"})
+backoff = {"reconnect.backoff.ms": 60_000, "reconnect.backoff.max.ms": 60_000}
+client = Connection({"bootstrap.servers": "127.0.0.1:1", **backoff})
+while not client._complaints:  # a fork in mid-attempt leaves librdkafka's locks held in the child
+    client.admin().poll(0.1)
 def use():
     client.admin()
     client.close()

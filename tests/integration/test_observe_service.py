@@ -1,6 +1,7 @@
 """The service in this process, on a scripted cluster: what it keeps from one life to the next."""
 
 import http.client
+import json
 import sys
 import time
 from collections.abc import Callable
@@ -58,7 +59,8 @@ def wait_until(is_so: Callable[[], bool]) -> None:
 
 def journal(settings: Settings) -> list[str]:
     outbox = SqliteOutbox(settings.outbox.path)
-    told = [f"{entry.name} {entry.subject}" for entry in outbox.history(Stream.EVENTS)]
+    changes = (entry for entry in outbox.history(Stream.EVENTS) if entry.name != "cluster.summary")
+    told = [f"{entry.name} {entry.subject}" for entry in changes]
     outbox.close()
     return told
 
@@ -133,6 +135,19 @@ def test_a_client_that_is_not_installed_is_replaced_and_that_is_told(
         }
     ]
     service.close()
+
+
+def test_the_cluster_is_told_in_numbers_once_in_a_period_over_restarts_too(settings: Settings) -> None:
+    settings = evolve(settings, observer=evolve(settings.observer, summary_interval=10 * 365 * 86_400.0))
+    for _ in range(2):
+        live_through(settings, TWO)
+    outbox = SqliteOutbox(settings.outbox.path)
+    (summary,) = outbox.history(Stream.EVENTS, names=["cluster.summary"])
+    assert summary.churn
+    data = json.loads(summary.body)["data"]
+    assert (data["topics"], data["partitions"], data["offline"]) == (2, 2, 0)
+    assert data["observer"] == "noc-1"
+    outbox.close()
 
 
 def test_it_says_what_it_does_and_where(settings: Settings) -> None:

@@ -50,15 +50,27 @@ def test_pytest_example(tmp_path: Path) -> None:
 
 def test_kpe_examples_in_their_order(orders: str, tmp_path: Path) -> None:
     assert {command.split()[1] for command in KPE} == {
-        "watch", "snapshot", "diff", "doctor", "check", "assets", "config",
+        "watch", "snapshot", "diff", "doctor", "check", "assets", "config", "spark",
     }  # fmt: skip
     for command in KPE:
+        if command.startswith("kpe spark"):
+            continue  # its own tests run it (test_fleet_pipeline, test_spark_whatif); its options are below
         words = shlex.split(command.replace("localhost:9092", orders))
         if words[1] == "watch":
             words += ["--for", "2s"]
         if words[1] == "diff":
             run([*kpe(), "snapshot", "-b", orders, "-o", "after.json"], tmp_path)
         run([*kpe(), *words[1:]], tmp_path)
+
+
+@pytest.mark.parametrize("command", [command for command in KPE if command.startswith("kpe spark")])
+def test_spark_examples_have_options_that_exist(command: str, tmp_path: Path) -> None:
+    words = shlex.split(command)[1:]
+    told = run([*kpe(), *words[:2], "--help"], tmp_path)
+    options = [word for word in words if word.startswith("-")]
+    assert options
+    for option in options:
+        assert re.search(rf"(?<![\w-]){option}(?![\w-])", told), option
 
 
 def kpe() -> list[str]:

@@ -158,7 +158,7 @@ def test_every_event_that_the_listener_writes_is_understood(spark: "SparkSession
 
     parsed = events.parse(frame(spark, *(value for story in stories() for value in story.values)))
     assert parsed.where("defect IS NOT NULL").count() == 0
-    assert set(events.NAMES) == NAMES
+    assert set(events.NAMES) == NAMES | set(events.BODIES)
 
 
 def test_records_that_are_no_events_are_counted(spark: "SparkSession") -> None:
@@ -170,6 +170,24 @@ def test_records_that_are_no_events_are_counted(spark: "SparkSession") -> None:
     junk = (b"not json", b"{}", b"\xff", None, json.dumps(newer).encode())
     (row,) = events.quality(events.parse(frame(spark, *junk, *story.values, *story.values))).collect()
     assert row.asDict() == {"read": 9, "unparsed": 4, "unknown": 1, "distinct": 2}
+
+
+def test_a_report_is_about_one_cluster(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.collect import collect  # noqa: PLC0415
+
+    values = []
+    for cluster, partition in (("a", "1"), ("b", "2"), ("b", "3")):
+        told = json.loads(stories()[0].values[-1])
+        told |= {"id": cluster + partition, "source": cluster, "type": "x.partition.offline.v1"}
+        told["data"] |= {"cluster_id": cluster, "topic": "orders", "partitions": partition}
+        values.append(json.dumps(told).encode())
+    records = frame(spark, *values)
+    assert {outage.partition for outage in collect(records, None, "b").outages} == {2, 3}
+    assert collect(records, None, "a").cluster == "a"
+    with pytest.raises(SparkJobError, match=r"2 clusters.*\(a, b\)"):
+        collect(records, None)
+    with pytest.raises(SparkJobError, match="cluster c, only of a, b"):
+        collect(records, None, "c")
 
 
 # -- the whole way -------------------------------------------------------------------------------------
@@ -249,11 +267,8 @@ def test_the_report_says_what_the_topics_hold(spark: "SparkSession", topics: Top
         assert said in page
 
 
-def test_from_the_command_line(
-    spark: "SparkSession", topics: Topics, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spark, "stop", lambda: None)  # the session of all tests is the one it gets
-    monkeypatch.setattr("kafka_partition_events.spark.job.local_session", lambda _jars: spark)
+@pytest.mark.usefixtures("spark")
+def test_from_the_command_line(topics: Topics, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     arguments = ["-b", topics.bootstrap, "--events-topic", topics.events, "-o", str(out)]
     assert main(arguments) == 0

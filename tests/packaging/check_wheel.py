@@ -22,6 +22,8 @@ NEEDED = {
     "kafka_partition_events/assets/systemd/kpe.service",
     "kafka_partition_events/jvm/ivy.xml",
     "kafka_partition_events/jvm/jars.sha256",
+    "kafka_partition_events/spark/log4j2.properties",
+    "kafka_partition_events/spark/submit/kpe_spark.py",
     "kafka_partition_events_listeners/py.typed",
 }
 USE = """

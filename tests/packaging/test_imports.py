@@ -132,13 +132,13 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 1_960,
+    "metadata": 2_030,
     "routing": 900,
-    "partitioners": 1_760,
-    "clients": 2_600,
+    "partitioners": 1_790,
+    "clients": 2_850,
     "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_350,
+    "observe": 1_400,
     "control": 1_900,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

@@ -17,6 +17,7 @@ from tests.property.worlds import EPOCHS, LEADERS, SETS, snapshots, topic_infos
 TOPIC = "orders"
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False) | st.integers()
 TIMES = st.datetimes(timezones=st.just(UTC))
+COUNTS = st.none() | st.integers()
 PARTITIONS = st.builds(PartitionInfo, st.just(TOPIC), st.integers(0, 9), LEADERS, SETS, SETS, EPOCHS)
 FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     bool: st.booleans(),
@@ -29,6 +30,19 @@ FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     float | None: st.none() | NUMBERS,
     datetime | None: st.none() | TIMES,
     tuple[int, ...]: st.lists(st.integers()).map(tuple),
+    tuple[ev.BrokerLoad, ...]: st.lists(
+        st.builds(
+            ev.BrokerLoad,
+            broker=st.integers(),
+            rack=st.none() | st.text(),
+            leaders=st.integers(),
+            replicas=st.integers(),
+            offline_replicas=st.integers(),
+        )
+    ).map(tuple),
+    tuple[ev.TopicCounts, ...]: st.lists(
+        st.builds(ev.TopicCounts, topic=st.text(), sent=COUNTS, rerouted=COUNTS, rescued=COUNTS)
+    ).map(tuple),
     ev.Rejection: st.sampled_from(ev.Rejection),
     ev.Suspicion: st.sampled_from(ev.Suspicion),
     ev.Clearance: st.sampled_from(ev.Clearance),

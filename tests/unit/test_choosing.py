@@ -20,6 +20,7 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent import choosing
 from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.testing import ScriptedSource, observe
@@ -102,6 +103,15 @@ class TestALimitedTopic:
         partitioner.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
         assert chooser.places_keys("orders")
         assert not chooser.places_keys("other")
+
+
+def test_what_is_counted_by_topic(make: Make) -> None:
+    chooser = make(DefaultPartitioner(), observe({"orders": [1, None, 3]}, brokers=[1, 3]))
+    for _ in range(5):
+        chooser.choose("orders", None, b"v")
+        chooser.choose("orders", b"key", b"v")  # librdkafka places it, and nobody counts
+    (counted,) = chooser.counted().values()
+    assert counted == TopicCounts(topic="orders", sent=5, rerouted=5, avoided=0, capped=0)
 
 
 KEYLESS = [UniformStickyPartitioner, lambda: AdaptivePartitioner(ignore_keys=True)]

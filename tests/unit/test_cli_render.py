@@ -9,6 +9,7 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.testing.scripted import cluster_of
 
+NOON = datetime(2024, 1, 31, 12, tzinfo=UTC)
 ONLINE = PartitionInfo("orders", 3, 2, (2, 3), (2, 3), 4)
 SIX, TWELVE = (
     TopicInfo("orders", tuple(PartitionInfo("orders", p, 1, (1, 2)) for p in range(n)), "id") for n in (6, 12)
@@ -102,6 +103,21 @@ def _cleared(reason: ev.Clearance = ev.Clearance.ANSWERED) -> ev.BrokerCleared:
         (ev.RecordsRescued(broker=4, copies=7, withheld=2), "broker 4", "7 copies sent, 2 withheld"),
         (ev.RecordsRescued(broker=None, copies=1, withheld=0), "cluster", "1 copy sent"),
         (ev.MetadataUnavailable(error="no\nanswer"), "cluster", "no answer"),
+        (
+            ev.ClusterSummary(begin=NOON, end=NOON, brokers=(), topics=1, partitions=2, offline=1),
+            "cluster",
+            "0 brokers, 1 topic, 2 partitions, 1 offline",
+        ),
+        (
+            ev.ProducerCounters(
+                client="checkout-7",
+                begin=NOON,
+                end=NOON,
+                topics=(ev.TopicCounts(topic="a", sent=1_200), ev.TopicCounts(topic="b", rescued=2)),
+            ),
+            "checkout-7",
+            "1,200 records of 2 topics placed",
+        ),
         (
             ev.MetadataRecovered(attempts=1, blind_s=1.26),
             "cluster",

@@ -181,6 +181,17 @@ def test_every_kind_of_event_becomes_json() -> None:
         ev.MetadataStale(age_s=2.0, limit_s=1.0),
         ev.MetadataRejected(reason=ev.Rejection.SHRINK, topic="orders"),
         ev.Resync(cluster=RICH_CLUSTER, dropped=3),
+        ev.ClusterSummary(
+            begin=NOON,
+            end=NOON,
+            brokers=(ev.BrokerLoad(broker=1, rack=None, leaders=1, replicas=2, offline_replicas=0),),
+            topics=1,
+            partitions=2,
+            offline=1,
+        ),
+        ev.ProducerCounters(
+            client="c", begin=NOON, end=NOON, topics=(ev.TopicCounts(topic="orders", sent=3),)
+        ),
     ]
     assert tuple(map(type, made)) == ev.EVENT_TYPES
     for event in made:

@@ -1,9 +1,10 @@
 import re
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from kafka_partition_events.metadata import delivery_events, event_base
+from kafka_partition_events.metadata import delivery_events, event_base, periodic_events
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import changed_partitions
@@ -11,6 +12,7 @@ from kafka_partition_events.metadata.listener import PartitionChangeListener, he
 
 TOPIC = TopicInfo("orders", (PartitionInfo("orders", 0, 1, (1, 2), (1, 2)),))
 GROWN = TopicInfo("orders", (*TOPIC.partitions, PartitionInfo("orders", 1, 2)))
+NOON = datetime(2024, 1, 31, 12, tzinfo=UTC)
 ANY: dict[str, Any] = {
     "topic": "orders",
     "partition": 0,
@@ -33,6 +35,12 @@ ANY: dict[str, Any] = {
     "copies": 7,
     "withheld": 2,
     "cluster": EMPTY,
+    "client": "checkout-7",
+    "begin": NOON,
+    "end": NOON,
+    "brokers": (),
+    "topics": (),
+    "offline": 0,
 }
 REASONS: dict[type[ev.Event], Any] = {
     ev.BrokerSuspected: ev.Suspicion.SILENT,
@@ -94,7 +102,7 @@ def test_kinds_are_the_class_names_in_snake_case_and_unique() -> None:
 
 
 def test_every_concrete_event_is_listed() -> None:
-    ours = {event_base.__name__, delivery_events.__name__, ev.__name__}
+    ours = {event_base.__name__, delivery_events.__name__, periodic_events.__name__, ev.__name__}
 
     def leaves(cls: type[ev.Event]) -> set[type[ev.Event]]:
         below = {c for c in cls.__subclasses__() if c.__module__ in ours}

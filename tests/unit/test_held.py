@@ -50,6 +50,19 @@ def test_a_record_that_times_out_gets_a_copy_and_one_outcome(account: Account) -
     assert account.take_news() == {}
 
 
+def test_what_copies_saved_is_told_by_topic(account: Account) -> None:
+    for topic in ("a", "b", "b"):
+        record = held(0, topic=topic)
+        assert account.admit(record)
+        account.place(record, 0)
+        account.failed(record, 0, TIME_OUT, worth_a_copy=True)
+        assert account.take() is record
+        account.place(record, 1)
+        assert account.delivered(record, 1)
+    assert account.saved() == {"a": 1, "b": 2}
+    assert account.stats.saved == 3
+
+
 def test_an_error_that_a_copy_would_not_mend_is_the_outcome(account: Account) -> None:
     (record,) = admitted(account, 0)
     assert account.failed(record, 0, ValueError(), worth_a_copy=False)

@@ -12,6 +12,7 @@ from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import Turn, turn_length
 from kafka_partition_events.errors import MetadataFetchError, PollerClosedError
 from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner, TurnStats
 from kafka_partition_events.partitioners.base import Partitioner
@@ -143,6 +144,20 @@ class Chooser:
         self.turn(topic).end()
         with contextlib.suppress(PollerClosedError):
             self.poller.refresh("the producer does not know a partition")
+
+    def counted(self) -> dict[str, TopicCounts]:
+        """Return what was counted so far, by topic. A record that is being placed may be missing."""
+        counts = {}
+        for topic, turn in dict(self.turns).items():
+            rerouted, avoided, capped = turn.counted()
+            counts[topic] = TopicCounts(
+                topic=topic,
+                sent=turn.records.total(),
+                rerouted=rerouted,
+                avoided=avoided,
+                capped=capped,
+            )
+        return counts
 
     @property
     def stats(self) -> ProducerStats:

@@ -20,6 +20,7 @@ from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rerouting import noting_homes, reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
@@ -316,6 +317,14 @@ class PartitioningProducer(Producer):
         """What became of records whose partition was not given."""
         stats = self._chooser.stats
         return stats if self._rescue is None else evolve(stats, rescue=self._rescue.account.stats)
+
+    def topic_counts(self) -> tuple[TopicCounts, ...]:
+        """Return what was counted of each topic since the producer was made, for a `CountersReporter`."""
+        counted = self._chooser.counted()
+        if self._rescue is not None:
+            saved = self._rescue.account.saved()
+            counted = {topic: evolve(own, rescued=saved.get(topic, 0)) for topic, own in counted.items()}
+        return tuple(counted.values())
 
     # -- listening -----------------------------------------------------------------------------------
 

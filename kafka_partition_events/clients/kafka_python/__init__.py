@@ -13,10 +13,10 @@ except ImportError as error:
     ) from error
 
 from kafka_partition_events.clients.kafka_python.attach import attach
-from kafka_partition_events.clients.kafka_python.rescue import rescue_stats
+from kafka_partition_events.clients.kafka_python.rescue import rescue_stats, topic_counts
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
 from kafka_partition_events.partitioners.base import Partitioner as _Partitioner
 
 _KafkaPythonPartitioner.register(_Partitioner)
 
-__all__ = ["KafkaPythonMetadataSource", "attach", "rescue_stats"]
+__all__ = ["KafkaPythonMetadataSource", "attach", "rescue_stats", "topic_counts"]

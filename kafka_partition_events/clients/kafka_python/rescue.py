@@ -32,6 +32,7 @@ from kafka_partition_events.clients.rescue import (
     original_headers,
 )
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.partitioners.base import Partitioner
 
 _LOOK_S = 0.005
@@ -53,6 +54,16 @@ def rescue_stats(producer: KafkaProducer) -> RescueStats:
     """Return what the rescue of a producer has done since `attach`; all zero without one."""
     rescue = _rescues.get(producer)
     return RescueStats() if rescue is None else rescue.account.stats
+
+
+def topic_counts(producer: KafkaProducer) -> tuple[TopicCounts, ...]:
+    """Return what the rescue of a producer has done since `attach`, by topic, for a `CountersReporter`.
+
+    Nothing else is counted beside a kafka-python producer.
+    """
+    rescue = _rescues.get(producer)
+    saved = {} if rescue is None else rescue.account.saved()
+    return tuple(TopicCounts(topic=topic, rescued=count) for topic, count in saved.items())
 
 
 def refuse_with(producer: KafkaProducer) -> None:

@@ -114,7 +114,7 @@ def test_what_was_recorded_can_be_delivered_to_another_topic_under_the_same_ids(
     observed.wait_until("recorded", lambda: "partitions.added" in observed.kpe("events", "ls"))
     recorded = [json.loads(line) for line in observed.kpe("events", "ls").splitlines()]
     observed.kpe("events", "replay", "--since", "1h", "--to-kafka", events_topic)
-    assert {event["id"] for event in reader.read()} == {event["id"] for event in recorded}
+    assert {event["id"] for event in reader.read()} >= {event["id"] for event in recorded}
     assert growths(reader, topic) == [4]
 
 

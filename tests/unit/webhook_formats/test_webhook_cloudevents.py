@@ -5,8 +5,9 @@ import json
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata import events as ev
 from kafka_partition_events_listeners.webhook_formats import writer_of
-from tests.unit.webhook_formats.entries import CLOSED, OPEN, incident
+from tests.unit.webhook_formats.entries import BEFORE, CLOSED, OPEN, SEEN, incident, stamped, written
 
 
 def test_one_cloudevent_is_sent_as_it_is() -> None:
@@ -30,3 +31,13 @@ def test_several_are_a_batch() -> None:
 def test_a_format_that_there_is_not_is_refused(format: str, template: str | None) -> None:  # noqa: A002
     with pytest.raises(ConfigurationError, match="format"):
         writer_of(format, template=template)
+
+
+@pytest.mark.parametrize("format", ["slack", "alertmanager"])
+def test_the_cluster_in_numbers_concerns_no_partition(format: str) -> None:  # noqa: A002
+    summary = stamped(
+        ev.ClusterSummary, begin=BEFORE, end=SEEN, brokers=(), topics=2, partitions=4_711, offline=1
+    )
+    text = json.dumps(written(summary, format))
+    assert "Cluster summary" in text
+    assert "4711" not in text

@@ -1,0 +1,1 @@
+"""Spark: the partition column, the fleet pipeline, the what-if planner."""

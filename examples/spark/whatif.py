@@ -1,0 +1,42 @@
+"""What would growth do to these keys? Asks for a few numbers of partitions, and draws the answer.
+
+    python examples/spark/whatif.py
+
+takes its keys out of the air. For yours, put `of_topic`, `of_table` or `of_file` of the same module in the
+place of `of_frame`. Spark runs on this machine; under ``spark-submit`` it is the session of that.
+"""
+
+from pathlib import Path
+
+from kafka_partition_events.spark.session import opened_session
+from kafka_partition_events.spark.whatif.analysis import what_if
+from kafka_partition_events.spark.whatif.page import render
+from kafka_partition_events.spark.whatif.plan import scenarios
+from kafka_partition_events.spark.whatif.sample import of_frame
+from kafka_partition_events.spark.whatif.wording import label, percent, times
+
+OUT = Path("whatif.html")
+
+
+def main() -> None:
+    """Ask, and tell."""
+    with opened_session(list) as spark:
+        orders = spark.range(200_000).selectExpr(
+            # One customer in three orders is the same; the others are many.
+            "if(id % 3 = 0, 'customer-0', concat('customer-', id % 50000)) AS customer",
+            "200 + id % 1000 AS size",
+        )
+        sample = of_frame(orders, "orders of a made-up shop", key="customer", size="size")
+        asked = scenarios(12, [13, 18, 24], ["modulo", "pinned", "rendezvous"])
+        answer = what_if(sample, asked, hottest=3)
+    for outcome in answer.outcomes:
+        skew = f"max/mean {times(outcome.skew_before)} -> {times(outcome.skew_after)}"
+        print(f"{label(outcome.scenario)}: {percent(outcome.moved_share)} would move, {skew}")
+    for hot in answer.hottest:
+        print(f"{hot.key}: {percent(hot.share)} of all records; no number of partitions helps against that")
+    OUT.write_text(render(answer), encoding="utf-8")
+    print(f"drawn in {OUT}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,238 @@
+"""What ``kpe spark fleet`` does with its options. PySpark is imported when something is to be run."""
+
+import contextlib
+import math
+import re
+import shlex
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+import typer
+from attrs import field, frozen
+
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.output import write_json_line
+from kafka_partition_events.cli.spark_progress import shown
+from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.progress import Refreshed
+
+if TYPE_CHECKING:
+    from kafka_partition_events.spark.fleet.ledger import Mark
+    from kafka_partition_events.spark.fleet.pipeline import Pipeline
+    from kafka_partition_events.spark.fleet.sources import Source
+
+SCRIPT: Final = Path(__file__).parents[1] / "spark" / "submit" / "kpe_spark.py"
+"""What spark-submit runs: ``kpe spark ...`` on the Spark that it gives."""
+
+_DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
+_PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)%")
+
+
+@frozen(kw_only=True)
+class FleetJob:
+    """The options.
+
+    Attributes:
+        every: The time between two batches; None: take in what there is, then end.
+        recompute: The days to make anew, instead of taking anything in.
+
+    Raises:
+        CliError: there is no origin of events, or more than one.
+    """
+
+    out: str
+    format: str
+    work: str | None
+    late: timedelta
+    target: float
+    bootstrap: str | None
+    events_topic: str
+    options: Mapping[str, str] = field(repr=False)
+    jsonl: str | None
+    parquet: str | None
+    max_per_batch: int | None
+    every: timedelta | None
+    recompute: Days | None
+    cores: int
+    json: bool
+
+    def __attrs_post_init__(self) -> None:
+        origins = [name for name, given in self.origins.items() if given]
+        if self.recompute is None and len(origins) != 1:
+            told = "none is" if not origins else f"{' and '.join(origins)} are"
+            raise CliError(
+                f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
+            )
+
+    @property
+    def origins(self) -> dict[str, str | None]:
+        """Where events may come from, by option. A topic is what the environment names, too."""
+        archives = {"--jsonl": self.jsonl, "--parquet": self.parquet}
+        return archives if any(archives.values()) else {"-b": self.bootstrap, **archives}
+
+
+def parse_days(text: str) -> Days:
+    """Return the days that ``2026-11-01..2026-11-07`` or ``2026-11-01`` means.
+
+    Raises:
+        CliError: it means none.
+    """
+    found = _DAYS.fullmatch(text)
+    try:
+        days = Days(*map(date.fromisoformat, (found[1], found[2] or found[1]))) if found else None
+    except ValueError:  # the 32nd, or the end before the begin
+        days = None
+    if days is None:
+        raise CliError(f"{text!r} is no range of days; write 2026-11-01..2026-11-07")
+    return days
+
+
+def parse_target(text: str) -> float:
+    """Return the part that ``99.9%`` means.
+
+    Raises:
+        CliError: it means none between 0% and 100%, both excluded.
+    """
+    found = _PERCENT.fullmatch(text.strip())
+    # Not by floats, where 99.9 / 100 is a little more than 0.999.
+    target = float(Decimal(found[1]) / 100) if found else math.nan
+    if not 0 < target < 1:
+        raise CliError(f"{text!r} is no availability; write a percentage below 100, such as 99.9%")
+    return target
+
+
+# -- the line for spark-submit -----------------------------------------------------------------------------
+
+
+def submit_line(job: FleetJob, said: Mapping[str, str]) -> str:
+    """Return the line by which spark-submit does the same on a cluster. It names secrets, not their values.
+
+    Args:
+        job: The options.
+        said: Those that the user writes in another way than the job has them.
+
+    Raises:
+        CliError: PySpark is missing, whose version the line must name.
+    """
+    arguments = ["fleet"]
+    kafka = job.recompute is None and not (job.jsonl or job.parquet)
+    if kafka:
+        arguments += ["-b", job.bootstrap or "", "--events-topic", job.events_topic]
+        arguments += [part for name in job.options for part in ("-X", f"{name}=...")]
+    if job.recompute is None:
+        for option, path in {"--jsonl": job.jsonl, "--parquet": job.parquet}.items():
+            arguments += [option, path] if path else []
+        arguments += ["--once"] if job.every is None else ["--every", said["--every"]]
+        arguments += [] if job.max_per_batch is None else ["--max-per-batch", str(job.max_per_batch)]
+    else:
+        arguments += ["--recompute", f"{job.recompute.first}..{job.recompute.last}"]
+    arguments += ["--out", job.out, "--format", job.format]
+    arguments += ["--work", job.work] if job.work else []
+    arguments += ["--late", said["--late"], "--target", said["--target"], *(["--json"] if job.json else [])]
+    packages = ["--packages", _connector()] if kafka else []
+    return shlex.join(["spark-submit", *packages, str(SCRIPT), *arguments])
+
+
+def _connector() -> str:
+    with _needing_spark():
+        from kafka_partition_events.spark.kafka import CONNECTOR  # noqa: PLC0415
+
+        return CONNECTOR
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+def run_fleet(job: FleetJob) -> None:
+    """Run the pipeline.
+
+    Raises:
+        CliError: something that it needs is not installed.
+        SparkJobError: it failed.
+        KeyboardInterrupt: it was to run once, and was interrupted.
+    """
+    with _needing_spark():
+        from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+        from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
+    fleet = Fleet(out=job.out, format=job.format, work=job.work, late=job.late, target=job.target)
+    with shown(_write_json if job.json else None) as progress:
+        progress.step("starting Spark")
+        with opened_session(cores=job.cores, name="kpe spark fleet", settings=LASTING) as spark:
+            pipeline = Pipeline(spark, fleet, progress)
+            with _stopped_by_signals(pipeline.stop):
+                mark = _run(pipeline, job)
+    if not job.json:
+        until = (
+            "no event yet" if mark.until is None else f"the last news is of {mark.until:%Y-%m-%d %H:%M:%SZ}"
+        )
+        typer.echo(f"{job.out}: {mark.totals}; {until}")
+    if job.every is None and job.recompute is None and pipeline.stopping:
+        raise KeyboardInterrupt
+
+
+def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
+    if job.recompute is not None:
+        return pipeline.recompute(job.recompute)
+    source = _source(job)
+    return pipeline.run_once(source) if job.every is None else pipeline.run(source, job.every)
+
+
+def _source(job: FleetJob) -> "Source":
+    from kafka_partition_events.spark.fleet import sources  # noqa: PLC0415
+
+    if job.jsonl:
+        return sources.JsonlArchive(path=job.jsonl, max_per_batch=job.max_per_batch)
+    if job.parquet:
+        return sources.ParquetArchive(path=job.parquet, max_per_batch=job.max_per_batch)
+    return sources.KafkaSource(
+        bootstrap=job.bootstrap or "",
+        topic=job.events_topic,
+        options=job.options,
+        max_per_batch=job.max_per_batch,
+    )
+
+
+def _write_json(done: Refreshed) -> None:
+    write_json_line(done.as_json())
+
+
+@contextlib.contextmanager
+def _needing_spark() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"pyspark", "py4j", "pyarrow", "numpy", "google"}:
+            raise
+        raise CliError(
+            f"this needs {error.name}; run: pip install 'kafka-partition-events[cli,events,spark]'"
+        ) from error
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM call a function, and a second one end everything at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set a handler
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        stop()
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,320 @@
+"""Runs the two queries and the refreshes: once, or until it is told to stop.
+
+Whatever is killed at any moment, and however often, goes on where it was: see `ledger`.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any, Final
+
+from attrs import field, frozen
+from attrs.validators import min_len
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.query import StreamingQuery
+
+from kafka_partition_events.spark import events
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.fleet import gold, outage_log, sightings
+from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.ingest import Ingest, LogOutages
+from kafka_partition_events.spark.fleet.ledger import INGEST, OUTAGES, Ledger, Mark
+from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed, Silence
+from kafka_partition_events.spark.fleet.refresh import TELL_OUTAGES, Refresher
+from kafka_partition_events.spark.fleet.slo_burn import TARGET, with_target
+from kafka_partition_events.spark.fleet.sources import Source
+from kafka_partition_events.spark.fleet.storage import Storage
+from kafka_partition_events.spark.fleet.tables import (
+    EVENTS,
+    FILE_FORMATS,
+    OUTAGE_LOG,
+    QUARANTINE,
+    RECORDS,
+    SIGHTINGS,
+    SNAPSHOT,
+    open_tables,
+)
+from kafka_partition_events.spark.kafka import cause_of
+from kafka_partition_events.spark.session import stateful_session
+
+LATE: Final = timedelta(hours=1)
+
+_LOOK_S: Final = 0.2
+_SETTLE_S: Final = 600.0
+
+
+@frozen(kw_only=True)
+class Fleet:
+    """What goes where.
+
+    Attributes:
+        out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``s3a://bucket/kpe``); of a
+            table format the namespace (``catalog.schema``).
+        format: The tables' format: ``parquet``, ``orc``, ``avro``, or a table format that the session has.
+        work: The directory for checkpoints; by default ``_kpe`` in ``out``. A table format needs one.
+        late: How much older than its topic's latest transition one may come and still count in the stream.
+        target: Which part of the time partitions shall be online, for ``slo_burn``; between 0 and 1.
+    """
+
+    out: str = field(validator=min_len(1))
+    format: str = "parquet"
+    work: str | None = None
+    late: timedelta = LATE
+    target: float = TARGET
+
+    @property
+    def work_directory(self) -> str:
+        """Where checkpoints and the ledger are.
+
+        Raises:
+            SparkJobError: a table format, and no directory is named.
+        """
+        if self.work is not None:
+            return self.work
+        if self.format not in FILE_FORMATS:
+            raise SparkJobError(
+                f"tables in {self.format} are in a catalog, but checkpoints need a directory: name it with "
+                "--work DIR"
+            )
+        return f"{self.out.rstrip('/')}/_kpe"
+
+
+class Pipeline:
+    """The pipeline on one session. Use one for one run; only `stop` may be called from other threads."""
+
+    def __init__(self, spark: SparkSession, fleet: Fleet, progress: Progress | None = None) -> None:
+        """Open the tables; nothing is made or read yet.
+
+        Args:
+            spark: The session, which stays as it is.
+            fleet: What goes where.
+            progress: Hears how far it is.
+
+        Raises:
+            SparkJobError: the directory or the format can't be used, or the session lacks what state needs.
+            ValueError: the target is not between 0 and 1.
+        """
+        self._fleet = fleet
+        self._spark = stateful_session(spark)
+        self._tables = open_tables(self._spark, fleet.out, fleet.format)
+        self._ledger = Ledger(Storage(self._spark, fleet.work_directory))
+        self._progress = _InTurn(progress or Silence())
+        gold_tables = {**gold.TABLES, "slo_burn": with_target(fleet.target)}
+        self._refresher = Refresher(self._tables, self._ledger, self._progress, gold_tables)
+        self._stopping = threading.Event()
+        self._failure: Exception | None = None
+
+    # -- three ways to run ---------------------------------------------------------------------------
+
+    def run_once(self, source: Source) -> Mark:
+        """Take in all that there is, make the tables anew, and return. `stop` ends it sooner.
+
+        Raises:
+            SparkJobError: the source, the tables or a query failed; the message says what to do.
+        """
+        self._claim(source)
+        with self._told(source):
+            for name in (INGEST, OUTAGES):
+                if self._stopping.is_set():
+                    break
+                self._progress.step(f"taking in {source.name}: {name}")
+                query = self._start(name, source, {"availableNow": True})
+                try:
+                    while query.isActive and not self._stopping.wait(_LOOK_S):
+                        pass
+                finally:
+                    _settle(query)
+                self._check(query)
+        self._progress.step("making the tables anew")
+        return self._refresh()
+
+    def run(self, source: Source, every: timedelta) -> Mark:
+        """Take in what comes until `stop` is called; make the tables anew after each batch.
+
+        Args:
+            source: Where events come from.
+            every: The time between two batches of a query.
+
+        Raises:
+            SparkJobError: as `run_once`.
+        """
+        self._claim(source)
+        trigger = {"processingTime": f"{max(1, round(every / timedelta(milliseconds=1)))} milliseconds"}
+        with self._told(source), contextlib.ExitStack() as started:
+            mark = self._refresh()  # what a run that was killed has left
+            queries = []
+            for name in (INGEST, OUTAGES):
+                queries.append(query := self._start(name, source, trigger))
+                started.callback(_settle, query)
+            self._progress.step(f"taking in {source.name}, every {every.total_seconds():g} s")
+            due = time.monotonic() + every.total_seconds()
+            while not self._stopping.wait(_LOOK_S):
+                for query in queries:
+                    self._check(query)
+                    if not query.isActive:
+                        raise SparkJobError(f"the query {query.name} was stopped by somebody else")
+                quiet = not any(query.status["isTriggerActive"] for query in queries)
+                if self._ledger.has_news() and (quiet or time.monotonic() >= due):
+                    mark = self._refresh()
+                    due = time.monotonic() + every.total_seconds()
+            self._progress.step("stopping when the running batches are done")
+            started.close()
+            return self._refresh() if self._ledger.has_news() else mark
+
+    def recompute(self, days: Days) -> Mark:
+        """Make the tables of these days anew from what was told, outages by the batch computation.
+
+        Takes in late rows. Not beside another run on the same tables.
+
+        Raises:
+            SparkJobError: there are no tables, or they can't be read.
+        """
+        if self._ledger.owner() is None:
+            raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
+        self._progress.step(f"making {days.first} to {days.last} anew from silver/sightings")
+        with self._told(None):
+            return self._refresher.recompute(days)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether `stop` was called."""
+        return self._stopping.is_set()
+
+    def stop(self) -> None:
+        """Let `run` end at the next end of a batch. Any thread, and any signal handler."""
+        self._stopping.set()
+
+    # -- parts ---------------------------------------------------------------------------------------
+
+    def _claim(self, source: Source) -> None:
+        fleet = self._fleet
+        if self._ledger.owner() is None and fleet.format in FILE_FORMATS:
+            here = Storage(self._spark, fleet.out)
+            if others := sorted(here.children() - {"_kpe"}):
+                raise SparkJobError(
+                    f"{fleet.out} holds something else ({', '.join(others[:3])}): choose an empty directory, "
+                    "or one that kpe spark fleet has made"
+                )
+        with self._told(source):
+            records = source.stream(self._spark)
+            self._ledger.claim(source.name, f"{fleet.format} tables", fleet.out)
+            self._ensure(records)
+
+    def _ensure(self, records: DataFrame) -> None:
+        """Make the tables that are read whether a batch has had rows for them or not."""
+        told = sightings.parsed(records)
+        good = sightings.good(told)
+        words = outage_log.log(good, late=self._fleet.late)
+        batch = F.lit(0).cast("bigint").alias("batch")
+        for name, rows in {
+            RECORDS: sightings.raw(records).select("*", batch),
+            QUARANTINE: sightings.quarantined(told).select("*", batch),
+            SIGHTINGS: good.select("*", batch),
+            EVENTS: good,
+            OUTAGE_LOG: words.select("*", batch),
+            SNAPSHOT: words.select(*outage_log.OUTAGE, batch),
+        }.items():
+            self._tables.ensure(name, rows.schema)
+
+    def _start(self, name: str, source: Source, trigger: dict[str, Any]) -> StreamingQuery:
+        rows = source.stream(self._spark)
+        write: Ingest | LogOutages = Ingest(self._tables, self._ledger, self._progress)
+        if name == OUTAGES:
+            told = events.parse(sightings.mentioning(rows, *TELL_OUTAGES))
+            # Beyond what is observed Spark pushes no filter, or it would parse each record once more for it.
+            told = told.observe("kpe-outages", F.count(F.lit(1)).alias("read"))
+            rows = outage_log.log(events.good(told), late=self._fleet.late)
+            write = LogOutages(self._tables, self._ledger, self._progress, outage_log.late)
+
+        def checked(batch: DataFrame, number: int) -> None:
+            try:
+                write(batch, number)
+            except Exception as error:
+                self._failure = error  # Spark tells of it in a text of its own
+                raise
+
+        return (
+            rows.writeStream.queryName(f"kpe-{name}")
+            .option("checkpointLocation", self._ledger.checkpoint(name))
+            .trigger(**trigger)
+            .foreachBatch(checked)
+            .start()
+        )
+
+    def _refresh(self) -> Mark:
+        with self._told(None):
+            return self._refresher.refresh()
+
+    @staticmethod
+    def _check(query: StreamingQuery) -> None:
+        """Raise why a query has failed, if it has."""
+        if (failed := query.exception()) is not None:
+            raise failed
+
+    @contextlib.contextmanager
+    def _told(self, source: Source | None) -> Iterator[None]:
+        """Tell causes and cures instead of stacks."""
+        try:
+            yield
+        except (PySparkException, Py4JError) as raised:
+            error = self._failure or raised
+            if isinstance(error, SparkJobError):
+                raise error from raised
+            said = cause_of(error)
+            if "Multiple streaming jobs detected" in said or "Concurrent update" in said:
+                raise SparkJobError(
+                    f"another kpe spark fleet is at work on {self._fleet.out}: let one of them end. {said}"
+                ) from error
+            if "Python worker" in said:
+                raise SparkJobError(
+                    "Spark's Python workers failed or did not start in time: do they have this package, "
+                    f"pyarrow and protobuf, and is there CPU to spare? The next run goes on from here. {said}"
+                ) from error
+            if source is None:
+                raise SparkJobError(
+                    f"the tables in {self._fleet.out} could not be made anew; nothing is lost, the next run "
+                    f"does it again. {said}"
+                ) from error
+            raise source.explain(error) from error
+
+
+def _settle(query: StreamingQuery) -> None:
+    """Stop a query between two batches; in the middle of one only if that takes very long."""
+    deadline = time.monotonic() + _SETTLE_S
+    with contextlib.suppress(PySparkException, Py4JError):  # it has failed: that is told elsewhere
+        begun = _batch(query)
+        while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
+            if _batch(query) != begun:  # with a backlog one batch follows another at once
+                break
+            time.sleep(_LOOK_S / 10)
+        query.stop()
+
+
+def _batch(query: StreamingQuery) -> int:
+    progress = query.lastProgress
+    return -1 if progress is None else progress.batchId
+
+
+class _InTurn:
+    """Passes on what two queries and a refresh tell, one after another."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._lock = threading.Lock()
+
+    def step(self, text: str) -> None:
+        with self._lock:
+            self._progress.step(text)
+
+    def batch(self, done: BatchDone) -> None:
+        with self._lock:
+            self._progress.batch(done)
+
+    def refreshed(self, done: Refreshed) -> None:
+        with self._lock:
+            self._progress.refreshed(done)

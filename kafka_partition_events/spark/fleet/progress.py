@@ -1,0 +1,133 @@
+"""What the pipeline has counted, and whom it tells how far it is. Pure."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+import attrs
+from attrs import frozen
+
+from kafka_partition_events.spark.fleet.days import Days
+
+
+@frozen(kw_only=True)
+class Counts:
+    """How many records and events. Every record read is good, unparsed or unknown.
+
+    Attributes:
+        read: Records of the source.
+        good: Records that are events of ours.
+        unparsed: Records in quarantine that are no CloudEvents of ours.
+        unknown: Records in quarantine that are CloudEvents of an unknown type or major version.
+        doubles: Good records that told of an event that another one had told of.
+        late: Transitions that came too late for the outages' state; ``--recompute`` takes them in.
+    """
+
+    read: int = 0
+    good: int = 0
+    unparsed: int = 0
+    unknown: int = 0
+    doubles: int = 0
+    late: int = 0
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(**{name: n + getattr(other, name) for name, n in attrs.asdict(self).items()})
+
+    def __str__(self) -> str:
+        said = [f"{n:,} {name}" for name, n in attrs.asdict(self).items() if n or name in {"read", "good"}]
+        return ", ".join(said)
+
+
+@frozen(kw_only=True)
+class BatchDone:
+    """A batch of a query is in its tables."""
+
+    query: str
+    batch: int
+    counts: Counts
+    seconds: float
+
+
+@frozen(kw_only=True)
+class Refreshed:
+    """The tables of these days are made anew.
+
+    Attributes:
+        ranges: The days that changed.
+        totals: What was counted since the tables were begun.
+        until: The last news.
+        seconds: How long it took.
+    """
+
+    ranges: Sequence[Days]
+    totals: Counts
+    until: datetime | None
+    seconds: float
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as a JSON object."""
+        return {
+            "days": [f"{days.first}..{days.last}" for days in self.ranges],
+            "until": None if self.until is None else self.until.isoformat().replace("+00:00", "Z"),
+            "seconds": round(self.seconds, 3),
+            "totals": attrs.asdict(self.totals),
+        }
+
+
+class Progress(Protocol):
+    """Hears how far the pipeline is, from several threads, one at a time."""
+
+    def step(self, text: str) -> None:
+        """Something begins that takes a while."""
+
+    def batch(self, done: BatchDone) -> None:
+        """A batch is in its tables."""
+
+    def refreshed(self, done: Refreshed) -> None:
+        """Days are made anew."""
+
+
+class Lines:
+    """Tells each step in a line of text."""
+
+    def __init__(self, write: Callable[[str], object] = print) -> None:
+        self._write = write
+
+    def step(self, text: str) -> None:
+        """Tell it."""
+        self._write(text)
+
+    def batch(self, done: BatchDone) -> None:
+        """Tell it."""
+        self._write(told_batch(done))
+
+    def refreshed(self, done: Refreshed) -> None:
+        """Tell it."""
+        self._write(told_refresh(done))
+
+
+class Silence:
+    """Tells nothing."""
+
+    def step(self, text: str) -> None:
+        """Pass over it."""
+
+    def batch(self, done: BatchDone) -> None:
+        """Pass over it."""
+
+    def refreshed(self, done: Refreshed) -> None:
+        """Pass over it."""
+
+
+def told_batch(done: BatchDone) -> str:
+    """Return a line about a batch."""
+    counts = f"{done.counts.late:,} late" if done.query == "outages" else str(done.counts)
+    return f"{done.query} batch {done.batch}: {counts} ({done.seconds:.1f} s)"
+
+
+def told_refresh(done: Refreshed) -> str:
+    """Return a line about a refresh."""
+    days = ", ".join(
+        str(days.first) if days.first == days.last else f"{days.first} to {days.last}" for days in done.ranges
+    )
+    return f"made anew: {days or 'no day'} ({done.seconds:.1f} s); in all {done.totals}"

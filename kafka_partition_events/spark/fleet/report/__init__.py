@@ -1,0 +1,1 @@
+"""The fleet report: one self-contained HTML file from the gold tables."""

@@ -1,0 +1,92 @@
+"""The file system beneath the tables, by Hadoop's interface: local, HDFS, object stores, as Spark has it."""
+
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from kafka_partition_events.spark.errors import SparkJobError
+
+
+class Storage:
+    """Files and directories under one root. Names are relative to it, with ``/`` between parts.
+
+    Needs a classic session: Spark Connect has no way to the file system. Thread safe.
+
+    Raises:
+        SparkJobError: there is no such file system, or the session is one of Spark Connect.
+    """
+
+    def __init__(self, spark: SparkSession, root: str) -> None:
+        jvm: Any = getattr(spark, "_jvm", None)
+        if jvm is None:
+            raise SparkJobError(
+                "the fleet pipeline needs a classic Spark session, not one of Spark Connect: run it by "
+                "spark-submit (see kpe spark fleet --print-submit)"
+            )
+        self._path = jvm.org.apache.hadoop.fs.Path
+        self._text = jvm.org.apache.commons.io.IOUtils
+        configuration = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - PySpark offers no other way
+        try:
+            path = self._path(root)
+            self._files = path.getFileSystem(configuration)
+            self.root = str(self._files.makeQualified(path).toString()).rstrip("/")
+        except (Py4JJavaError, PySparkException) as error:
+            raise SparkJobError(f"{root} can't be used: {_reason(error)}") from error
+
+    def path(self, name: str = "") -> str:
+        """Return the full address of a file or directory."""
+        return f"{self.root}/{name}" if name else self.root
+
+    def exists(self, name: str = "") -> bool:
+        """Tell whether there is such a file or directory."""
+        return bool(self._call("exists", name))
+
+    def matches(self) -> bool:
+        """Tell whether there is anything where the root says, which may be a pattern here."""
+        return bool(self._call("globStatus", ""))
+
+    def children(self, name: str = "") -> frozenset[str]:
+        """Return the names of what is in a directory; of nothing, if it isn't there."""
+        if not self.exists(name):
+            return frozenset()
+        return frozenset(str(found.getPath().getName()) for found in self._call("listStatus", name))
+
+    def make(self, name: str = "") -> None:
+        """Make a directory and those above it; nothing happens if it is there."""
+        self._call("mkdirs", name)
+
+    def delete(self, name: str) -> None:
+        """Delete a file, or a directory with all that is in it; nothing happens if it isn't there."""
+        self._call("delete", name, True)
+
+    def read(self, name: str) -> str:
+        """Return the text of a small file."""
+        stream = self._call("open", name)
+        try:
+            return str(self._text.toString(stream, "UTF-8"))
+        except (Py4JJavaError, PySparkException) as error:
+            raise SparkJobError(f"{self.path(name)} can't be read: {_reason(error)}") from error
+        finally:
+            stream.close()
+
+    def write(self, name: str, text: str) -> None:
+        """Write a small file, in the place of the one that is there. A crash may leave half of it."""
+        stream = self._call("create", name, True)
+        try:
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        except (Py4JJavaError, PySparkException) as error:
+            raise SparkJobError(f"{self.path(name)} can't be written: {_reason(error)}") from error
+
+    def _call(self, method: str, name: str, *arguments: Any) -> Any:
+        try:
+            return getattr(self._files, method)(self._path(self.path(name)), *arguments)
+        except (Py4JJavaError, PySparkException) as error:
+            raise SparkJobError(f"{self.path(name)}: {method} failed: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    java: Any = getattr(error, "java_exception", None)
+    return str(error if java is None else java.toString())

@@ -1,0 +1,13 @@
+# ruff: noqa: INP001
+"""``kpe spark ...`` on the Spark that spark-submit gives. ``kpe spark fleet --print-submit`` has the line.
+
+It stands alone in its directory, because Python looks for modules beside the script that it runs.
+"""
+
+import sys
+
+from kafka_partition_events.cli import main
+
+if __name__ == "__main__":
+    sys.argv.insert(1, "spark")
+    main()

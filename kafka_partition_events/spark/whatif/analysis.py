@@ -1,0 +1,95 @@
+"""From a sample to the answer."""
+
+import time
+from collections.abc import Sequence
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Row
+from pyspark.sql import functions as F  # noqa: N812
+
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.whatif.counting import count
+from kafka_partition_events.spark.whatif.plan import HashName, Scenario, placing
+from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf, outcomes
+from kafka_partition_events.spark.whatif.sample import Sample
+
+try:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+except ImportError:  # there is no JVM beside a client of Spark Connect
+    Py4JJavaError = PySparkException
+
+
+def what_if(
+    sample: Sample,
+    scenarios: Sequence[Scenario],
+    *,
+    hash_name: HashName = "murmur2",
+    hottest: int = 10,
+) -> WhatIf:
+    """Return what each scenario would come to for a sample.
+
+    One pass over the sample counts for all scenarios. Finding the hottest keys is another one, which shuffles
+    the different keys.
+
+    Args:
+        sample: The keys.
+        scenarios: At least one; see `plan.scenarios`.
+        hash_name: The key hash that the topic is written with.
+        hottest: How many keys to tell that have most records; 0 for none.
+
+    Raises:
+        ConfigurationError: there are too many scenarios.
+        SparkJobError: the sample can't be read, it is empty, or a hash can't be computed rightly.
+    """
+    began = time.monotonic()
+    try:
+        found = outcomes(scenarios, count(sample.rows, scenarios, hash_name))
+        took = time.monotonic() - began
+        keyed = found[0].keyed.records
+        if not keyed + found[0].unkeyed.records:
+            raise SparkJobError(f"there is nothing in {sample.name}: no row, so nothing can be said")
+        hot = _hottest(sample, scenarios, hash_name, hottest, keyed) if hottest and keyed else ()
+    except (PySparkException, Py4JJavaError) as error:
+        reason = " ".join(str(error).partition("\n\tat ")[0].split())  # the rest is the JVM's stack
+        raise SparkJobError(f"Spark could not read {sample.name}: {reason[:600]}") from error
+    return WhatIf(
+        source=sample.name,
+        outcomes=found,
+        hottest=hot,
+        hash_name=hash_name,
+        distinct=sample.distinct,
+        has_bytes=sample.has_bytes,
+        seconds=took,
+    )
+
+
+def _hottest(
+    sample: Sample, scenarios: Sequence[Scenario], hash_name: HashName, most: int, keyed: int
+) -> tuple[HotKey, ...]:
+    key = F.col("key").cast("binary")
+    present = key.isNotNull() if hash_name == "murmur2" else F.octet_length(key) > 0
+    counts = sample.rows.where(present).groupBy(key.alias("key"))
+    totals = counts.agg(F.count(F.lit(1)).alias("records"), F.sum("bytes").alias("size"))
+    order = (F.col("records").desc(), F.col("size").desc_nulls_last(), F.col("key"))
+    places = [placing(scenario, hash_name) for scenario in scenarios]
+
+    def hot(row: Row) -> HotKey:
+        data = bytes(row["key"])
+        placed = [place(data) for place in places]
+        return HotKey(
+            key=_text(data),
+            load=Load(row["records"], row["size"] or 0),
+            share=row["records"] / keyed,
+            before=tuple(each.before for each in placed),
+            after=tuple(each.goes_to for each in placed),
+        )
+
+    return tuple(hot(row) for row in totals.orderBy(*order).limit(most).collect())
+
+
+def _text(key: bytes) -> str:
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
+    return text if text.isprintable() else f"0x{key.hex()}"

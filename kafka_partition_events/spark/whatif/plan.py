@@ -1,0 +1,271 @@
+"""What is asked: numbers of partitions, how keys are mapped to them, what is offline, what is capped. Pure.
+
+A mapping is compared with itself, unless `Scenario.placed_by` says otherwise: where it puts a key among the
+partitions that there are, and where it would put it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from itertools import product
+from math import lcm
+from typing import Final, Literal, get_args
+
+from attrs import frozen
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.routing.hashing import KeyHash, key_hash
+from kafka_partition_events.routing.jump import jump_hash
+from kafka_partition_events.routing.table import Route, compile_route
+from kafka_partition_events_listeners.ranges import ranges
+
+MappingName = Literal["modulo", "pinned", "rendezvous"]
+"""``"modulo"`` is the plain hash, of `DefaultPartitioner`; the others are `GrowthSafePartitioner`'s."""
+
+HashName = Literal["murmur2", "crc32"]
+"""Java's and kafka-python's hash, and librdkafka's."""
+
+Rule = Literal["modulo", "rendezvous"]
+
+MOST_PARTITIONS: Final = 1_000_000
+MOST_COMBINATIONS: Final = 1 << 14
+"""Groups that are counted fast. Spark's fast map holds four times as many, the processor's cache doesn't."""
+
+_TOPIC: Final = "topic"
+
+
+@frozen(order=True)
+class Place:
+    """Where a hash puts a key among ``count`` partitions: by its remainder, or by the jump hash of it."""
+
+    rule: Rule
+    count: int
+
+    @property
+    def column(self) -> str:
+        """The name of a column that holds it."""
+        return f"_kpe_{self.rule}_{self.count}"
+
+
+@frozen(kw_only=True)
+class Scenario:
+    """One number of partitions, and what else would be the case.
+
+    Attributes:
+        current: How many partitions the topic has now.
+        partitions: How many it would have.
+        mapping: How keys are mapped to partitions.
+        offline: Ids of partitions that would have no leader.
+        cap: How many partitions a producer's budget would admit for unkeyed records; None: all.
+        keyed: What a producer does with a keyed record whose partition is offline; see `Partitioner`.
+        instance: The producer whose cap it is (`BufferBudget.instance_id`).
+        placed_by: How keys are placed now; None: by the same mapping.
+    """
+
+    current: int
+    partitions: int
+    mapping: MappingName = "modulo"
+    offline: frozenset[int] = frozenset()
+    cap: int | None = None
+    keyed: KeyedPolicy = "pin"
+    instance: str = "what-if"
+    placed_by: Rule | None = None
+
+    def __attrs_post_init__(self) -> None:
+        """Check the values.
+
+        Raises:
+            ConfigurationError: one of them is of no use; the message names it.
+        """
+        _check_choice("mapping", self.mapping, get_args(MappingName))
+        _check_choice("keyed", self.keyed, get_args(KeyedPolicy))
+        if not 1 <= self.current <= MOST_PARTITIONS:
+            raise ConfigurationError(
+                f"the topic's number of partitions must be 1 to {MOST_PARTITIONS:,}, not {self.current:,}"
+            )
+        if not self.current <= self.partitions <= MOST_PARTITIONS:
+            raise ConfigurationError(
+                f"the topic has {self.current:,} partitions and can't have {self.partitions:,}: Kafka takes "
+                f"none away. Ask about {self.current:,} to {MOST_PARTITIONS:,}"
+            )
+        foreign = sorted(p for p in self.offline if not 0 <= p < self.partitions)
+        if foreign:
+            raise ConfigurationError(
+                f"partition {foreign[0]} can't be offline: the last of {self.partitions:,} partitions is "
+                f"{self.partitions - 1:,}"
+            )
+        if self.cap is not None and self.cap < 1:
+            raise ConfigurationError(f"a cap must admit at least 1 partition, not {self.cap}")
+
+    @property
+    def name(self) -> str:
+        """What columns call it: ``modulo_24``, ``rendezvous_24_offline_0-2,5``."""
+        name = f"{self.mapping}_{self.partitions}"
+        if self.offline:
+            name += f"_offline_{ranges(self.offline)}"
+        return name if self.cap is None else f"{name}_cap_{self.cap}"
+
+    @property
+    def rule(self) -> Rule:
+        """How a hash becomes a partition; a pinned topic's does by its remainder."""
+        return "rendezvous" if self.mapping == "rendezvous" else "modulo"
+
+    @property
+    def before(self) -> Place:
+        """Where a key is now."""
+        return Place(self.placed_by or self.rule, self.current)
+
+    @property
+    def home(self) -> Place:
+        """Where a key would belong; a pinned one belongs where it is."""
+        return Place(self.rule, self.current if self.mapping == "pinned" else self.partitions)
+
+    @property
+    def stand_in(self) -> Place | None:
+        """Where among the usable partitions a key goes whose home is offline; None: it is not rerouted."""
+        if self.keyed != "reroute" or not self.offline:
+            return None
+        return Place(self.rule, len(self.route.usable))
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """All that tells where a key goes."""
+        wanted = (self.before, self.home, self.stand_in)
+        return tuple(dict.fromkeys(place for place in wanted if place is not None))
+
+    @cached_property
+    def route(self) -> Route:
+        """The partitions as a producer would see them, made by the code that producers use."""
+        partitions = tuple(
+            PartitionInfo(_TOPIC, p, None if p in self.offline else 1) for p in range(self.partitions)
+        )
+        info = TopicInfo(_TOPIC, partitions)
+        if self.cap is None:
+            return compile_route(info)
+        budget = BufferBudget(max_partitions={_TOPIC: self.cap}, instance_id=self.instance)
+        cluster = Cluster(nodes=[Node(1, "", 0)], by_topic=[info])
+        return compile_route(info, budget.admit(cluster)[_TOPIC])
+
+
+def scenarios(
+    current: int,
+    targets: Iterable[int],
+    mappings: Iterable[MappingName] = ("modulo",),
+    offline: Iterable[Iterable[int]] = ((),),
+    *,
+    cap: int | None = None,
+    keyed: KeyedPolicy = "pin",
+    instance: str = "what-if",
+    placed_by: Rule | None = None,
+) -> tuple[Scenario, ...]:
+    """Return a scenario for each number of partitions, each mapping and each set of offline ones.
+
+    Args:
+        current: How many partitions the topic has now.
+        targets: How many it would have.
+        mappings: How keys are mapped to partitions.
+        offline: Sets of partitions that would have no leader.
+        cap: As in `Scenario`, for all; and so are the others.
+        keyed: See there.
+        instance: See there.
+        placed_by: See there.
+
+    Raises:
+        ConfigurationError: there is none, or a value is of no use.
+    """
+    made = tuple(
+        dict.fromkeys(
+            Scenario(
+                current=current,
+                partitions=target,
+                mapping=mapping,
+                offline=frozenset(ids),
+                cap=cap,
+                keyed=keyed,
+                instance=instance,
+                placed_by=placed_by,
+            )
+            for target, mapping, ids in product(targets, mappings, [tuple(ids) for ids in offline])
+        )
+    )
+    if not made:
+        raise ConfigurationError("there is nothing to compare: give at least one number of partitions")
+    return made
+
+
+# -- what is counted together ------------------------------------------------------------------------------
+
+
+@frozen
+class Pack:
+    """Scenarios, by their indexes, whose keys are counted by the combinations of their places."""
+
+    scenarios: tuple[int, ...]
+    places: tuple[Place, ...]
+
+
+def packed(scenarios: Sequence[Scenario], limit: int = MOST_COMBINATIONS) -> tuple[Pack, ...]:
+    """Return few packs whose places have not more combinations than the limit, as far as that can be.
+
+    The remainders by 12, 18 and 24 have 72 combinations, those by 97, 98 and 99 nearly a million. A row is
+    counted once for each pack, and the faster the fewer combinations there are.
+    """
+    packs: list[Pack] = []
+    for index in sorted(range(len(scenarios)), key=lambda index: scenarios[index].rule):
+        own = scenarios[index].places
+        for number, pack in enumerate(packs):
+            together = tuple(dict.fromkeys((*pack.places, *own)))
+            if combinations(together) <= max(limit, combinations(pack.places)):
+                packs[number] = Pack((*pack.scenarios, index), together)
+                break
+        else:
+            packs.append(Pack((index,), own))
+    return tuple(packs)
+
+
+def combinations(places: Iterable[Place]) -> int:
+    """Return how many combinations of these places there are at the most."""
+    known = set(places)
+    total = lcm(*(place.count for place in known if place.rule == "modulo"))
+    fewer = 1
+    for count in sorted(place.count for place in known if place.rule == "rendezvous"):
+        # Where there are more partitions, a key is where it was or on one of those that are more.
+        total *= 1 + count - fewer
+        fewer = count
+    return total
+
+
+# -- single keys -------------------------------------------------------------------------------------------
+
+
+@frozen
+class Placed:
+    """Where one key is now, where it would belong, and where its records would go; None: they would fail."""
+
+    before: int
+    home: int
+    goes_to: int | None
+
+
+def placing(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[bytes], Placed]:
+    """Return what places single keys, by the functions that the partitioners call."""
+    hashes: dict[Rule, KeyHash] = {"modulo": key_hash(hash_name), "rendezvous": jump_hash(hash_name)}
+    before, home, stand_in = scenario.before, scenario.home, scenario.stand_in
+
+    def place(key: bytes) -> Placed:
+        belongs = hashes[home.rule](key, home.count)
+        goes_to: int | None = belongs
+        if belongs in scenario.offline and scenario.keyed != "pin":
+            goes_to = None
+            if stand_in is not None:
+                goes_to = scenario.route.usable[hashes[stand_in.rule](key, stand_in.count)]
+        return Placed(hashes[before.rule](key, before.count), belongs, goes_to)
+
+    return place
+
+
+def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")

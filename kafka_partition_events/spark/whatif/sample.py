@@ -1,0 +1,187 @@
+"""A sample of keys: of a Kafka topic, a table or a file. Its rows have ``key`` and ``bytes``, no more."""
+
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any, Final, Literal, get_args
+
+from attrs import frozen
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.kafka import read_topics
+
+FileFormat = Literal["parquet", "json", "csv", "orc"]
+
+_SUFFIXES: Final = {"jsonl": "json", "ndjson": "json"}
+_SEED: Final = 20261121
+
+
+@frozen(kw_only=True)
+class Sample:
+    """A sample.
+
+    Attributes:
+        rows: ``key`` (STRING or BINARY, null for none) and ``bytes`` (BIGINT, null where nobody tells).
+        name: Where it is from, in words.
+        has_bytes: Whether ``bytes`` tells something.
+        distinct: Whether each key has one row.
+    """
+
+    rows: DataFrame
+    name: str
+    has_bytes: bool
+    distinct: bool = False
+
+    def fraction(self, share: float) -> "Sample":
+        """Return about so much of it, the same each time.
+
+        Raises:
+            ConfigurationError: ``share`` is not above 0 and at most 1.
+        """
+        if not 0 < share <= 1:
+            raise ConfigurationError(f"the fraction must be more than 0 and at most 1, not {share:g}")
+        if share == 1:
+            return self
+        rows = self.rows.sample(withReplacement=False, fraction=share, seed=_SEED)
+        return Sample(rows=rows, name=f"{share:.3g} of {self.name}", has_bytes=self.has_bytes)
+
+    def each_key_once(self) -> "Sample":
+        """Return one row for each key, with all of its bytes; rows without a key stay as they are."""
+        keyed = self.rows.where(F.col("key").isNotNull())
+        once = keyed.groupBy("key").agg(F.sum("bytes").alias("bytes"))
+        rows = once.unionByName(self.rows.where(F.col("key").isNull()))
+        return Sample(rows=rows, name=self.name, has_bytes=self.has_bytes, distinct=True)
+
+
+def of_frame(rows: DataFrame, name: str, *, key: str = "key", size: str | None = None) -> Sample:
+    """Return a sample of any rows.
+
+    Args:
+        rows: The rows.
+        name: What to call it.
+        key: The column with the keys, STRING or BINARY.
+        size: The column with each record's bytes, or with the record itself (STRING or BINARY), whose length
+            counts; None: nobody tells.
+
+    Raises:
+        ConfigurationError: there is no such column, or it is of another type.
+    """
+    kind = _kind(rows, key, name)
+    if not isinstance(kind, BinaryType | StringType):
+        raise ConfigurationError(
+            f"the keys in {key} of {name} are {kind.simpleString().upper()}, but a partition follows from "
+            "their bytes: make them the STRING or BINARY that producers send, by cast('string') say"
+        )
+    counted = F.lit(None).cast("bigint") if size is None else _size(rows, size, name)
+    selected = rows.select(_column(key).alias("key"), counted.alias("bytes"))
+    return Sample(rows=selected, name=name, has_bytes=size is not None)
+
+
+def of_topic(
+    session: SparkSession, bootstrap: str, topic: str, options: Mapping[str, str] | None = None
+) -> Sample:
+    """Return all records that a Kafka topic holds now; a record's bytes are those of its key and value.
+
+    Args:
+        session: A session with the Kafka connector.
+        bootstrap: The brokers, ``host:port,host:port``.
+        topic: The topic. All of its partitions must be online when it is read.
+        options: More options of Kafka's Java consumer by its own names.
+
+    Raises:
+        SparkJobError: the session lacks the connector.
+    """
+    records = read_topics(session, bootstrap, [topic], options)
+    size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
+    rows = records.select("key", size.cast("bigint").alias("bytes"))
+    return Sample(rows=rows, name=f"topic {topic}", has_bytes=True)
+
+
+def of_table(session: SparkSession, table: str, *, key: str = "key", size: str | None = None) -> Sample:
+    """Return the rows of a table of the session's catalog; see `of_frame`.
+
+    Raises:
+        SparkJobError: there is no such table.
+        ConfigurationError: as `of_frame`.
+    """
+    try:
+        rows = session.table(table)
+        rows.schema  # noqa: B018 - looks at the table
+    except AnalysisException as error:
+        raise SparkJobError(f"no table {table} can be read: {_first_line(error)}") from error
+    return of_frame(rows, f"table {table}", key=key, size=size)
+
+
+def of_file(
+    session: SparkSession,
+    path: str,
+    file_format: FileFormat | None = None,
+    *,
+    key: str = "key",
+    size: str | None = None,
+) -> Sample:
+    """Return the rows of a file, or of all files in a directory; see `of_frame`.
+
+    Args:
+        session: The session.
+        path: Where they are, for Spark: a path, or ``s3a://...`` and so on.
+        file_format: What they are; by default what the path ends in tells. CSV needs a header.
+        key: The column with the keys.
+        size: The column with each record's bytes; in CSV, they are numbers.
+
+    Raises:
+        SparkJobError: they can't be read.
+        ConfigurationError: the format is not known, or as `of_frame`.
+    """
+    known = file_format or _format_of(path)
+    options: Mapping[str, Any] = {"header": True} if known == "csv" else {}
+    try:
+        rows = session.read.format(known).options(**options).load(path)
+        rows.schema  # noqa: B018 - looks at the files
+    except AnalysisException as error:
+        raise SparkJobError(f"{path} can't be read as {known}: {_first_line(error)}") from error
+    if known == "csv" and size is not None and size in rows.columns:
+        rows = rows.withColumn(size, _column(size).cast("bigint"))  # all that it knows is text
+    return of_frame(rows, f"file {path}", key=key, size=size)
+
+
+def _format_of(path: str) -> FileFormat:
+    endings = [suffix.lstrip(".").lower() for suffix in PurePath(path).suffixes]
+    for ending in reversed(endings):  # keys.csv.gz
+        name = _SUFFIXES.get(ending, ending)
+        if name in get_args(FileFormat):
+            return name  # type: ignore[return-value]  # it is one of them
+    raise ConfigurationError(
+        f"{path} does not end in a known format; say which one it is: {', '.join(get_args(FileFormat))}"
+    )
+
+
+def _kind(rows: DataFrame, name: str, source: str) -> DataType:
+    kinds: dict[str, DataType] = {field.name: field.dataType for field in rows.schema.fields}
+    if name not in kinds:
+        raise ConfigurationError(f"{source} has no column {name}; there are {', '.join(kinds) or 'none'}")
+    return kinds[name]
+
+
+def _size(rows: DataFrame, name: str, source: str) -> Column:
+    kind = _kind(rows, name, source)
+    if isinstance(kind, BinaryType | StringType):
+        return F.octet_length(_column(name)).cast("bigint")
+    if isinstance(kind, NumericType):
+        return _column(name).cast("bigint")
+    raise ConfigurationError(
+        f"the bytes in {name} of {source} are {kind.simpleString().upper()}; they must be numbers, or STRING "
+        "or BINARY, whose length counts"
+    )
+
+
+def _column(name: str) -> Column:
+    return F.col(f"`{name.replace('`', '``')}`")
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]

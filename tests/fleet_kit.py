@@ -1,0 +1,204 @@
+"""Events as records, and tables from them, for the tests of the fleet pipeline's transforms."""
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kafka_partition_events.spark.fleet.outage_spells import NAMES, Kind, Sighting
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from kafka_partition_events.spark.fleet.days import Days
+    from kafka_partition_events.spark.fleet.inputs import Inputs
+    from kafka_partition_events.spark.fleet.tables import FileTables
+
+DAY = date(2026, 11, 20)
+BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
+"""An environment for processes with a JVM that are over before it has warmed up."""
+Gold = dict[str, list[tuple[Any, ...]]]
+"""The rows of each gold table, in some order of their values."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def moment(text: str, day: date = DAY) -> datetime:
+    """Return a time of a day: ``"10:00"``, ``"10:00:30.5"``."""
+    return datetime.fromisoformat(f"{day}T{text}+00:00")
+
+
+def record(
+    name: str,
+    at: datetime,
+    *,
+    prev_at: datetime | None = None,
+    cluster: str | None = "c-1",
+    topic: str | None = None,
+    id_: str | None = None,
+    initial: bool = False,
+    gap: bool = False,
+    observer: str = "a",
+    **data: Any,
+) -> bytes:
+    """Return one event as the value of its record; by default nobody else tells the same."""
+    told = {
+        "cluster_id": cluster,
+        **({} if topic is None else {"topic": topic}),
+        **data,
+        "snapshot": {"seq": 1, "prev_at": _text(prev_at), "at": _text(at), "gap": gap},
+        "initial": initial,
+        "observer": observer,
+    }
+    identity = [cluster, topic, name, _text(at), observer, json.dumps(data, sort_keys=True)]
+    return json.dumps(
+        {
+            "specversion": "1.0",
+            "id": json.dumps(identity) if id_ is None else id_,
+            "source": f"kafka://{cluster}",
+            "type": f"io.github.kafka-partition-events.{name}.v1",
+            "sequence": "1",
+            "data": told,
+        }
+    ).encode()
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def created(topic: str, at: datetime, count: int, **how: Any) -> bytes:
+    how = {"topic_id": f"{topic}-id", "initial": True, **how}
+    return record("topic.created", at, topic=topic, after={"count": count}, **how)
+
+
+def grown(topic: str, at: datetime, count: int, **how: Any) -> bytes:
+    how = {"topic_id": f"{topic}-id", **how}
+    return record("partitions.added", at, topic=topic, after={"count": count}, **how)
+
+
+def offline(topic: str, partition: int, at: datetime, leader: int | None = 2, **how: Any) -> bytes:
+    before = None if leader is None else {"leader": leader, "leader_epoch": 0}
+    return record(
+        "partition.offline", at, topic=topic, partitions=str(partition), before=before,
+        after={"leader": None, "leader_epoch": 1}, **how,
+    )  # fmt: skip
+
+
+def online(topic: str, partition: int, at: datetime, leader: int | None = 2, **how: Any) -> bytes:
+    return record(
+        "partition.online", at, topic=topic, partitions=str(partition), before={"leader": None},
+        after={"leader": leader, "leader_epoch": 2}, **how,
+    )  # fmt: skip
+
+
+def moved(topic: str, partition: int, at: datetime, from_: int | None, to: int | None, **how: Any) -> bytes:
+    return record(
+        "leadership.moved", at, topic=topic, partitions=str(partition), before={"leader": from_},
+        after={"leader": to}, **how,
+    )  # fmt: skip
+
+
+def of_sighting(sighting: Sighting, cluster: str, topic: str) -> bytes:
+    """Return what an observer publishes for a sighting of the state's tests."""
+    partition, kind, identity, prev_at, at = sighting
+    return record(
+        NAMES[Kind(kind)],
+        time_of(at),
+        prev_at=None if prev_at is None else time_of(prev_at),
+        cluster=cluster,
+        topic=topic,
+        id_=f"{topic}-{identity}",
+        initial=kind in (Kind.STARTED, Kind.FOUND_OFFLINE),
+        partitions="0-2" if partition is None else str(partition),
+        before={"leader": identity % 5},
+        after={"leader": identity % 7, "count": 3 + identity % 2},
+    )
+
+
+def time_of(micros: int) -> datetime:
+    """Return a time as the state's tests count it."""
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+# -- with Spark ------------------------------------
+
+
+def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
+    """Return what records tell, doubles included."""
+    import pyarrow as pa  # type: ignore[import-untyped] # noqa: PLC0415
+
+    from kafka_partition_events.spark import events  # noqa: PLC0415
+
+    table = pa.table({"value": pa.array(records, pa.binary())})
+    return events.good(events.parse(spark.createDataFrame(table)))
+
+
+def computed(frame: "DataFrame") -> "DataFrame":
+    """Return a small table as plain values: whoever reads it more than once need not compute it again."""
+    return frame.sparkSession.createDataFrame(frame.toArrow())
+
+
+def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime) -> "Inputs":
+    """Return events, and outages by the batch computation."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    from kafka_partition_events.spark import events, outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.blind import by_cluster  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.inputs import Inputs  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.partition_counts import spells  # noqa: PLC0415
+
+    told = computed(sightings(spark, records))
+    once = computed(events.distinct(told).withColumn("day", F.to_date("at")))
+    unseen = computed(by_cluster(once, until))
+    down = computed(partition_outages(outages.partition_outages(told), once, unseen))
+    return Inputs(events=once, outages=down, until=until, blind=unseen, counts=computed(spells(once)))
+
+
+def rows(frame: "DataFrame") -> list[dict[str, Any]]:
+    """Return the rows in the order of their values. By Arrow, for times that know their zone."""
+    found: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row.values()])
+
+
+def tables_of(spark: "SparkSession", out: Path) -> "FileTables":
+    """Return the tables in a directory."""
+    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.tables import FileTables  # noqa: PLC0415
+
+    return FileTables(spark, Storage(spark, str(out)))
+
+
+def gold_of(spark: "SparkSession", out: Path) -> Gold:
+    """Return the gold tables in a directory."""
+    from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
+
+    tables = tables_of(spark, out)
+    return {name: _sorted(tables.read(f"gold/{name}")) for name in ["partition_outages", *gold.TABLES]}
+
+
+def gold_at_once(spark: "SparkSession", records: Iterable[bytes], days: "Days") -> Gold:
+    """Return what gold must be, by the batch computation over all records."""
+    from kafka_partition_events.spark import outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.blind import by_cluster  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.sightings import day_of, merged  # noqa: PLC0415
+
+    told = computed(sightings(spark, records))
+    events = computed(merged(told.withColumn("day", day_of(told["at"]))))
+    until = max(row["at"] for row in told.select("at").toArrow().to_pylist())
+    latest = outages.partition_outages(told)
+    down = computed(partition_outages(latest, events, by_cluster(events, until)))
+    inputs = gold.inputs_of(events, down, until)
+    return {
+        "partition_outages": _sorted(down),
+        **{name: _sorted(table(inputs, days)) for name, table in gold.TABLES.items()},
+    }
+
+
+def _sorted(frame: "DataFrame") -> list[tuple[Any, ...]]:
+    found = [tuple(sorted(row.items())) for row in frame.toArrow().to_pylist()]
+    return sorted(found, key=str)

@@ -1,0 +1,283 @@
+"""The pipeline from archives to gold: what is counted, kept, repeated, recomputed, refused."""
+
+import json
+import shutil
+import threading
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa  # type: ignore[import-untyped]
+import pytest
+from pyarrow import parquet as pq
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.fleet.progress import BatchDone, Refreshed
+from tests.fleet_feed import STORY, Record
+from tests.fleet_kit import Gold, gold_of, tables_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_partition_events.spark.fleet.ledger import Mark
+    from kafka_partition_events.spark.fleet.sources import Source
+
+pytestmark = pytest.mark.spark
+
+
+def write(path: Path, records: Sequence[Record]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(record.value + b"\n" for record in records))
+
+
+def write_parquet(path: Path, records: Sequence[Record]) -> None:
+    """Write what an archive must have at the least: other columns of Kafka's may be missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    values = pa.array([record.value for record in records], pa.binary())
+    pq.write_table(pa.table({"value": values}), path)
+
+
+def thirds() -> list[Sequence[Record]]:
+    third = len(STORY.records) // 3
+    return [STORY.records[:third], STORY.records[third : 2 * third], STORY.records[2 * third :]]
+
+
+class Told:
+    """Remembers what a pipeline told."""
+
+    def __init__(self) -> None:
+        self.batches: list[BatchDone] = []
+        self.refreshes: list[Refreshed] = []
+
+    def step(self, text: str) -> None:
+        pass
+
+    def batch(self, done: BatchDone) -> None:
+        self.batches.append(done)
+
+    def refreshed(self, done: Refreshed) -> None:
+        self.refreshes.append(done)
+
+
+def once(spark: "SparkSession", out: Path, source: "Source", told: Told | None = None) -> "Mark":
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+
+    return Pipeline(spark, Fleet(out=str(out)), told).run_once(source)
+
+
+def jsonl(path: Path) -> "Source":
+    from kafka_partition_events.spark.fleet.sources import JsonlArchive  # noqa: PLC0415
+
+    return JsonlArchive(path=str(path))
+
+
+@pytest.fixture(scope="module")
+def filled(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, "Mark", Told]:
+    """Tables that were filled by two runs, each with a part of the story."""
+    place, told = tmp_path_factory.mktemp("fleet"), Told()
+    first, second, third = thirds()
+    for number, part in enumerate(([*first, *second], third)):
+        write(place / "archive" / f"{number}.jsonl", part)
+        mark = once(spark, place / "out", jsonl(place / "archive"), told)
+    return place / "out", mark, told
+
+
+def test_every_record_is_counted(filled: tuple[Path, "Mark", Told]) -> None:
+    _, mark, told = filled
+    read = len(STORY.records)
+    assert mark.totals == STORY.counts
+    assert sum(done.counts.read for done in told.batches) == read
+    assert [done.totals.read for done in told.refreshes][-1] == read
+
+
+def test_what_is_no_event_is_kept_with_the_reason(
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told]
+) -> None:
+    tables = tables_of(spark, filled[0])
+    found = tables.read("bronze/quarantine").toArrow().to_pylist()
+    assert sum(row["reason"] == "unknown" for row in found) == STORY.unknown
+    assert sum(row["reason"] == "unparsed" for row in found) == STORY.junk
+    assert b"not json" in {row["value"] for row in found}
+    assert all(row["topic"].endswith(".jsonl") and row["timestamp"] for row in found)
+    records = tables.read("bronze/records")
+    assert records.count() == len(STORY.records)
+    assert {"topic", "partition", "offset", "timestamp", "ingested_at"} <= set(records.columns)
+
+
+def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], gold_of_the_story: Gold
+) -> None:
+    found = gold_of(spark, filled[0])
+    assert found == gold_of_the_story
+    assert found["partition_outages"]
+    assert found["leader_churn"]
+
+
+def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: tuple[Path, "Mark", Told]) -> None:
+    out, mark, _ = filled
+    before = {path: path.stat().st_mtime_ns for path in (out / "gold").rglob("*.parquet")}
+    again = once(spark, out, jsonl(out.parent / "archive"))
+    assert again.totals == mark.totals
+    assert {path: path.stat().st_mtime_ns for path in (out / "gold").rglob("*.parquet")} == before
+
+
+def test_a_refresh_that_is_done_twice_changes_nothing(
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], gold_of_the_story: Gold, tmp_path: Path
+) -> None:
+    from kafka_partition_events.spark.fleet.ledger import Batch, Ledger  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.progress import Silence  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.refresh import Refresher  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+
+    out, mark, _ = filled
+    shutil.copytree(out, tmp_path / "out")
+    ledger = Ledger(Storage(spark, str(tmp_path / "out" / "_kpe")))
+    refresher = Refresher(tables_of(spark, tmp_path / "out"), ledger, Silence())
+    # A crash between the mark and the end of the notes: they were taken up.
+    ledger.note(Batch(query="ingest", number=1, first=mark.since, last=mark.until, seen=mark.until))
+    ledger.note(Batch(query="outages", number=1))
+    assert refresher.refresh() == mark
+    assert ledger.noted() == []
+    # A crash between the tables and the mark: they are there, and nobody knows.
+    shutil.rmtree(tmp_path / "out" / "_kpe" / "refreshes")
+    for number in range(2):
+        ledger.note(Batch(query="ingest", number=number, first=mark.since, last=mark.until, seen=mark.until))
+        ledger.note(Batch(query="outages", number=number))
+    again = refresher.refresh()
+    assert (again.until, again.ingest, again.totals.doubles) == (mark.until, 1, STORY.doubles)
+    assert gold_of(spark, tmp_path / "out") == gold_of_the_story
+
+
+def test_late_news_is_counted_and_a_recomputation_takes_it_in(
+    spark: "SparkSession", gold_of_the_story: Gold, tmp_path: Path
+) -> None:
+    """From an archive of Parquet files, which is as good as the topic."""
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.sources import ParquetArchive  # noqa: PLC0415
+
+    first, second, third = thirds()
+    archive = tmp_path / "archive"
+    write_parquet(archive / "0.parquet", [*first, *third])
+    once(spark, tmp_path / "out", ParquetArchive(path=str(archive)))
+    write_parquet(archive / "1.parquet", second)
+    mark = once(spark, tmp_path / "out", ParquetArchive(path=str(archive)))
+    assert mark.totals.read == len(STORY.records)
+    assert mark.totals.late > 0
+    assert mark.totals.doubles == STORY.doubles
+    found = gold_of(spark, tmp_path / "out")
+    assert found["partition_outages"] != gold_of_the_story["partition_outages"]
+    assert found["leader_churn"] == gold_of_the_story["leader_churn"], (
+        "only outages have a state that late news misses"
+    )
+
+    Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(STORY.days)
+    assert gold_of(spark, tmp_path / "out") == gold_of_the_story
+
+
+def test_it_goes_on_until_it_is_told_to_stop(spark: "SparkSession", tmp_path: Path) -> None:
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+
+    write(tmp_path / "archive" / "0.jsonl", STORY.records[:60])
+    write(tmp_path / "late" / "1.jsonl", STORY.records[60:120])
+
+    class Watch(Told):
+        def refreshed(self, done: Refreshed) -> None:
+            super().refreshed(done)
+            if done.totals.read == 60 and not (tmp_path / "archive" / "1.jsonl").exists():
+                (tmp_path / "late" / "1.jsonl").rename(tmp_path / "archive" / "1.jsonl")
+            if done.totals.read == 120:
+                pipeline.stop()
+
+    pipeline = Pipeline(spark, Fleet(out=str(tmp_path / "out")), Watch())
+    gave_up = threading.Timer(120, pipeline.stop)
+    gave_up.start()
+    mark = pipeline.run(jsonl(tmp_path / "archive"), timedelta(seconds=2))
+    gave_up.cancel()
+    assert mark.totals.read == 120
+    assert not pipeline._spark.streams.active
+
+
+# -- refusals ----------------------------------------------------------------------------------------------
+
+
+def test_tables_of_another_source_are_refused(
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path
+) -> None:
+    write(tmp_path / "other" / "0.jsonl", STORY.records[:3])
+    with pytest.raises(SparkJobError, match=r"is filled from the JSONL files .*choose another --out"):
+        once(spark, filled[0], jsonl(tmp_path / "other"))
+
+
+def test_a_directory_with_something_else_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
+    write(tmp_path / "archive" / "0.jsonl", STORY.records[:3])
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.odt").touch()
+    with pytest.raises(SparkJobError, match=r"holds something else \(thesis\.odt\): choose an empty"):
+        once(spark, tmp_path / "out", jsonl(tmp_path / "archive"))
+
+
+def test_an_archive_that_is_not_there_is_told(spark: "SparkSession", tmp_path: Path) -> None:
+    with pytest.raises(SparkJobError, match=r"no such archive: .*nowhere"):
+        once(spark, tmp_path / "out", jsonl(tmp_path / "nowhere"))
+
+
+def test_nothing_can_be_made_anew_where_nothing_is(spark: "SparkSession", tmp_path: Path) -> None:
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+
+    with pytest.raises(SparkJobError, match="has no tables of kpe spark fleet; fill them first"):
+        Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(STORY.days)
+
+
+def test_a_table_format_needs_a_directory_for_checkpoints() -> None:
+    from kafka_partition_events.spark.fleet.pipeline import Fleet  # noqa: PLC0415
+
+    with pytest.raises(SparkJobError, match="name it with --work"):
+        _ = Fleet(out="lake.kpe", format="iceberg").work_directory
+
+
+def test_state_that_is_not_in_rocksdb_is_refused(
+    spark: "SparkSession", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from kafka_partition_events.spark.session import PROVIDER, stateful_session  # noqa: PLC0415
+
+    class Other:
+        def newSession(self) -> Any:  # noqa: N802 - Spark's name
+            session = spark.newSession()
+            session.conf.set(PROVIDER, "com.example.Provider")
+            return session
+
+    with pytest.raises(SparkJobError, match=rf"{PROVIDER} is com\.example\.Provider: spark-submit --conf"):
+        stateful_session(Other())  # type: ignore[arg-type]
+
+
+# -- the command -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "archive" / "0.jsonl", STORY.records[:40])
+    arguments = ["spark", "fleet", "--jsonl", str(tmp_path / "archive"), "--out", str(tmp_path / "out")]
+    assert run([*arguments, "--once", "--json"]) == 0
+    told = capsys.readouterr()
+    (line,) = told.out.splitlines()
+    document = json.loads(line)
+    assert document["totals"]["read"] == 40
+    assert set(document) == {"days", "until", "seconds", "totals"}
+    assert "kpe: ingest batch 0: 40 read" in told.err
+    assert run([*arguments[:2], "--out", str(tmp_path / "out"), "--recompute", "2026-11-18"]) == 0
+    assert "40 read" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_report_tells_what_the_tables_hold(
+    filled: tuple[Path, "Mark", Told], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "report.html"
+    days = f"{STORY.days.first}..{STORY.days.last}"
+    assert run(["spark", "report", "--tables", str(filled[0]), "--days", days, "-o", str(page)]) == 0
+    assert str(page) in capsys.readouterr().out
+    text = page.read_text()
+    assert all(f"topic-{number}" in text for number in range(3))
+    assert "http" not in text.replace("http://www.w3.org", ""), "it asks nobody for anything"

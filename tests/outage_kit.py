@@ -1,0 +1,231 @@
+"""Worlds of observers for the tests of outages, and the rules once more, as plainly as they can be said.
+
+Pure: no Spark. Times are microseconds since 1970, as in `kafka_partition_events.spark.fleet.outage_state`.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
+
+from attrs import define, field
+
+from kafka_partition_events.spark.fleet.outage_spells import NAMES, Kind, Outage, Sighting
+from kafka_partition_events.spark.fleet.outage_state import Word, fold
+
+SECOND = 1_000_000
+START = 1_795_168_800 * SECOND  # 2026-11-20 10:00:00 UTC
+NEVER = float("-inf")
+
+Outages = dict[int, list[Outage]]
+Row = TypeVar("Row")
+
+
+def at(seconds: float) -> int:
+    return START + round(seconds * SECOND)
+
+
+# -- the rules, without a horizon ------------------------------------------------------------------------
+
+
+def batch(sightings: Iterable[Sighting]) -> Outages:
+    """Return each partition's outages, from all sightings at once."""
+    told = list(dict.fromkeys(sightings))
+    place: dict[int, int] = {}
+    for one in told:
+        place[one.identity] = min(one.at, place.get(one.identity, one.at))
+    found: Outages = {}
+    for partition in sorted({one.partition for one in told if one.partition is not None}):
+        found_offline = {
+            one.at for one in told if one.partition == partition and one.kind == Kind.FOUND_OFFLINE
+        }
+        transitions = []
+        for one in told:
+            if one.kind == Kind.STARTED:
+                if one.at not in found_offline:
+                    transitions.append((one.at, False, NAMES[Kind(one.kind)], one.prev_at))
+            elif one.partition in (None, partition):
+                down = one.kind in (Kind.OFFLINE, Kind.FOUND_OFFLINE)
+                transitions.append((place[one.identity], down, NAMES[Kind(one.kind)], one.prev_at))
+        outages = _outages(sorted(transitions, key=lambda one: one[:3]))
+        if outages:
+            found[partition] = outages
+    return found
+
+
+def _outages(transitions: Sequence[tuple[int, bool, str, int | None]]) -> list[Outage]:
+    runs: list[list[tuple[int, bool, str, int | None]]] = []
+    for one in transitions:
+        if runs and runs[-1][0][1] == one[1]:
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    afters: list[int | None] = []
+    for number, run in enumerate(runs):
+        first = run[0][0]
+        looks = [prev_at for _, _, _, prev_at in run if prev_at is not None]
+        if number:
+            looks.append(runs[number - 1][-1][0])
+        afters.append(max((look for look in looks if look < first), default=None))
+    found = []
+    for number, run in enumerate(runs):
+        if run[0][1]:
+            ended = number + 1 < len(runs)
+            found.append(
+                Outage(
+                    afters[number],
+                    run[0][0],
+                    afters[number + 1] if ended else None,
+                    runs[number + 1][0][0] if ended else None,
+                    runs[number + 1][0][2] if ended else None,
+                )
+            )
+    return found
+
+
+# -- a log, and what it says at last -------------------------------------------------------------------------
+
+
+@define
+class Log:
+    """Folds batches one after the other, and reads the words as `outage_log.latest` does."""
+
+    late_us: int
+    state: bytes | None = None
+    words: list[Word] = field(factory=list)
+
+    def take(self, rows: Iterable[Sighting]) -> list[Word]:
+        self.state, words = fold(self.state, rows, late=self.late_us)
+        self.words += words
+        return words
+
+    @property
+    def latest(self) -> Outages:
+        found: Outages = {}
+        for partition in {word.partition for word in self.words if word.late is None}:
+            assert partition is not None
+            own = [word for word in self.words if word.partition == partition and word.late is None]
+            outages = [
+                Outage(word.began_after, word.began_by, word.ended_after, word.ended_by, word.ended_with)
+                for word in own
+                if word.began_by is not None
+                and not any(
+                    later.revision > word.revision
+                    and later.since is not None
+                    and later.since <= word.began_by
+                    for later in own
+                )
+            ]
+            if outages:
+                found[partition] = sorted(outages, key=lambda outage: outage.began_by)
+        return found
+
+    @property
+    def late(self) -> list[Word]:
+        return [word for word in self.words if word.late is not None]
+
+
+# -- worlds ------------------------------------------------------------------------------------------------
+
+
+@define
+class _Look:
+    """What an observer knows of the topic: its generation, and each partition's epoch (odd: offline)."""
+
+    generation: int
+    epochs: tuple[int, ...]
+    began: int
+
+
+@define
+class World:
+    """A topic whose partitions come and go, and observers that look at it now and then.
+
+    An observer tells what differs from its last look, with the bounds that it knows. Some start anew and
+    tell what there is, some look away for long, and their clocks differ by seconds.
+    """
+
+    random: random.Random
+    partitions: int = 3
+    observers: int = 2
+    steps: int = 40
+    longest_gap_s: float = 60.0
+    """The longest time between two looks of an observer that does not look away."""
+    told: list[Sighting] = field(factory=list)
+
+    def run(self) -> list[Sighting]:
+        generation, epochs = 0, [0] * self.partitions
+        looks: list[_Look | None] = [None] * self.observers
+        skews = [self.random.choice((0, 0, 1, -2)) * SECOND for _ in looks]
+        away = [0] * self.observers
+        now = START
+        for _ in range(self.steps):
+            now += self.random.randint(1, round(self.longest_gap_s / 2)) * SECOND
+            for _ in range(self.random.randint(0, 2)):
+                epochs[self.random.randrange(self.partitions)] += self.random.choice((1, 1, 1, 2))
+            if self.random.random() < 0.04:
+                generation, epochs = generation + 1, [self.random.choice((0, 0, 1)) for _ in epochs]
+            for number, look in enumerate(looks):
+                away[number] -= 1
+                if away[number] > 0:
+                    continue
+                if self.random.random() < 0.05:
+                    away[number] = self.random.randint(2, 20)
+                if self.random.random() < 0.05:
+                    look = None  # noqa: PLW2901 - it started anew
+                seen = now + skews[number] + number
+                looks[number] = _Look(generation, tuple(epochs), seen)
+                self._tell(look, looks[number], seen)
+        return self.told
+
+    def _tell(self, old: _Look | None, new: "_Look | None", seen: int) -> None:
+        assert new is not None
+        if old is None:
+            self.told.append(Sighting(None, Kind.STARTED, self._id("created", new.generation), None, seen))
+            for partition, epoch in enumerate(new.epochs):
+                if epoch % 2:
+                    self._own(Kind.FOUND_OFFLINE, new.generation, partition, epoch, None, seen)
+            return
+        if old.generation != new.generation:
+            identity = self._id("recreated", new.generation)
+            self.told.append(Sighting(None, Kind.RECREATED, identity, old.began, seen))
+            for partition, epoch in enumerate(new.epochs):
+                if epoch % 2:
+                    self._own(Kind.OFFLINE, new.generation, partition, epoch, old.began, seen)
+            return
+        for partition, (before, epoch) in enumerate(zip(old.epochs, new.epochs, strict=True)):
+            if epoch != before and (epoch % 2 or before % 2):
+                kind = Kind.OFFLINE if epoch % 2 else Kind.ONLINE
+                self._own(kind, new.generation, partition, epoch, old.began, seen)
+
+    def _own(
+        self, kind: Kind, generation: int, partition: int, epoch: int, prev_at: int | None, seen: int
+    ) -> None:
+        identity = self._id("epoch", generation, partition, epoch)
+        self.told.append(Sighting(partition, kind, identity, prev_at, seen))
+
+    @staticmethod
+    def _id(*parts: str | int) -> int:
+        return random.Random(repr(parts)).getrandbits(62)
+
+
+def delivered(
+    sightings: Sequence[Sighting], chance: random.Random, *, disorder_s: float, doubles: float = 0.1
+) -> list[Sighting]:
+    """Return sightings as they may arrive: each up to so many seconds later than in time, some twice."""
+    rows = [one for one in sightings for _ in range(2 if chance.random() < doubles else 1)]
+    return sorted(rows, key=lambda one: one.at + chance.uniform(0, disorder_s) * SECOND)
+
+
+def split(rows: Sequence[Row], chance: random.Random, batches: int) -> list[list[Row]]:
+    """Return rows in batches, in order; some batches may be empty."""
+    cuts = sorted(chance.randint(0, len(rows)) for _ in range(batches - 1))
+    return [list(rows[begin:end]) for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
+
+
+def by_partition(words: Iterable[Word]) -> dict[int | None, list[Word]]:
+    """Return words by the partition that they are about."""
+    found = defaultdict(list)
+    for word in words:
+        found[word.partition].append(word)
+    return dict(found)

@@ -1,0 +1,191 @@
+"""`kpe spark fleet`: its options, the line for spark-submit, and what it counts. Without Spark."""
+
+import json
+import shlex
+from collections.abc import Sequence
+from datetime import UTC, date, datetime
+from itertools import pairwise
+
+import pytest
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.fleet import SCRIPT, parse_days, parse_target
+from kafka_partition_events.listeners import to_cloudevent, to_record
+from kafka_partition_events.metadata.cluster import EMPTY
+from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.spark.fleet.days import Days, clipped, joined
+from kafka_partition_events.spark.fleet.progress import (
+    BatchDone,
+    Counts,
+    Lines,
+    Refreshed,
+    told_refresh,
+)
+from tests.every_event import EVERY_EVENT
+
+Captured = pytest.CaptureFixture[str]
+
+
+def days(first: int, last: int) -> Days:
+    return Days(date(2026, 11, first), date(2026, 11, last))
+
+
+class TestOptions:
+    def test_days(self) -> None:
+        assert parse_days("2026-11-01..2026-11-07") == days(1, 7)
+        assert parse_days("2026-11-03") == days(3, 3)
+        for text in ("yesterday", "2026-11-07..2026-11-01", "2026-11-32", "2026-11-01.."):
+            with pytest.raises(CliError, match=r"no range of days; write 2026-11-01\.\.2026-11-07"):
+                parse_days(text)
+
+    def test_target(self) -> None:
+        assert parse_target("99.9%") == 0.999
+        for text in ("99.9", "0%", "100%", "high"):
+            with pytest.raises(CliError, match=r"is no availability; write a percentage"):
+                parse_target(text)
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            ([], "say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; none is given"),
+            (["--jsonl", "a", "--parquet", "b"], "--jsonl and --parquet are given"),
+            (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
+            (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
+            (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
+        ],
+    )
+    def test_what_makes_no_sense_is_told(
+        self, arguments: Sequence[str], told: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
+        assert run(["spark", "fleet", "--out", "x", *arguments]) == 2
+        assert told in " ".join(capsys.readouterr().err.split())
+
+    @pytest.mark.parametrize("command", [["spark"], ["spark", "fleet"]])
+    def test_help_has_examples(self, command: Sequence[str], capsys: Captured) -> None:
+        assert run([*command, "--help"]) == 0
+        told = capsys.readouterr().out
+        assert "kpe spark fleet -b localhost:9092 --out /data/kpe --once" in told
+        assert "--print-submit" in told
+
+
+class TestSubmitLine:
+    def line(self, capsys: Captured, *arguments: str) -> str:
+        assert run(["spark", "fleet", "--out", "s3a://lake/kpe", *arguments, "--print-submit"]) == 0
+        return capsys.readouterr().out.strip()
+
+    def test_it_names_the_connector_and_all_options_and_no_secret(self, capsys: Captured) -> None:
+        import pyspark  # noqa: PLC0415
+
+        options = "-b kafka:9092 -X sasl.jaas.config=secret --format delta --work s3a://w"
+        line = self.line(capsys, *options.split())
+        package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
+        assert line.startswith(f"spark-submit --packages {package} {SCRIPT} fleet -b kafka:9092 ")
+        assert "--every 60s" in line
+        assert "--out s3a://lake/kpe --format delta --work s3a://w" in line
+        assert "sasl.jaas.config=..." in line
+        assert "secret" not in line
+        assert SCRIPT.is_file()
+
+    def test_an_archive_needs_no_connector(self, capsys: Captured) -> None:
+        line = self.line(capsys, "--jsonl", "s3a://lake/events", "--once")
+        assert "--packages" not in line
+        assert "--jsonl s3a://lake/events --once" in line
+        assert "--recompute 2026-11-01..2026-11-02" in self.line(
+            capsys, "--recompute", "2026-11-01..2026-11-02"
+        )
+
+
+class TestDays:
+    def test_ranges_that_touch_become_one(self) -> None:
+        assert joined([days(5, 6), days(1, 2), days(3, 3), days(2, 2)]) == [days(1, 3), days(5, 6)]
+        assert joined([days(5, 6), days(1, 2)], gap=2) == [days(1, 6)]
+        assert joined([]) == []
+
+    def test_clipping(self) -> None:
+        assert clipped([days(1, 4), days(6, 7), days(9, 9)], days(3, 8)) == [days(3, 4), days(6, 7)]
+
+
+class TestProgress:
+    def test_counts_add_up_and_read_well(self) -> None:
+        total = Counts(read=1000, good=990, unparsed=10) + Counts(read=1000, good=1000, doubles=5)
+        assert str(total) == "2,000 read, 1,990 good, 10 unparsed, 5 doubles"
+
+    def test_lines(self) -> None:
+        lines: list[str] = []
+        told = Lines(lines.append)
+        told.step("starting")
+        told.batch(BatchDone(query="ingest", batch=3, counts=Counts(read=7, good=7), seconds=1.25))
+        told.batch(BatchDone(query="outages", batch=0, counts=Counts(late=2), seconds=1))
+        done = Refreshed(
+            ranges=[days(1, 1), days(3, 5)],
+            totals=Counts(read=7, good=7),
+            until=datetime(2026, 11, 5, 1, tzinfo=UTC),
+            seconds=2,
+        )
+        told.refreshed(done)
+        assert lines == [
+            "starting",
+            "ingest batch 3: 7 read, 7 good (1.2 s)",
+            "outages batch 0: 2 late (1.0 s)",
+            "made anew: 2026-11-01, 2026-11-03 to 2026-11-05 (2.0 s); in all 7 read, 7 good",
+        ]
+        assert told_refresh(done) == lines[-1]
+        assert json.loads(json.dumps(done.as_json())) == {
+            "days": ["2026-11-01..2026-11-01", "2026-11-03..2026-11-05"],
+            "until": "2026-11-05T01:00:00Z",
+            "seconds": 2,
+            "totals": {"read": 7, "good": 7, "unparsed": 0, "unknown": 0, "doubles": 0, "late": 0},
+        }
+
+
+class TestLines:
+    """What an archive of JSON lines gives."""
+
+    @pytest.mark.parametrize("event", EVERY_EVENT, ids=lambda event: event.kind)
+    def test_what_a_recorder_writes_becomes_the_cloudevent(self, event: Event) -> None:
+        from kafka_partition_events.spark.fleet.sources import event_of_line  # noqa: PLC0415
+
+        found = event_of_line(json.dumps(encode_event(event)).encode())
+        assert found is not None
+        assert json.loads(found) == json.loads(to_record(to_cloudevent(event)).value or b"")
+
+    def test_cloudevents_and_junk_stay_and_snapshots_go(self) -> None:
+        from kafka_partition_events.spark.fleet.sources import event_of_line  # noqa: PLC0415
+
+        for line in (b'{"specversion": "1.0"}', b"not json", b"[]", b"{}", b'{"kind": "from_afar"}', b"\xff"):
+            assert event_of_line(line) == line
+        assert event_of_line(json.dumps(encode_snapshot(Snapshot(EMPTY))).encode()) is None
+        assert event_of_line(None) is None
+
+
+class TestSubmitLineOfWhatIf:
+    def line(self, capsys: Captured, *arguments: str) -> list[str]:
+        assert run(["spark", "whatif", "--to", "13,24", *arguments, "--print-submit"]) == 0
+        return shlex.split(capsys.readouterr().out)
+
+    def test_it_names_the_connector_and_what_was_given_and_no_secret(self, capsys: Captured) -> None:
+        import pyspark  # noqa: PLC0415
+
+        given = ["-b", "kafka:9092", "--topic", "orders", "-X", "sasl.jaas.config=secret", "--offline", "1-2"]
+        line = self.line(capsys, *given, "--offline", "3", "--distinct")
+        assert line[:3] == [
+            "spark-submit",
+            "--packages",
+            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
+        ]
+        assert line[3:5] == [str(SCRIPT), "whatif"]
+        pairs = list(pairwise(line[5:]))
+        assert ("--bootstrap-server", "kafka:9092") in pairs
+        assert ("--topic", "orders") in pairs
+        assert ("-X", "sasl.jaas.config=...") in pairs
+        assert [value for option, value in pairs if option == "--offline"] == ["1-2", "3"]
+        assert "--distinct" in line
+        assert not {"--print-submit", "--cap", "--hottest", "--verbose"} & set(line)
+
+    def test_files_need_no_connector(self, capsys: Captured) -> None:
+        line = self.line(capsys, "--file", "s3a://lake/keys.parquet", "--partitions", "12")
+        assert line[:3] == ["spark-submit", str(SCRIPT), "whatif"]
+        assert ("--file", "s3a://lake/keys.parquet") in set(pairwise(line))

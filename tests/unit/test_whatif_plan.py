@@ -1,0 +1,168 @@
+"""What is asked of the what-if planner, and where it puts single keys: where the partitioners do."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_partition_events import ConfigurationError, PartitionOfflineError
+from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.spark.whatif.plan import (
+    MappingName,
+    Place,
+    Scenario,
+    combinations,
+    packed,
+    placing,
+    scenarios,
+)
+from tests.whatif_kit import keys, partitioner_of, snapshot
+from tests.whatif_kit import placing as placing_by
+
+KEYS = keys()
+MAPPINGS: list[MappingName] = ["modulo", "pinned", "rendezvous"]
+COUNTS = st.integers(1, 300)
+
+
+class TestSingleKeys:
+    @pytest.mark.parametrize("hash_name", ["murmur2", "crc32"])
+    @pytest.mark.parametrize("target", [13, 18, 24])
+    @pytest.mark.parametrize("mapping", MAPPINGS)
+    def test_go_where_the_partitioners_put_them_before_and_after(
+        self, mapping: MappingName, target: int, hash_name: Any
+    ) -> None:
+        partitioner = partitioner_of(mapping, 12, hash_name=hash_name)
+        place = placing(Scenario(current=12, partitions=target, mapping=mapping), hash_name)
+        before = [placing_by(partitioner)(key) for key in KEYS]
+        partitioner.adopt(snapshot(target))
+        after = [placing_by(partitioner)(key) for key in KEYS]
+        partitioner.close()
+        placed = [place(key) for key in KEYS]
+        assert [each.before for each in placed] == before
+        assert [each.goes_to for each in placed] == [each.home for each in placed] == after
+
+    @pytest.mark.parametrize("keyed", ["pin", "reroute", "raise"])
+    @pytest.mark.parametrize("mapping", MAPPINGS)
+    @pytest.mark.parametrize("offline", [{0, 5, 17}, set(range(24))])
+    def test_do_what_the_partitioners_do_when_partitions_are_offline(
+        self, mapping: MappingName, keyed: KeyedPolicy, offline: set[int]
+    ) -> None:
+        partitioner = partitioner_of(mapping, 12, keyed=keyed)
+        partitioner.adopt(snapshot(24, offline))
+        place = placing(
+            Scenario(current=12, partitions=24, mapping=mapping, offline=frozenset(offline), keyed=keyed)
+        )
+        for key in KEYS[::10]:
+            try:
+                expected = placing_by(partitioner)(key)
+            except PartitionOfflineError:
+                expected = None
+            assert place(key).goes_to == expected
+        partitioner.close()
+
+    @given(st.binary(min_size=1), COUNTS, COUNTS)
+    def test_that_are_pinned_never_move(self, key: bytes, current: int, more: int) -> None:
+        placed = placing(Scenario(current=current, partitions=current + more, mapping="pinned"))(key)
+        assert placed.before == placed.home
+
+    @given(st.binary(min_size=1), COUNTS, COUNTS)
+    def test_by_rendezvous_stay_or_go_to_a_new_partition(self, key: bytes, current: int, more: int) -> None:
+        placed = placing(Scenario(current=current, partitions=current + more, mapping="rendezvous"))(key)
+        assert placed.home == placed.before or placed.home >= current
+
+    @given(st.binary(min_size=1), COUNTS, st.sampled_from(MAPPINGS))
+    def test_stay_where_nothing_grows(self, key: bytes, current: int, mapping: MappingName) -> None:
+        placed = placing(Scenario(current=current, partitions=current, mapping=mapping))(key)
+        assert placed.before == placed.home
+
+    def test_can_be_asked_what_a_change_of_the_mapping_would_move(self) -> None:
+        place = placing(Scenario(current=12, partitions=12, mapping="rendezvous", placed_by="modulo"))
+        moved = sum(placed.before != placed.home for placed in map(place, KEYS))
+        assert 0.90 < moved / len(KEYS) < 0.94
+
+
+class TestScenarios:
+    def test_are_all_combinations_once(self) -> None:
+        asked = scenarios(12, [13, 24, 13], ["modulo", "pinned"], [(), (1, 2)])
+        assert [each.name for each in asked] == [
+            "modulo_13",
+            "modulo_13_offline_1-2",
+            "pinned_13",
+            "pinned_13_offline_1-2",
+            "modulo_24",
+            "modulo_24_offline_1-2",
+            "pinned_24",
+            "pinned_24_offline_1-2",
+        ]
+
+    def test_have_a_cap_in_their_names(self) -> None:
+        (only,) = scenarios(12, [24], ["rendezvous"], cap=9)
+        assert only.name == "rendezvous_24_cap_9"
+        assert len(only.route.admitted) == 9
+
+    def test_know_what_a_cap_and_partitions_offline_leave(self) -> None:
+        scenario = Scenario(current=12, partitions=12, offline=frozenset({0, 1, 2}), cap=6)
+        assert len(scenario.route.usable) == 6
+        assert scenario.offline.isdisjoint(scenario.route.usable)
+
+    @pytest.mark.parametrize(
+        ("wrong", "complaint"),
+        [
+            ({"partitions": 11}, "has 12 partitions and can't have 11: Kafka takes none away"),
+            ({"partitions": 2_000_000}, "can't have 2,000,000"),
+            ({"current": 0}, "must be 1 to 1,000,000, not 0"),
+            ({"mapping": "sticky"}, "mapping must be one of modulo, pinned, rendezvous, not 'sticky'"),
+            ({"keyed": "drop"}, "keyed must be one of pin, reroute, raise, not 'drop'"),
+            (
+                {"offline": frozenset({3, 24})},
+                "partition 24 can't be offline: the last of 24 partitions is 23",
+            ),
+            ({"cap": 0}, "a cap must admit at least 1 partition"),
+        ],
+    )
+    def test_that_can_not_be_are_refused(self, wrong: dict[str, Any], complaint: str) -> None:
+        with pytest.raises(ConfigurationError, match=complaint):
+            Scenario(**{"current": 12, "partitions": 24, **wrong})
+
+    def test_there_must_be_one(self) -> None:
+        with pytest.raises(ConfigurationError, match="nothing to compare"):
+            scenarios(12, [])
+
+
+class TestPacks:
+    def test_what_has_few_combinations_is_counted_together(self) -> None:
+        (pack,) = packed(scenarios(12, [13, 18, 24]))
+        assert pack.scenarios == (0, 1, 2)
+        assert pack.places == tuple(Place("modulo", count) for count in (12, 13, 18, 24))
+
+    def test_what_has_many_is_not(self) -> None:
+        asked = scenarios(12, [13, 18, 24], ["modulo", "rendezvous"])
+        packs = packed(asked)
+        assert sorted(index for pack in packs for index in pack.scenarios) == list(range(6))
+        assert len(packs) == 2
+
+    def test_a_scenario_of_its_own_may_have_more_than_the_limit(self) -> None:
+        assert len(packed(scenarios(1_000, [1_001, 1_003]), limit=100)) == 2
+
+    @given(
+        st.lists(st.tuples(COUNTS, st.sampled_from(MAPPINGS)), min_size=1, max_size=6),
+        st.integers(1, 100_000),
+    )
+    def test_each_scenario_is_in_one_pack_which_has_its_places(
+        self, wanted: list[tuple[int, MappingName]], limit: int
+    ) -> None:
+        asked = [Scenario(current=1, partitions=count, mapping=mapping) for count, mapping in wanted]
+        packs = packed(asked, limit)
+        assert sorted(index for pack in packs for index in pack.scenarios) == list(range(len(asked)))
+        for pack in packs:
+            for index in pack.scenarios:
+                assert set(asked[index].places) <= set(pack.places)
+            alone = combinations(asked[pack.scenarios[0]].places)
+            assert combinations(pack.places) <= max(limit, alone)
+
+    def test_there_are_not_more_combinations_than_said(self) -> None:
+        asked = scenarios(3, [4, 6, 9], ["modulo", "rendezvous"])
+        places = [placing(each) for each in asked]
+        seen = {tuple((p.before, p.home) for p in (place(key) for place in places)) for key in KEYS}
+        assert len(seen) <= combinations(place for each in asked for place in each.places)
