@@ -244,10 +244,15 @@ DELIVERY_DELAY = Family(
 )
 FLAPPING = Family("flapping_subjects", "Partitions, topics and brokers that flap.")
 EVENTS_SUPPRESSED = Family("events_suppressed_total", "Events that alerted nobody.", ("reason",))
+EVENTS_LABELLED = Family(
+    "events_labelled_total",
+    "Events that somebody can have asked for, by whether somebody had.",
+    ("event", "planned"),
+)
 INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
 PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipeline that failed.")
 
 PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
-    EVENTS_SUPPRESSED, INCIDENTS_OPEN,
+    EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN,
 )  # fmt: skip

@@ -22,12 +22,12 @@ LAYERS = {
     "clients": {"metadata", "routing", "partitioners", "clients"},
     "outbox": {"metadata", "outbox"},
     "incidents": {"metadata", "outbox", "incidents"},
-    "observe": {"metadata", "clients", "outbox", "incidents", "observe"},
+    "observe": {"metadata", "clients", "outbox", "incidents", "control", "observe"},
     "control": {"metadata", "routing", "partitioners", "clients", "control"},
 }
 PURE_CONTROL = (
     "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests",
-    "instance", "duties", "pinning", "broker_clock", "topics",
+    "instance", "duties", "pinning", "broker_clock", "topics", "planned",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SHARED = {"errors"}
@@ -138,8 +138,8 @@ LARGEST = {
     "clients": 2_850,
     "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_400,
-    "control": 1_900,
+    "observe": 1_520,
+    "control": 2_010,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is its
