@@ -50,7 +50,7 @@ _STANDS: Final = frozenset({State.CONVERGED, State.PARTIALLY_CONVERGED})
 
 
 def may_be_planned(event: ev.Event) -> bool:
-    """Tell whether the question has a meaning: not for what was found at first sight, nor of which cluster."""
+    """Tell whether there can be an answer: not for a first sight, or where the cluster is not known."""
     return isinstance(event, LABELLED) and not event.initial and event.cluster_id is not None
 
 
