@@ -22,7 +22,11 @@ from tests.outbox_kit import NOW, ScriptedSink, entry
 Captured = pytest.CaptureFixture[str]
 
 
-LABELS = {"b": {"planned": True, "change_id": "chg-1"}, "c": {"planned": False}, "e": {"planned": False}}
+LABELS: dict[str, dict[str, Any]] = {
+    "b": {"planned": True, "change_id": "chg-1"},
+    "c": {"planned": False},
+    "e": {"planned": False},
+}
 
 
 def event(id_: str, minutes_ago: float = 0.0, **fields: Any) -> Entry:
