@@ -12,8 +12,8 @@ refuses such a request if it has seen the growth.) Two observers read at differe
 a change they may differ in the label of one event; its id is the same.
 
 Nobody waits for long. The first event of a look asks for a reading and waits for its end; the others find it
-done. If it takes more than `PATIENCE_S`, or fails, events go on without a label: nobody knows. From then on
-no event waits, until a reading has succeeded again.
+done. One that fails is tried again, as when the topic gets another leader. If none succeeds in `PATIENCE_S`,
+events go on without a label: nobody knows. From then on no event waits, until a reading has succeeded again.
 """
 
 import threading
@@ -40,6 +40,9 @@ FIRST_READ_LIMIT_S: Final = 5.0
 IDLE_S: Final = 30.0
 """Seconds between readings that nobody asks for; they keep connections open."""
 RETRY_S: Final = 5.0
+"""Seconds after a reading that failed, if no event waits,"""
+SOON_S: Final = 0.2
+"""and if one does."""
 
 Count = tuple[str, str]
 """An event's name, and what was said of it: ``"true"``, ``"false"``, or ``"unknown"`` for no label."""
@@ -67,10 +70,11 @@ class EventLabels:
         self._condition = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="kpe-labels", daemon=True)
         self._closed = False
-        self._wanted = False
         self._plans = Plans(())
         self._read_from = float("-inf")  # when the reading that found the plans began
-        self._failing = False
+        self._wanted_from = float("-inf")  # when one has to begin, for the last event that waits or waited
+        self._given_up = False
+        self._trouble: str | None = None
         self._counts: Counter[Count] = Counter()
 
     def start(self) -> None:
@@ -111,13 +115,14 @@ class EventLabels:
     def _plans_after(self, moment: float) -> Plans | None:
         """Return what a reading has found that began then or later; None if there is none in time."""
         with self._condition:
+            self._wanted_from = max(self._wanted_from, moment)
+            self._condition.notify_all()
             deadline = self._clock.monotonic() + PATIENCE_S
-            while self._read_from < moment and not (self._failing or self._closed):
-                self._wanted = True
-                self._condition.notify_all()
+            while self._read_from < moment and not (self._given_up or self._closed):
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
-                    self._fail("it takes too long")
+                    self._given_up = True
+                    self._note(self._trouble or "a reading takes too long")
                     break
                 self._clock.wait(self._condition, left)
             return self._plans if self._read_from >= moment else None
@@ -127,20 +132,18 @@ class EventLabels:
     def _run(self) -> None:
         limit = FIRST_READ_LIMIT_S
         while not self._closed:
-            with self._condition:
-                self._wanted = False
             began = self._clock.monotonic()
-            plans, error = self._read(limit)
+            plans = self._read(limit)
             with self._condition:
-                if plans is None:
-                    self._fail(error)
-                else:
+                if plans is not None:
+                    self._note(None)
+                    self._plans, self._read_from, self._given_up = plans, began, False
+                    self._condition.notify_all()
                     limit = READ_LIMIT_S
-                    self._succeed(plans, began)
                 self._rest()
 
-    def _read(self, limit: float) -> tuple[Plans | None, str]:
-        """Return all that was asked for, or why nobody knows."""
+    def _read(self, limit: float) -> Plans | None:
+        """Return all that was asked for; None if nobody knows."""
         try:
             appended = self._link.read_changes(limit)
             for key, value in appended:
@@ -148,29 +151,28 @@ class EventLabels:
                     self._ledger.take_tombstone(key.decode(errors="replace").rpartition("|")[2])
                 elif (change := decode_or_skip(Change, value, self.skipped)) is not None:
                     self._ledger.take_change(change)
-            return Plans(self._ledger.changes.values()), ""
+            return Plans(self._ledger.changes.values())
         except ControlTopicError as error:
-            return None, str(error)
+            self._note(str(error))
         except Exception as error:  # noqa: BLE001 - a bug here must not end the thread: events would wait
-            return None, repr(error)
+            self._note(repr(error))
+        return None
 
     def _rest(self) -> None:
         """Wait until somebody wants a reading, or it is time for one."""
-        again_at = self._clock.monotonic() + (RETRY_S if self._failing else IDLE_S)
-        while not (self._closed or self._wanted):
-            left = again_at - self._clock.monotonic()
+        began = self._clock.monotonic()
+        while not self._closed:
+            wanted = self._read_from < self._wanted_from and not self._given_up
+            hurried, unhurried = (0.0, IDLE_S) if self._trouble is None else (SOON_S, RETRY_S)
+            left = began + (hurried if wanted else unhurried) - self._clock.monotonic()
             if left <= 0:
                 return
             self._clock.wait(self._condition, left)
 
-    def _succeed(self, plans: Plans, began: float) -> None:
-        if self._failing:
+    def _note(self, trouble: str | None) -> None:
+        """Log that there is trouble, or none any more; not each time anew."""
+        if trouble is not None and self._trouble is None:
+            _log.warning("control_topics_unreachable", error=trouble, events="have no label planned")
+        elif trouble is None and self._trouble is not None:
             _log.info("control_topics_reachable")
-        self._plans, self._read_from, self._failing = plans, began, False
-        self._condition.notify_all()
-
-    def _fail(self, error: str) -> None:
-        if not self._failing:
-            _log.warning("control_topics_unreachable", error=error, events="have no label planned")
-        self._failing, self._wanted = True, False
-        self._condition.notify_all()
+        self._trouble = trouble

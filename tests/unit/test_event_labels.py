@@ -15,7 +15,7 @@ from kafka_partition_events.control.records import Change
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.observe.labels import IDLE_S, PATIENCE_S, RETRY_S, EventLabels
+from kafka_partition_events.observe.labels import IDLE_S, PATIENCE_S, RETRY_S, SOON_S, EventLabels
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 from kafka_partition_events_listeners import prometheus_pipeline
@@ -97,6 +97,14 @@ class World:
         thread.start()
         return thread, told
 
+    def awaiting_in_vain(self, event: ev.Event) -> tuple[threading.Thread, list[Mapping[str, Any]]]:
+        """Let an event wait until a reading has failed."""
+        self.link.begun.clear()
+        waiting = self.in_another_thread(event)
+        assert self.link.begun.wait(LIMIT_S)
+        self.clock.wait_for_waiters(2)
+        return waiting
+
 
 @pytest.fixture
 def world() -> Iterator[World]:
@@ -154,16 +162,19 @@ def test_what_can_not_be_planned_is_not_waited_for(world: World) -> None:
 
 
 @pytest.mark.parametrize("trouble", [ControlTopicError("nobody answers"), KeyError("a bug")])
-def test_out_of_reach_events_have_no_label_and_do_not_wait(trouble: Exception, world: World) -> None:
+def test_out_of_reach_events_have_no_label_and_only_the_first_one_waits(
+    trouble: Exception, world: World
+) -> None:
     world.link.write(a_request())
     with capture_logs() as logs:
         world.begin()
         world.link.trouble = trouble
         event = world.grown()
-        assert world.labels.of(event) == {}
-        reads = world.link.reads
+        thread, told = world.awaiting_in_vain(event)
+        world.clock.advance(PATIENCE_S)
+        thread.join(LIMIT_S)
+        assert told == [{}]
         assert [world.labels.of(event) for _ in range(3)] == [{}] * 3  # by this thread: the clock stands
-        assert world.link.reads == reads
         world.clock.wait_for_waiters(1)
         world.passes(RETRY_S)
         world.link.trouble = None
@@ -171,6 +182,17 @@ def test_out_of_reach_events_have_no_label_and_do_not_wait(trouble: Exception, w
         assert world.labels.of(event) == PLANNED
     assert [log["event"] for log in logs] == ["control_topics_unreachable", "control_topics_reachable"]
     assert world.labels.counts == {("partitions.added", "unknown"): 4, ("partitions.added", "true"): 1}
+
+
+def test_a_reading_that_fails_is_tried_again_while_an_event_waits(world: World) -> None:
+    world.link.write(a_request())
+    world.begin()
+    world.link.trouble = ControlTopicError("not the leader")
+    thread, told = world.awaiting_in_vain(world.grown())
+    world.link.trouble = None
+    world.clock.advance(SOON_S)
+    thread.join(LIMIT_S)
+    assert told == [PLANNED]
 
 
 def test_a_reading_that_hangs_is_waited_for_once_and_not_for_long(world: World) -> None:
