@@ -1,0 +1,40 @@
+"""What the commands of change control use of Kafka; tests hand in their own."""
+
+from collections.abc import Collection
+from typing import Protocol
+
+from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.plan import Group
+from kafka_partition_events.control.records import Command
+
+
+class Desk(Protocol):
+    """The control topics of a cluster, and its consumer groups. Blocks for I/O; one thread at a time."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """What was read so far."""
+
+    def read(self, timeout: float) -> None:
+        """Read the control topics on, to their present ends.
+
+        Raises:
+            ControlTopicError: that can't be done, or not in time.
+        """
+
+    def send(self, command: Command, timeout: float) -> int:
+        """Write a command; return when the broker has appended it, in milliseconds since 1970.
+
+        Raises:
+            ControlTopicError: that can't be done, or not in time.
+        """
+
+    def groups(self, topic: str, timeout: float) -> Collection[Group]:
+        """Return the groups with members that read a topic.
+
+        Raises:
+            MetadataFetchError: nobody answers, or not for us.
+        """
+
+    def close(self) -> None:
+        """Close the connections."""
