@@ -21,7 +21,7 @@ from kafka_partition_events.control.requests import obey
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import GateRule, Kind, LeaseState, Role, State, Status, Verb
 from kafka_partition_events.routing.budget import share_out
-from kafka_partition_events.routing.fingerprint import MONOTONE, Fingerprint
+from kafka_partition_events.routing.fingerprint import MONOTONE, Finding, Fingerprint
 
 _COUNTED = frozenset({Kind.INCREASE, Kind.DECREASE})
 _AS_IT_SHOULD = frozenset({State.CONVERGED, State.PARTIALLY_CONVERGED})
@@ -45,7 +45,7 @@ class Safety(StrEnum):
     HOOK = "hook"
     """All of its members run the library's rebalance hook, which begins new partitions at their beginning."""
     GATE = "gate"
-    """Producers wait until it has a position; without the hook on all members, that is judged from outside."""
+    """Producers wait until it has a position; without the hook on all members it is judged from outside."""
     NOTHING_NEW = "nothing_new"
     """No partition is new."""
     EXPOSED = "exposed"
@@ -247,7 +247,7 @@ def _granted(spec: Spec, lease: Lease) -> int:
     if affordable is None:
         return wanted[topic]
     # What a topic has been granted stays granted; growth gets what is left.
-    held = {name: 0 for name in wanted} | {use.topic: min(use.used, wanted[use.topic]) for use in lease.view}
+    held = dict.fromkeys(wanted, 0) | {use.topic: min(use.used, wanted[use.topic]) for use in lease.view}
     return share_out(affordable, wanted, held)[topic]
 
 
@@ -324,18 +324,19 @@ def moved_monotone(count: int, other: int) -> Fraction:
 
 def key_moves(spec: Spec, found: Fingerprint) -> tuple[KeyMoves, ...]:
     """Return what a change does to the keys of a topic, for each rule by which they were placed."""
-    return tuple(_key_move(spec, f.rule and f.rule.hash_name, f.share, f.counts) for f in found.findings)
+    return tuple(_key_move(spec, finding) for finding in found.findings)
 
 
-def _key_move(spec: Spec, rule: str | None, share: float, counts: tuple[tuple[int, int], ...]) -> KeyMoves:
-    before, after = spec.from_count, spec.to_count
+def _key_move(spec: Spec, finding: Finding) -> KeyMoves:
+    before, after, share = spec.from_count, spec.to_count, finding.share
+    rule = None if finding.rule is None else finding.rule.hash_name
     if spec.kind not in _COUNTED:
         why = "what becomes of a key whose partition is left depends on its writer (keyed=)"
     elif rule is None:
         why = "no known hash placed them"
     elif rule in MONOTONE:
         return KeyMoves(rule=rule, share=share, moves=moved_monotone(before, after))
-    elif all(last < before for _, last in counts):
+    elif all(last < before for _, last in finding.counts):
         why = "they are from when there were fewer partitions, or pinned, and then a cut-over moves them"
     else:
         return KeyMoves(rule=rule, share=share, moves=moved_modulo(before, after))

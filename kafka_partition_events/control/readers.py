@@ -74,5 +74,3 @@ def _batches(names: list[str]) -> Iterator[list[str]]:
 
 def _protocol(group: Any) -> str:
     return str(group.type.name).lower()
-
-

@@ -1,0 +1,71 @@
+"""How far a change is, for whoever shows it or waits for it. Pure."""
+
+from attrs import frozen
+
+from kafka_partition_events.control.evidence import ClusterView, Fleet, Follower, evidence, followers
+from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.records import GROUP_PREFIX, Change
+from kafka_partition_events.control.words import Gate, State, Status
+
+_TO_ANSWER = frozenset({None, Status.OBSERVED, Status.HELD})
+_BACK = frozenset({State.ROLLING_BACK, State.ROLLED_BACK})
+
+
+@frozen(kw_only=True)
+class Step:
+    """A part of a change, and how many have done it."""
+
+    label: str
+    done: int
+    total: int
+
+
+def steps(change: Change, ledger: Ledger) -> tuple[Step, ...]:
+    """Return the parts of a change, as the tracker has counted producers, in the order of time."""
+    totals, live = change.totals, change.totals.live
+    followed = totals.rolled_back if change.state in _BACK else totals.applied + totals.capped
+    parts = [Step(label="producers have followed", done=followed, total=live)]
+    if change.gate is not Gate.NONE and change.state not in _BACK:
+        armed = totals.held + totals.applied + totals.capped
+        parts.insert(0, Step(label="producers hold the gate, or have", done=armed, total=live))
+    if groups := groups_of(change, ledger):
+        done = len(groups) - len(groups & set(change.uncovered_groups))
+        parts.append(Step(label="groups have followed", done=done, total=len(groups)))
+    return tuple(parts)
+
+
+def groups_of(change: Change, ledger: Ledger) -> set[str]:
+    """Return the groups that a change is known to wait for, or to have waited for."""
+    if change.spec.required_groups is not None:
+        return set(change.spec.required_groups)
+    told = (name for name in ledger.acks.get(change.change_id, {}) if name.startswith(GROUP_PREFIX))
+    return {name.removeprefix(GROUP_PREFIX) for name in told} | set(change.uncovered_groups)
+
+
+def is_awaited(follower: Follower) -> bool:
+    """Tell whether a producer is still to answer."""
+    return follower.status in _TO_ANSWER and not follower.departed and not follower.late
+
+
+def unarmed(change: Change, ledger: Ledger, now_ms: int) -> tuple[str, ...]:
+    """Return the live producers that do not hold the gate yet.
+
+    Args:
+        change: A change with a gate that has not happened.
+        ledger: What was read.
+        now_ms: The time by the brokers' clock, and not later than it: who departs is not waited for.
+    """
+    return evidence(change, fleet_of(change, ledger), ClusterView(), now_ms).unarmed
+
+
+def is_armed(change: Change, ledger: Ledger, now_ms: int) -> bool:
+    """Tell whether as many live producers hold the gate as the change asks for; see `unarmed`."""
+    missing = len(unarmed(change, ledger, now_ms))
+    known = followers(change, fleet_of(change, ledger), now_ms)
+    live = sum(not follower.departed for follower in known)
+    return live - missing >= change.spec.min_acked_ratio * live
+
+
+def fleet_of(change: Change, ledger: Ledger) -> Fleet:
+    """Return what is known of all instances, and of what they say of a change."""
+    return Fleet(tenancies=ledger.tenancies, acks=ledger.acks.get(change.change_id, {}))
