@@ -35,6 +35,7 @@ from kafka_partition_events.cli.silence import silence_app
 from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
 from kafka_partition_events.cli.spark import spark_app
 from kafka_partition_events.cli.topics import topics_app
+from kafka_partition_events.cli.tracker import tracker_command
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
 from kafka_partition_events.errors import KafkaPartitionEventsError
 
@@ -54,6 +55,7 @@ app.add_typer(topics_app, name="topics", short_help="Make the topics that change
 app.add_typer(change_app, name="change", short_help="Change partitions, and know who has followed.")
 app.add_typer(acks_app, name="ack", short_help="See what instances and groups say of a change.")
 app.add_typer(instances_app, name="instances", short_help="See the processes that run the library.")
+app.command("tracker", short_help="Carry out changes, and follow who has followed.")(tracker_command)
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
@@ -97,6 +99,7 @@ def top(
     kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
     kpe topics init -b localhost:9092               the topics that change control needs
     kpe change plan -b localhost:9092 --topic orders --to 24    who would follow, and who could not
+    kpe tracker -b localhost:9092                   carries out changes, and tells who has followed
     kpe observe --config kpe.toml                   the service: events to sinks, metrics, incidents
     kpe config show --config kpe.toml               its configuration, and where it comes from
     kpe events ls --config kpe.toml --since 2h      what it has seen
