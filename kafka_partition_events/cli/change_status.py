@@ -47,12 +47,13 @@ def status_command(
     option.
     """  # noqa: D301
     with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+        console = Console(highlight=False, markup=False, emoji=False)
         if change_id is None:
             _list(at, every=all_)
-        elif once or at.output is Output.JSONL or at.change(change_id).state.final:
-            at.show(at.change(change_id))
+        elif console.is_terminal and at.output is Output.TABLE and not once:
+            _follow(at, change_id, console)
         else:
-            _follow(at, change_id, Console(highlight=False, markup=False, emoji=False))
+            at.show(at.change(change_id))
 
 
 def _list(at: Session, *, every: bool) -> None:

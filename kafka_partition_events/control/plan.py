@@ -16,7 +16,7 @@ from attrs import field, frozen
 
 from kafka_partition_events.control.evidence import ClusterView, Fleet, evidence, followers
 from kafka_partition_events.control.merge import Ledger, Tenancy
-from kafka_partition_events.control.records import Change, Command, Lease, Refusal
+from kafka_partition_events.control.records import Capacity, Change, Command, Lease, Refusal
 from kafka_partition_events.control.requests import obey
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import GateRule, Kind, LeaseState, Role, State, Status, Verb
@@ -140,7 +140,7 @@ class Plan:
         spec: The change.
         refusal: Why the tracker would refuse it; None if it would not.
         producers: How many producers with the library it concerns, that are there.
-        without_limit: How many of them tell no limit of their memory.
+        without_limit: How many of them tell no limit of what they afford.
         capped: Those that would be capped.
         rejecting: Those that have rejected an earlier change of this topic.
         uncovered: Writers without a lease, at least: no gate holds them. None: not known.
@@ -212,7 +212,7 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
         spec=spec,
         refusal=told.refusal,
         producers=len(leases),
-        without_limit=sum(_affordable(lease) is None for lease in leases),
+        without_limit=sum(lease.capacity == Capacity() for lease in leases),
         capped=tuple(capped(spec, leases)),
         rejecting=tuple(name for name in here if name in _rejecters(spec, ledger)),
         uncovered=known.totals.uncovered,

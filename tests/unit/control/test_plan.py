@@ -95,7 +95,13 @@ class TestCapped:
 
     def test_no_limit_is_told(self) -> None:
         assert self.capped() == []
-        assert planned(growth(), Story()).without_limit == 0
+
+    def test_how_many_tell_no_limit(self) -> None:
+        story = Story()
+        story.lives("ab")
+        story.lives("c", capacity=SIXTEEN_KIB)
+        story.lives("d", capacity=Capacity(max_partitions=12))
+        assert planned(growth(), story).without_limit == 2
 
     def test_a_limit_of_partitions(self) -> None:
         assert self.capped(capacity=Capacity(max_partitions=10)) == [10]
