@@ -10,10 +10,11 @@ from attrs import define, field
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.services import Sample, SampleRequest, Services, Tell
+from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.plan import Group
 from kafka_partition_events.control.records import Command
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
+from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
@@ -48,6 +49,7 @@ class StoryDesk:
     sent: list[Command] = field(factory=list)
     reads: int = 0
     closed: bool = False
+    opened: tuple[Mapping[str, str], Mapping[str, str], str] | None = None
 
     @property
     def ledger(self) -> Ledger:
@@ -70,6 +72,9 @@ class StoryDesk:
             raise MetadataFetchError("can't look at consumer groups: not for us")
         return self.readers
 
+    def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:
+        return self.story.cluster.writers
+
     def close(self) -> None:
         self.closed = True
 
@@ -82,7 +87,8 @@ class StoryDesk:
         def sampled(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
             return sample or Sample(partitions=partitions, records=())
 
-        def opened(config: Mapping[str, str], prefix: str) -> "StoryDesk":
+        def opened(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> "StoryDesk":
+            self.opened = config, control, prefix
             return self
 
         services = Services(

@@ -3,9 +3,10 @@
 from collections.abc import Collection
 from typing import Protocol
 
+from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.plan import Group
 from kafka_partition_events.control.records import Command
+from kafka_partition_events.metadata.cluster import TopicPartition
 
 
 class Desk(Protocol):
@@ -30,11 +31,14 @@ class Desk(Protocol):
         """
 
     def groups(self, topic: str, timeout: float) -> Collection[Group]:
-        """Return the groups with members that read a topic.
+        """Return the groups that read a topic, or have committed offsets of it.
 
         Raises:
             MetadataFetchError: nobody answers, or not for us.
         """
+
+    def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:
+        """Return how many producers brokers know to be writing to partitions; None: not known."""
 
     def close(self) -> None:
         """Close the connections."""

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
-from kafka_partition_events.cli.change_session import Prefix, Session, session, tell
+from kafka_partition_events.cli.change_session import Control, ControlOptions, Prefix, Session, session, tell
 from kafka_partition_events.cli.change_spec import (
     BrokerOffline,
     BrokerOnline,
@@ -30,11 +30,13 @@ from kafka_partition_events.cli.output import Output, write_json_line
 from kafka_partition_events.cli.plan_words import plan_document, plan_lines
 from kafka_partition_events.cli.services import SampleRequest
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.control.plan import Group, Seen, Verdict, plan
+from kafka_partition_events.control.group_state import Group
+from kafka_partition_events.control.plan import Seen, Verdict, plan
 from kafka_partition_events.control.records import Command
 from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.control.words import Verb
 from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.fingerprint import Fingerprint, fingerprint
 
 EXIT_CODES: Final = {
@@ -65,6 +67,8 @@ def plan_command(
         typer.Option(min=0, metavar="N", help="Look at the keys of so many of the latest records; 0: none."),
     ] = 2_000,
     client_options: ClientOptions = None,
+    control: Control = None,
+    control_options: ControlOptions = None,
     prefix: Prefix = PREFIX,
     output: OutputChoice = None,
     verbose: Verbose = False,
@@ -77,6 +81,8 @@ def plan_command(
       such a change before
     - which consumer groups may miss records: those with auto.offset.reset=latest, which nobody can see from
       outside, unless all their members run the rebalance hook or producers wait for them (--gate)
+    - how many producers write without the library, at least: no gate holds them (DescribeProducers, which
+      needs kafka-python)
     - which part of the keys moves: exact for a hash modulo the partitions, and for rendezvous. How keys are
       placed is told from the latest records; of keys that are pinned it is known that growth alone moves none
     - how long changes of this kind have taken
@@ -103,11 +109,22 @@ def plan_command(
     wanted.check()
     groups = None if required_group is None else tuple(required_group)
     terms = {"gate": gate.rule, "required_groups": groups}
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+    with session(
+        context,
+        bootstrap,
+        client_options,
+        prefix=prefix,
+        output=output,
+        verbose=verbose,
+        control=control,
+        control_options=control_options,
+    ) as at:
         cluster = look_at_cluster(at)
         spec = spec_of(wanted, cluster, at.desk.ledger.changes, terms)
         found = _groups(at, spec.topic)
-        seen = Seen(cluster=view_of(spec, cluster, found), groups=found, keys=_keys(at, spec.topic, records))
+        writers = _writers(at, cluster, spec.topic)
+        view = view_of(spec, cluster, found, writers)
+        seen = Seen(cluster=view, groups=found, keys=_keys(at, spec.topic, records))
         command = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
         planned = plan(command, at.desk.ledger, seen, at.now_ms())
     if at.output is Output.JSONL:
@@ -125,6 +142,14 @@ def _groups(at: Session, topic: str | None) -> Collection[Group] | None:
     except MetadataFetchError as error:
         tell(redacted(one_line(error), at.config))
         return None
+
+
+def _writers(at: Session, cluster: Cluster, topic: str | None) -> int | None:
+    info = None if topic is None else cluster.by_topic.get(topic)
+    if info is None:
+        return None
+    led = [partition.tp for partition in info.partitions if partition.online]
+    return at.desk.writers(led, at.now_ms())
 
 
 def _keys(at: Session, topic: str | None, records: int) -> Fingerprint | None:

@@ -9,6 +9,8 @@ from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, Outpu
 from kafka_partition_events.cli.change_session import (
     Actor,
     AnswerTimeout,
+    Control,
+    ControlOptions,
     DryRun,
     Prefix,
     Why,
@@ -94,6 +96,8 @@ def request_command(
         ),
     ] = None,
     client_options: ClientOptions = None,
+    control: Control = None,
+    control_options: ControlOptions = None,
     prefix: Prefix = PREFIX,
     answer_timeout: AnswerTimeout = "10s",
     dry_run: DryRun = False,
@@ -145,7 +149,16 @@ def request_command(
         "execute": Execute.TRACKER if execute else Execute.EXTERNAL,
         "needs_approval": needs_approval,
     }
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+    with session(
+        context,
+        bootstrap,
+        client_options,
+        prefix=prefix,
+        output=output,
+        verbose=verbose,
+        control=control,
+        control_options=control_options,
+    ) as at:
         command = Command(
             change_id=id_ or ulid(at.host_ms(), os.urandom(RANDOM_BYTES)),
             verb=Verb.REQUEST,

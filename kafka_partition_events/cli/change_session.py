@@ -44,6 +44,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the record; write 
 AnswerTimeout = Annotated[
     str, typer.Option("--answer-timeout", metavar="DURATION", help="Wait so long for the tracker's answer.")
 ]
+Control = Annotated[
+    str | None,
+    typer.Option("--control", metavar="HOST:PORT[,...]", help="Brokers of the control topics, if elsewhere."),
+]
+ControlOptions = Annotated[
+    list[str] | None,
+    typer.Option("--control-option", metavar="KEY=VALUE", help="As -X, for --control; wins over -X there."),
+]
 ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change status` shows it.")]
 
 
@@ -115,6 +123,8 @@ def session(
     prefix: str,
     output: Output | None,
     verbose: bool,
+    control: str | None = None,
+    control_options: list[str] | None = None,
 ) -> Iterator[Session]:
     """Open a session with what every command of change control is given.
 
@@ -126,12 +136,21 @@ def session(
     configure_logs(verbose=verbose)
     services: Services = context.obj
     config = parse_client_options(bootstrap, client_options or ())
+    elsewhere = _control_config(config, control, control_options or [])
     try:
-        with contextlib.closing(services.open_desk(config, prefix)) as desk:
+        with contextlib.closing(services.open_desk(config, elsewhere, prefix)) as desk:
             desk.read(READ_S)
             yield Session(desk, services, config, choose_output(output))
     except (CliError, ConfigurationError, ControlTopicError, MetadataFetchError) as error:
-        raise CliError(redacted(one_line(error), config)) from error
+        raise CliError(redacted(one_line(error), {**elsewhere, **config})) from error
+
+
+def _control_config(config: dict[str, str], control: str | None, options: list[str]) -> dict[str, str]:
+    if control is not None:
+        return {**config, **parse_client_options(control, options)}
+    if options:
+        raise CliError("--control-option is for the cluster of --control; write -X")
+    return config
 
 
 def actor_of(given: str | None) -> str:

@@ -13,8 +13,8 @@ from kafka_partition_events.cli.change_session import Session
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.services import first_look
 from kafka_partition_events.control.evidence import ClusterView
+from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.orders import last_change
-from kafka_partition_events.control.plan import Group
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.requests import inverse
 from kafka_partition_events.control.spec import Spec
@@ -171,13 +171,16 @@ def spec_of(
     return Spec(kind=kind, from_count=before, to_count=wanted.to, **common)
 
 
-def view_of(spec: Spec, cluster: Cluster, groups: Collection[Group] | None) -> ClusterView:
+def view_of(
+    spec: Spec, cluster: Cluster, groups: Collection[Group] | None, writers: int | None
+) -> ClusterView:
     """Return what is seen of the topic that a change is about."""
     info = None if spec.topic is None else cluster.by_topic.get(spec.topic)
-    readers = None if groups is None else frozenset(group.name for group in groups)
+    readers = None if groups is None else frozenset(group.group_id for group in groups if group.members)
     if info is None:
         return ClusterView(readers=readers)
-    return ClusterView(count=len(info.partitions), topic_id=info.topic_id, readers=readers)
+    count, id_ = len(info.partitions), info.topic_id
+    return ClusterView(count=count, topic_id=id_, readers=readers, writers=writers)
 
 
 def _used(info: TopicInfo, subject: str, changes: Mapping[str, Change]) -> int:

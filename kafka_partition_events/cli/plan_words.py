@@ -15,6 +15,7 @@ _SAFETY = {
     Safety.HOOK: "safe: all members begin new partitions at their beginning",
     Safety.GATE: "safe behind the gate: producers wait until it has a position",
     Safety.NOTHING_NEW: "no partition is new to it",
+    Safety.ABSENT: "no members: with auto.offset.reset=latest it misses what comes before it is back",
     Safety.EXPOSED: "may miss records if it has auto.offset.reset=latest, which can't be seen from outside",
 }
 
@@ -47,9 +48,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
 def _group_document(outlook: GroupOutlook) -> dict[str, Any]:
     group = outlook.group
     return {
-        "group": group.name,
+        "group": group.group_id,
         "protocol": group.protocol,
-        "members": group.members,
+        "state": group.state.lower(),
+        "members": len(group.members),
         "hooked": outlook.hooked,
         "safety": outlook.safety.value,
     }
@@ -86,6 +88,8 @@ def plan_lines(plan: Plan) -> Iterator[str]:
 
 def _producer_lines(plan: Plan) -> Iterator[str]:
     yield f"  {counted(plan.producers, 'producer')} with the library, {plan.without_limit:,} without a limit"
+    if plan.uncovered:
+        yield f"  without the library: at least {counted(plan.uncovered, 'writer')}, which no gate holds"
     for capped in plan.capped[:_LISTED]:
         app = f" ({capped.app})" if capped.app else ""
         fewer = ", or fewer: its lease leaves topics out" if capped.partial else ""
@@ -104,11 +108,11 @@ def _group_lines(plan: Plan) -> Iterator[str]:
     if plan.groups is None:
         yield "  groups: nobody could be asked"
     elif not plan.groups:
-        yield "  groups: none with members reads it now"
+        yield "  groups: none reads it or has committed offsets of it"
     for outlook in plan.groups or ():
         group = outlook.group
-        members = f"{group.protocol}, {counted(group.members, 'member')}, {outlook.hooked} with the hook"
-        yield f"  group {group.name} ({members}): {_SAFETY[outlook.safety]}"
+        members = f"{group.protocol}, {counted(len(group.members), 'member')}, {outlook.hooked} with the hook"
+        yield f"  group {group.group_id} ({members}): {_SAFETY[outlook.safety]}"
 
 
 def _key_lines(plan: Plan) -> Iterator[str]:

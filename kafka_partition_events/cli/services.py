@@ -112,8 +112,8 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     return sample_topic(config, request, tell)
 
 
-def open_confluent_desk(config: Mapping[str, str], prefix: str) -> Desk:
-    """Return a way to the control topics on confluent-kafka clients.
+def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Desk:
+    """Return a way to a cluster and to the control topics, which may be on another, by confluent-kafka.
 
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
@@ -122,9 +122,10 @@ def open_confluent_desk(config: Mapping[str, str], prefix: str) -> Desk:
         from kafka_partition_events.cli.change_edge import ConfluentDesk  # noqa: PLC0415
     except ImportError as error:
         raise CliError(one_line(error)) from error
-    check_options(config)
+    for each in (config, control):
+        check_options(each)
     try:
-        return ConfluentDesk(config, prefix)
+        return ConfluentDesk(config, control, prefix)
     except ConfigurationError as error:
         raise CliError(one_line(error)) from error
 
@@ -135,7 +136,7 @@ class Services:
 
     open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
     sample: Sampler = sample_with_confluent
-    open_desk: Callable[[Mapping[str, str], str], Desk] = open_confluent_desk
+    open_desk: Callable[[Mapping[str, str], Mapping[str, str], str], Desk] = open_confluent_desk
     clock: Clock = field(factory=SystemClock)
 
 

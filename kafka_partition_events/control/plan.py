@@ -15,6 +15,7 @@ from fractions import Fraction
 from attrs import field, frozen
 
 from kafka_partition_events.control.evidence import ClusterView, Fleet, evidence, followers
+from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.merge import Ledger, Tenancy
 from kafka_partition_events.control.records import Capacity, Change, Command, Lease, Refusal
 from kafka_partition_events.control.requests import obey
@@ -48,24 +49,11 @@ class Safety(StrEnum):
     """Producers wait until it has a position; without the hook on all members it is judged from outside."""
     NOTHING_NEW = "nothing_new"
     """No partition is new."""
+    ABSENT = "absent"
+    """It has committed offsets and no members. With ``auto.offset.reset=latest`` it misses what comes to new
+    partitions before it is back; nobody waits for it unless it is required by name."""
     EXPOSED = "exposed"
     """With ``auto.offset.reset=latest``, which nobody can see from outside, it misses what comes first."""
-
-
-@frozen(kw_only=True)
-class Group:
-    """A consumer group with members that read the topic.
-
-    Attributes:
-        name: Its id.
-        protocol: ``"classic"``, which looks for new partitions every ``metadata.max.age.ms``; or
-            ``"consumer"`` (KIP-848), where the broker tells it.
-        members: How many it has.
-    """
-
-    name: str
-    protocol: str
-    members: int
 
 
 @frozen(kw_only=True)
@@ -144,7 +132,7 @@ class Plan:
         capped: Those that would be capped.
         rejecting: Those that have rejected an earlier change of this topic.
         uncovered: Writers without a lease, at least: no gate holds them. None: not known.
-        groups: The groups that read the topic; None: nobody could be asked.
+        groups: The groups that read the topic, or did; None: nobody could be asked.
         keys: What becomes of keys, the most followed rule first; None: nobody has looked.
         expected: How long it may take; None: there is no such change to learn from.
         unverified: Why all this may not be complete.
@@ -179,7 +167,7 @@ class Seen:
 
     Attributes:
         cluster: The topic as it is.
-        groups: The groups that read it; None: nobody could be asked.
+        groups: The groups that read it, or have committed offsets of it; None: nobody could be asked.
         keys: How its keys were placed; None: nobody has looked, or there are none.
     """
 
@@ -283,8 +271,8 @@ def _outlooks(
         if _hooks(tenancy, spec) and now_ms <= tenancy.holder.at_ms + 1_000 * tenancy.holder.record.ttl_s
     )
     return tuple(
-        GroupOutlook(group=group, hooked=hooks[group.name], safety=_safety(spec, group, hooks[group.name]))
-        for group in sorted(groups, key=lambda group: group.name)
+        GroupOutlook(group=g, hooked=hooks[g.group_id], safety=_safety(spec, g, hooks[g.group_id]))
+        for g in sorted(groups, key=lambda group: group.group_id)
     )
 
 
@@ -298,9 +286,12 @@ def _hooks(tenancy: Tenancy, spec: Spec) -> bool:
 def _safety(spec: Spec, group: Group, hooked: int) -> Safety:
     if spec.kind is not Kind.INCREASE:
         return Safety.NOTHING_NEW
-    if hooked >= group.members:
+    if hooked and hooked >= len(group.members):
         return Safety.HOOK
-    required = spec.required_groups is None or group.name in spec.required_groups
+    by_name = group.group_id in (spec.required_groups or ())
+    if not group.members and not by_name:
+        return Safety.ABSENT
+    required = by_name or spec.required_groups is None
     # From outside, a group without commits has a position only if it may settle.
     waits = spec.gate is GateRule.CONSUMERS_FIRST and required and spec.settle_s > 0
     return Safety.GATE if waits else Safety.EXPOSED

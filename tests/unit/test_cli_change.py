@@ -6,7 +6,7 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.control.codec import decode
-from kafka_partition_events.control.plan import Group
+from kafka_partition_events.control.group_state import Group, Member
 from kafka_partition_events.control.records import Capacity, Command
 from kafka_partition_events.control.words import Execute, GateRule, Kind, OnDeadline, State, Status, Verb
 from tests.change_kit import StoryDesk, documents, unreachable
@@ -14,6 +14,7 @@ from tests.control_kit import ONE, TOPIC, Story, gated, grown, growth, shrinking
 
 Captured = pytest.CaptureFixture[str]
 
+BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 REQUEST = "change", "request", "--actor", "alice", "--topic", TOPIC
 EXPOSED = "may miss records if it has auto.offset.reset=latest, which can't be seen from outside"
 NO_ANSWER = "no tracker has answered within 10 s"
@@ -292,11 +293,11 @@ class TestPlan:
         assert desk.sent == []
 
     def test_a_group_is_exposed_unless_there_is_a_gate(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(Group(name="billing", protocol="classic", members=2),))
+        desk = StoryDesk(readers=(BILLING,))
         assert desk.kpe(*self.PLAN) == 1
         assert desk.kpe(*self.PLAN, "--gate", "consumers-first") == 0
         groups = [plan["groups"] for plan in documents(capsys.readouterr().out)]
-        common = {"group": "billing", "protocol": "classic", "members": 2, "hooked": 0}
+        common = {"group": "billing", "protocol": "classic", "state": "stable", "members": 2, "hooked": 0}
         assert groups == [[{**common, "safety": "exposed"}], [{**common, "safety": "gate"}]]
 
     def test_a_producer_would_be_capped(self, desk: StoryDesk, capsys: Captured) -> None:
@@ -317,18 +318,32 @@ class TestPlan:
         assert documents(told.out)[0]["groups"] is None
 
     def test_in_words(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(Group(name="billing", protocol="consumer", members=1),))
+        desk = StoryDesk(readers=(BILLING,))
         desk.story.lives("a", capacity=Capacity(max_partitions=8), app="shop")
+        desk.story.sees(writers=3)
         assert desk.kpe(*self.PLAN, "--output", "table") == 3
         assert capsys.readouterr().out.splitlines() == [
             "orders 6 -> 12: would cap",
             "  1 producer with the library, 0 without a limit",
+            "  without the library: at least 2 writers, which no gate holds",
             "  capped: a (shop) affords 8 of 12",
-            f"  group billing (consumer, 1 member, 0 with the hook): {EXPOSED}",
+            f"  group billing (classic, 2 members, 0 with the hook): {EXPOSED}",
             "  keys: none were seen",
             "  time: no such change has been finished yet; nothing to learn from",
-            "  not verified: which producers write without the library is not known",
+            "  not verified: producers without a lease write: 2",
         ]
+
+
+def test_control_topics_on_another_cluster(desk: StoryDesk, capsys: Captured) -> None:
+    there = "--control", "audit:1", "--control-option", "sasl.username=noc", "-X", "client.id=a"
+    assert desk.kpe(*REQUEST, "--to", "12", *there, "--prefix", "staging.") == 0
+    assert desk.opened == (
+        {"bootstrap.servers": "x:1", "client.id": "a"},
+        {"bootstrap.servers": "audit:1", "client.id": "a", "sasl.username": "noc"},
+        "staging.",
+    )
+    assert desk.kpe(*REQUEST, "--to", "12", "--control-option", "sasl.username=noc") == 2
+    assert "--control-option is for the cluster of --control; write -X" in capsys.readouterr().err
 
 
 def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from kafka_partition_events.control.group_state import Group, Member
 from kafka_partition_events.control.plan import (
     Expected,
-    Group,
     Plan,
     Safety,
     Seen,
@@ -25,7 +25,7 @@ from kafka_partition_events.routing.fingerprint import Fingerprint, fingerprint,
 from tests.control_kit import UNGROWN, Story, draining, gated, grown, growth, shrinking
 
 KIB = 1024
-BILLING = Group(name="billing", protocol="classic", members=2)
+BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 SIXTEEN_KIB = Capacity(buffer_memory=8 * 16 * KIB, batch_size=16 * KIB)
 """Affords eight partitions."""
 
@@ -149,10 +149,9 @@ def test_who_has_rejected_such_a_change_before_is_named() -> None:
 
 
 class TestGroups:
-    def safety(self, spec: Spec, hooked: int = 0, members: int = 2) -> Safety:
+    def safety(self, spec: Spec, hooked: int = 0, group: Group = BILLING) -> Safety:
         story = Story()
         story.lives("xyz"[:hooked], role=Role.CONSUMER, group="billing")
-        group = Group(name="billing", protocol="consumer", members=members)
         (outlook,) = planned(spec, story, [group]).groups or ()
         assert outlook.hooked == hooked
         return outlook.safety
@@ -185,6 +184,13 @@ class TestGroups:
     @pytest.mark.parametrize("spec", [shrinking(), draining()])
     def test_where_no_partition_is_new_nobody_misses_any(self, spec: Spec) -> None:
         assert self.safety(spec) is Safety.NOTHING_NEW
+
+    def test_one_without_members_is_told_of_and_stops_nothing(self) -> None:
+        gone = Group(group_id="billing", state="EMPTY")
+        assert self.safety(growth(), group=gone) is Safety.ABSENT
+        assert self.safety(growth(gate=GateRule.CONSUMERS_FIRST), group=gone) is Safety.ABSENT
+        assert self.safety(gated(), group=gone) is Safety.GATE
+        assert planned(growth(), groups=[gone]).verdict is Verdict.SAFE
 
     def test_nobody_could_be_asked(self) -> None:
         assert planned(growth(), groups=None).groups is None
