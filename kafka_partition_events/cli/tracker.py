@@ -46,9 +46,9 @@ def tracker_command(
 ) -> None:
     """Carry out what `kpe change` asks for, and tell who has followed, until it is told to stop.
 
-    Reads commands, leases and acknowledgements from the control topics, looks at the cluster and at its
-    consumer groups, and writes the state of each change to kpe.changes. It creates partitions if a change asks
-    for that. Growth that nobody has announced is followed, too.
+    Reads commands, leases and acknowledgements from the control topics, looks at the cluster and its consumer
+    groups, and writes the state of each change to kpe.changes. It creates partitions where a change says so.
+    Growth that nobody has announced is followed, too.
 
     One for each cluster. Run a second one elsewhere: it stands by, and takes over within 10 seconds when
     nothing is heard of the first, at once if that one is stopped. It keeps nothing on disk. Without a tracker
@@ -66,8 +66,8 @@ def tracker_command(
     curl -s localhost:9405/readyz                                    ok, or ok, standing by
     curl -s localhost:9405/metrics | grep kpe_change
 
-    Exit codes: 0 it was told to stop (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they should
-    be, wrong address, refused login, unknown option, the address is taken.
+    Exit codes: 0 it was told to stop (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
+    should be, wrong address, refused login, unknown option, the address is taken.
     """  # noqa: D301
     configure_logs(verbose=verbose)
     config = parse_client_options(bootstrap, client_options or ())
@@ -85,7 +85,8 @@ def tracker_command(
         service = _Service(config, where, prefix, seconds, address)
     except ModuleNotFoundError as error:
         raise CliError(
-            f'the tracker needs {error.name}; run: pip install "kafka-partition-events[confluent,cli,metrics]"'
+            f"the tracker needs {error.name}; "
+            'run: pip install "kafka-partition-events[confluent,cli,metrics]"'
         ) from error
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None

@@ -10,6 +10,7 @@ from attrs import evolve
 
 from kafka_partition_events.control.probe import Probe, Prober
 from kafka_partition_events.control.records import Ack, Change
+from kafka_partition_events.control.words import State
 
 LOOK_S: Final = 5.0
 """Seconds between two looks."""
@@ -28,7 +29,7 @@ class Probing:
         self._closed = False
         self._changes: tuple[Change, ...] = ()
         self._ahead_ms = 0.0
-        self._seen = frozenset[str]()
+        self._seen = frozenset[tuple[str, State]]()
         self._probe = Probe()
         self._acks: list[Ack] = []
         self._failing = False
@@ -46,7 +47,7 @@ class Probing:
             return acks
 
     def watch(self, changes: Collection[Change], now_ms: int) -> None:
-        """Look at these open changes from now on; at once if there is a new one."""
+        """Look at these open changes from now on; at once if one is new, or has come to another state."""
         with self._condition:
             self._changes = tuple(changes)
             self._ahead_ms = now_ms - 1_000 * time.monotonic()
@@ -56,7 +57,7 @@ class Probing:
             self._condition.notify_all()
 
     def wait(self, timeout: float) -> None:
-        """Wait until all changes that are watched were looked at, or the seconds have passed."""
+        """Wait until all changes that are watched were looked at as they are, or the seconds have passed."""
         with self._condition:
             self._condition.wait_for(lambda: not self._unseen(), timeout)
 
@@ -69,7 +70,7 @@ class Probing:
                 self._prober.close()
 
     def _unseen(self) -> bool:
-        return not {change.change_id for change in self._changes} <= self._seen
+        return not _states(self._changes) <= self._seen
 
     def _run(self) -> None:
         due = 0.0
@@ -83,7 +84,7 @@ class Probing:
             found = self._look(changes, now_ms) if changes else Probe()
             due = time.monotonic() + LOOK_S
             with self._condition:
-                self._seen = frozenset(change.change_id for change in changes)
+                self._seen = _states(changes)
                 self._probe = evolve(found, acks=())
                 self._acks += found.acks
                 self._condition.notify_all()
@@ -99,3 +100,7 @@ class Probing:
             return Probe()
         self._failing = False
         return found
+
+
+def _states(changes: Collection[Change]) -> frozenset[tuple[str, State]]:
+    return frozenset((change.change_id, change.state) for change in changes)
