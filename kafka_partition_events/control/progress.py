@@ -27,7 +27,7 @@ def steps(change: Change, ledger: Ledger) -> tuple[Step, ...]:
     parts = [Step(label="producers have followed", done=followed, total=live)]
     if change.gate is not Gate.NONE and change.state not in _BACK:
         armed = totals.held + totals.applied + totals.capped
-        parts.insert(0, Step(label="producers hold the gate, or have", done=armed, total=live))
+        parts.insert(0, Step(label="producers are armed", done=armed, total=live))
     if groups := groups_of(change, ledger):
         done = len(groups) - len(groups & set(change.uncovered_groups))
         parts.append(Step(label="groups have followed", done=done, total=len(groups)))

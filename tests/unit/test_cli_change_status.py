@@ -97,7 +97,7 @@ class TestStatus:
         assert [told.index(word) for word in ("gated", "converged")] == sorted(
             told.index(word) for word in ("gated", "converged")
         )
-        for bar in ("producers hold the gate, or have", "producers have followed", "groups have followed"):
+        for bar in ("producers are armed", "producers have followed", "groups have followed"):
             assert bar in told
 
     def test_once_is_once(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
