@@ -79,7 +79,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 all is well; 1 `kpe diff` or `kpe doctor` found something, or the demo failed; 2 "
-    "error, told in one line on stderr; 3 `kpe doctor` can't tell; those of `kpe check` are Nagios', those of `kpe change` its own. "
+    "error, told in one line on stderr; 3 `kpe doctor` can't tell; those of `kpe check` are Nagios', "
+    "`kpe change` has its own. "
     "`kpe COMMAND --help` has examples."
 )
 def top(

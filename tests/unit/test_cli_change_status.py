@@ -192,6 +192,10 @@ class TestWaitUntilArmed:
         assert self.wait(story, timeout="1s") == 3
         assert self.wait(story, lambda: story.command(Verb.APPROVE, "bob")) == 0
 
+    def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:
+        assert self.wait(requested("")) == 0
+        assert "note: no producer with the library is there" in capsys.readouterr().err
+
     def test_without_a_gate_there_is_nothing_to_arm(self, capsys: Captured) -> None:
         assert self.wait(grown(growth())) == 2
         assert capsys.readouterr().err == f"kpe: {ONE} has no gate: nobody is to be armed\n"
