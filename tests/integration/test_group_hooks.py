@@ -45,6 +45,7 @@ class ConfluentReader:
         group: str,
         agent: ConsumerAgent | None,
         hook: bool,
+        *,
         more: Mapping[str, str] | None = None,
     ) -> None:
         self.consumer = Consumer({
@@ -115,11 +116,11 @@ def eager(*args: Any) -> Reader:
 
 
 def cooperative(*args: Any) -> Reader:
-    return ConfluentReader(*args, {"partition.assignment.strategy": "cooperative-sticky"})
+    return ConfluentReader(*args, more={"partition.assignment.strategy": "cooperative-sticky"})
 
 
 def kip848(*args: Any) -> Reader:
-    return ConfluentReader(*args, {"group.protocol": "consumer"})
+    return ConfluentReader(*args, more={"group.protocol": "consumer"})
 
 
 def kafka_python(*args: Any) -> Reader:
