@@ -76,6 +76,7 @@ def change_readings(found: Standing) -> Iterable[Reading]:
     def each(family: Family, value: Callable[[Change], float]) -> Reading:
         return family, {(change.change_id,): value(change) for change in waiting}
 
+    yield fam.CHANGE_INFO, {_info(change): 1 for change in waiting}
     yield each(fam.CHANGE_AGE, lambda change: _seconds(change.requested_ms, now_ms))
     yield (
         fam.CHANGE_DEADLINE,
@@ -92,6 +93,10 @@ def change_readings(found: Standing) -> Iterable[Reading]:
     yield each(fam.CHANGE_REJECTED, lambda change: change.totals.rejected + change.totals.failed)
     yield each(fam.CHANGE_DEPARTED, lambda change: change.totals.departed)
     yield each(fam.CHANGE_UNCOVERED, lambda change: len(change.uncovered_groups))
+
+
+def _info(change: Change) -> tuple[str, ...]:
+    return change.change_id, str(change.spec.kind), change.spec.topic or "", str(change.state)
 
 
 def _pending(change: Change) -> int:
