@@ -14,7 +14,7 @@ from typing import Self
 
 import pytest
 from attrs import define, field
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -26,15 +26,15 @@ from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
 from kafka_partition_events.control.membership import SESSION_S, tracker_name
-from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change, Command, Lease
+from kafka_partition_events.control.prober import GroupProber
+from kafka_partition_events.control.records import Change, Command, Lease
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.topics import control_topics, differences
 from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.watcher import Watcher
-from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Status, Verb
+from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, growth
 
@@ -47,41 +47,6 @@ def wait_until(true: Callable[[], bool], what: str) -> None:
     while not true():
         assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
         time.sleep(0.1)
-
-
-class Groups:
-    """A prober to whom group "billing" is always where it should be."""
-
-    def __init__(self) -> None:
-        self._said = 0
-
-    def look(self, changes: Collection[Change], now_ms: int) -> Probe:
-        topics = [str(change.spec.topic) for change in changes]
-        self._said += 1
-        return Probe(
-            readers={topic: frozenset({"billing"}) for topic in topics},
-            writers=dict.fromkeys(topics, 0),
-            acks=tuple(self._ack(change) for change in changes if change.state.happened),
-        )
-
-    def _ack(self, change: Change) -> Ack:
-        new = change.spec.affected
-        return Ack(
-            change_id=change.change_id,
-            revision=change.revision,
-            instance_id=f"{GROUP_PREFIX}billing",
-            incarnation="prober-1",
-            ack_seq=self._said,
-            role=Role.PROBER,
-            group="billing",
-            status=Status.OBSERVED,
-            members=2,
-            assigned=new,
-            positioned=new,
-        )
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 @define
@@ -173,7 +138,8 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
 
 @pytest.fixture
 def tracker(world: World) -> Iterator[Tracker]:
-    tracker = Tracker(world.config, prefix=world.prefix, interval=1.0, open_prober=Groups)
+    config = world.config
+    tracker = Tracker(config, prefix=world.prefix, interval=1.0, open_prober=lambda: GroupProber(config))
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -184,10 +150,35 @@ def tracker(world: World) -> Iterator[Tracker]:
     tracker.close()
 
 
-def test_an_increase_from_request_to_convergence(world: World, tracker: Tracker) -> None:
+@pytest.fixture
+def group(world: World) -> Iterator[str]:
+    """A group that reads the topic from its end and does not run the library."""
+    name = f"billing-{world.topic}"
+    settings = {
+        **world.config,
+        "group.id": name,
+        "auto.offset.reset": "latest",
+        "topic.metadata.refresh.interval.ms": 500,
+    }
+    consumer, stop = Consumer(settings), threading.Event()
+    consumer.subscribe([world.topic])
+
+    def read() -> None:
+        while not stop.is_set():
+            consumer.poll(0.1)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    yield name
+    stop.set()
+    thread.join()
+    consumer.close()
+
+
+def test_an_increase_from_request_to_convergence(world: World, group: str, tracker: Tracker) -> None:
     wait_until(lambda: tracker.standing.elected, "it is elected")
     spec = world.increase(
-        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=("billing",)
+        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=(group,), settle_s=1.0
     )
     world.command("chg-1", Verb.REQUEST, spec=spec)
     wait_until(lambda: world.states("chg-1")[-1:] == [State.CONVERGED], "the change has converged")
