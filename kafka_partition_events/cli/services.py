@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from attrs import field, frozen
 
+from kafka_partition_events.cli.change_desk import Desk
 from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
@@ -111,12 +112,31 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     return sample_topic(config, request, tell)
 
 
+def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Desk:
+    """Return a way to a cluster and to the control topics, which may be on another, by confluent-kafka.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    try:
+        from kafka_partition_events.cli.change_edge import ConfluentDesk  # noqa: PLC0415
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    for each in (config, control):
+        check_options(each)
+    try:
+        return ConfluentDesk(config, control, prefix)
+    except ConfigurationError as error:
+        raise CliError(one_line(error)) from error
+
+
 @frozen(kw_only=True)
 class Services:
     """The cluster and the time."""
 
     open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
     sample: Sampler = sample_with_confluent
+    open_desk: Callable[[Mapping[str, str], Mapping[str, str], str], Desk] = open_confluent_desk
     clock: Clock = field(factory=SystemClock)
 
 

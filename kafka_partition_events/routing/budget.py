@@ -112,7 +112,7 @@ class BufferBudget:
         counts = {n: len(t.partitions) for n, t in cluster.by_topic.items() if not t.internal}
         wanted = {n: min(count, self.max_partitions.get(n, count)) for n, count in counts.items()}
         held = {n: min(len(before[n].chosen), wanted[n]) if n in before else 0 for n in counts}
-        granted = wanted if self.affordable is None else _share_out(self.affordable, wanted, held)
+        granted = wanted if self.affordable is None else share_out(self.affordable, wanted, held)
         return {n: self._choose(n, counts[n], granted[n], before.get(n)) for n in counts}
 
     def _choose(self, topic: str, count: int, granted: int, before: Share | None) -> Share:
@@ -148,8 +148,14 @@ def _shuffled(seed: str, partitions: Iterable[int]) -> list[int]:
     return sorted(partitions, key=score)
 
 
-def _share_out(total: int, wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
-    """Give everyone what they hold, at least one, and share the rest evenly among those who want more."""
+def share_out(total: int, wanted: Mapping[str, int], held: Mapping[str, int]) -> dict[str, int]:
+    """Give everyone what they hold, at least one, and share the rest evenly among those who want more.
+
+    Args:
+        total: How many partitions there are to give; who holds more, or nothing yet, may take it beyond that.
+        wanted: How many each topic has.
+        held: How many each of them was granted before, at most as many as it has.
+    """
     granted = {name: max(1, held[name]) for name in wanted}
     left = total - sum(granted.values())
     hungry = sorted((name for name in wanted if wanted[name] > granted[name]), key=lambda n: (wanted[n], n))

@@ -1,0 +1,210 @@
+"""``kpe change``: ask for a change of partitions, follow it, and take it back."""
+
+from typing import Annotated
+
+import typer
+
+from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
+from kafka_partition_events.cli.change_plan import plan_command
+from kafka_partition_events.cli.change_request import request_command
+from kafka_partition_events.cli.change_session import (
+    Actor,
+    AnswerTimeout,
+    ChangeId,
+    DryRun,
+    Prefix,
+    Why,
+    actor_of,
+    give,
+    session,
+)
+from kafka_partition_events.cli.change_status import status_command
+from kafka_partition_events.cli.change_wait import wait_command
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.control.records import Change, Command
+from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.words import Gate, State, Verb
+
+change_app = typer.Typer(rich_markup_mode=None)
+change_app.command("plan", short_help="Tell what a change would do.")(plan_command)
+change_app.command("request", short_help="Ask for a change.")(request_command)
+change_app.command("status", short_help="Show changes, live on a terminal.")(status_command)
+change_app.command("wait", short_help="Wait until producers are ready, or until it is over.")(wait_command)
+
+
+@change_app.callback(
+    epilog="Exit codes: 0 done; 1 the tracker has refused it, and said why; 2 error, told in one line on "
+    "stderr; 3 no tracker has answered. Those of plan and wait are their own. "
+    "`kpe change COMMAND --help` has examples."
+)
+def change() -> None:
+    """Change the partitions of a topic, and know who has followed.
+
+    A command is a record in kpe.commands. The tracker (`kpe tracker`) answers in kpe.changes; producers and
+    consumers with the library follow that, and say so in kpe.acks. Needs the topics of `kpe topics init`.
+
+    \b
+    kpe change plan -b localhost:9092 --topic orders --to 24 --gate consumers-first
+    kpe change request -b localhost:9092 --topic orders --to 24 --gate consumers-first --execute
+    kpe change status -b localhost:9092
+    kpe change wait -b localhost:9092 01JD5V1ZJ8Q0000000000000AB
+    kpe ack ls -b localhost:9092 --pending 01JD5V1ZJ8Q0000000000000AB
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+
+
+@change_app.command("approve", short_help="Approve somebody else's request.")
+def approve_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    change_id: ChangeId,
+    client_options: ClientOptions = None,
+    actor: Actor = None,
+    reason: Why = "",
+    prefix: Prefix = PREFIX,
+    answer_timeout: AnswerTimeout = "10s",
+    dry_run: DryRun = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Approve a change that was requested with --needs-approval. Its requester can't.
+
+    Nobody proves a name: who may write to kpe.commands can write any. Let ACLs decide who may.
+
+    \b
+    kpe change approve -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --actor bob
+
+    Exit codes: 0 approved; 1 refused: the same person, or there is nothing to approve any more; 2 no such
+    change, wrong address, unknown option; 3 no tracker has answered.
+    """  # noqa: D301
+    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+        at.change(change_id)
+        give(
+            _command(Verb.APPROVE, change_id, actor, reason),
+            at,
+            answer_timeout=answer_timeout,
+            dry_run=dry_run,
+        )
+
+
+@change_app.command("cancel", short_help="Take back what has not happened.")
+def cancel_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    change_id: ChangeId,
+    client_options: ClientOptions = None,
+    actor: Actor = None,
+    reason: Why = "",
+    prefix: Prefix = PREFIX,
+    answer_timeout: AnswerTimeout = "10s",
+    dry_run: DryRun = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Cancel a change that has not happened yet. What was ordered before it holds again.
+
+    Once the topic has grown, or producers were told to leave partitions, roll it back instead.
+
+    \b
+    kpe change cancel -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --reason "wrong topic"
+    kpe change cancel -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --dry-run
+
+    Exit codes: 0 cancelled; 1 refused: it has happened, or is finished; 2 no such change, wrong address,
+    unknown option; 3 no tracker has answered.
+    """  # noqa: D301
+    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+        at.change(change_id)
+        give(
+            _command(Verb.CANCEL, change_id, actor, reason),
+            at,
+            answer_timeout=answer_timeout,
+            dry_run=dry_run,
+        )
+
+
+@change_app.command("rollback", short_help="Let producers go back to what was before.")
+def rollback_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    change_id: ChangeId,
+    client_options: ClientOptions = None,
+    actor: Actor = None,
+    reason: Why = "",
+    prefix: Prefix = PREFIX,
+    answer_timeout: AnswerTimeout = "10s",
+    dry_run: DryRun = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Let producers go back to what held before a change that has happened and is not finished.
+
+    Kafka can't shrink a topic. After a growth its new partitions stay, and producers leave them unused until
+    somebody asks for another change. This begins it; `kpe change wait` tells when all are back. To undo a
+    change that is finished, request its inverse: kpe change request --inverse-of CHANGE.
+
+    \b
+    kpe change rollback -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --reason "lag of billing"
+
+    Exit codes: 0 producers are told; 1 refused: it has not happened, or is finished; 2 no such change, wrong
+    address, unknown option; 3 no tracker has answered.
+    """  # noqa: D301
+    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+        at.change(change_id)
+        give(
+            _command(Verb.ROLLBACK, change_id, actor, reason),
+            at,
+            answer_timeout=answer_timeout,
+            dry_run=dry_run,
+        )
+
+
+@change_app.command("force", short_help="Open the gate, or end a change, without the evidence.")
+def force_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    change_id: ChangeId,
+    open_gate: Annotated[bool, typer.Option("--open-gate", help="Let producers use the partitions.")] = False,
+    finish: Annotated[bool, typer.Option("--finish", help="Wait for nobody any more.")] = False,
+    client_options: ClientOptions = None,
+    actor: Actor = None,
+    reason: Why = "",
+    prefix: Prefix = PREFIX,
+    answer_timeout: AnswerTimeout = "10s",
+    dry_run: DryRun = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Open the gate of a change, or end it, although not everybody has followed.
+
+    Say which of the two you mean; it is compared with the change as it is now, because the tracker does what
+    comes next: a gate that is held is opened, and a change without one is ended (partially_converged, or
+    rolled_back if it was on its way back). Behind an open gate a group with auto.offset.reset=latest may miss
+    records.
+
+    \b
+    kpe change force -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --open-gate --reason "billing is gone"
+    kpe change force -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --finish
+
+    Exit codes: 0 done; 1 refused: it has not happened, or is finished; 2 it is not what you mean, no such
+    change, wrong address, unknown option; 3 no tracker has answered.
+    """  # noqa: D301
+    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+        _check_force(at.change(change_id), open_gate=open_gate, finish=finish)
+        give(
+            _command(Verb.FORCE, change_id, actor, reason), at, answer_timeout=answer_timeout, dry_run=dry_run
+        )
+
+
+def _command(verb: Verb, change_id: str, actor: str | None, reason: str) -> Command:
+    return Command(change_id=change_id, verb=verb, actor=actor_of(actor), reason=reason)
+
+
+def _check_force(change: Change, *, open_gate: bool, finish: bool) -> None:
+    if open_gate == finish:
+        raise CliError("say what you mean: --open-gate or --finish")
+    if change.state.final or not change.state.happened:
+        return  # the tracker refuses it, and says why
+    held = change.gate is Gate.HELD and change.state is not State.ROLLING_BACK
+    if open_gate and not held:
+        raise CliError(f"the gate of {change.change_id} is not held; to end the change, --finish")
+    if finish and held:
+        raise CliError(f"the gate of {change.change_id} is held; open it first: --open-gate")

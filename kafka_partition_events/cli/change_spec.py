@@ -1,0 +1,199 @@
+"""What the user wants to change, made into a specification: what is not said is taken from the cluster."""
+
+import contextlib
+from collections.abc import Collection, Mapping
+from enum import StrEnum
+from itertools import islice
+from typing import Annotated, Any
+
+import typer
+from attrs import frozen
+
+from kafka_partition_events.cli.change_session import Session
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.services import first_look
+from kafka_partition_events.control.evidence import ClusterView
+from kafka_partition_events.control.group_state import Group
+from kafka_partition_events.control.orders import last_change
+from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.requests import inverse
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import GateRule, Kind
+from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
+from kafka_partition_events_listeners.ranges import ids_in
+
+_MOST_PARTITIONS = 1_000_000
+
+
+class GateChoice(StrEnum):
+    """`GateRule` as it is typed."""
+
+    NONE = "none"
+    CONSUMERS_FIRST = "consumers-first"
+
+    @property
+    def rule(self) -> GateRule:
+        """What it means."""
+        return GateRule.CONSUMERS_FIRST if self is GateChoice.CONSUMERS_FIRST else GateRule.NONE
+
+
+Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic to be changed.")]
+To = Annotated[
+    int | None,
+    typer.Option(
+        "--to",
+        metavar="N",
+        help="How many partitions producers are to use: more than now, or fewer (Kafka keeps the others).",
+    ),
+]
+From = Annotated[
+    int | None,
+    typer.Option(
+        "--from", metavar="N", help="How many they must use now, else it is refused. Default: so many."
+    ),
+]
+Offline = Annotated[
+    str | None, typer.Option("--offline", metavar="IDS", help="Leave these partitions of the topic: 3,5-7.")
+]
+Online = Annotated[
+    str | None, typer.Option("--online", metavar="IDS", help="Use these partitions of the topic again.")
+]
+BrokerOffline = Annotated[
+    int | None,
+    typer.Option("--broker-offline", metavar="ID", help="Leave the partitions that this broker leads."),
+]
+BrokerOnline = Annotated[
+    int | None, typer.Option("--broker-online", metavar="ID", help="Use this broker's partitions again.")
+]
+InverseOf = Annotated[
+    str | None, typer.Option("--inverse-of", metavar="CHANGE", help="Undo a change that is finished.")
+]
+GateOption = Annotated[
+    GateChoice,
+    typer.Option("--gate", help="Whether producers wait until groups have a position on new partitions."),
+]
+RequiredGroups = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--required-group",
+        metavar="GROUP",
+        help="A group to wait for; repeat it for more. Default: all that read the topic.",
+    ),
+]
+
+
+@frozen(kw_only=True)
+class Wanted:
+    """What was said of the subject of a change, and how many partitions. One way of saying it is used."""
+
+    topic: str | None = None
+    to: int | None = None
+    from_: int | None = None
+    offline: str | None = None
+    online: str | None = None
+    broker_offline: int | None = None
+    broker_online: int | None = None
+    inverse_of: str | None = None
+
+    def check(self) -> None:
+        """Check that one thing is wanted.
+
+        Raises:
+            CliError: it is nothing, several, or a part of it is missing.
+        """
+        of_topic = {"--to": self.to, "--offline": self.offline, "--online": self.online}
+        alone = {
+            "--broker-offline": self.broker_offline,
+            "--broker-online": self.broker_online,
+            "--inverse-of": self.inverse_of,
+        }
+        given = [name for name, value in {**of_topic, **alone}.items() if value is not None]
+        if len(given) != 1:
+            raise CliError(f"say one thing of {', '.join({**of_topic, **alone})}, not {len(given)}")
+        if (self.topic is None) == (given[0] in of_topic):
+            raise CliError(f"{given[0]} {'needs a' if given[0] in of_topic else 'is without'} --topic")
+        if self.from_ is not None and self.to is None:
+            raise CliError("--from belongs to --to")
+
+
+def look_at_cluster(at: Session) -> Cluster:
+    """Return the cluster as it is.
+
+    Raises:
+        CliError: it does not answer, or does not say which one it is.
+    """
+    poller, _ = first_look(at.services, at.config)
+    with contextlib.closing(poller):
+        cluster = poller.cluster
+    if cluster is None or cluster.cluster_id is None:
+        raise CliError("the cluster does not tell its id")
+    return cluster
+
+
+def spec_of(
+    wanted: Wanted, cluster: Cluster, changes: Mapping[str, Change], terms: Mapping[str, Any]
+) -> Spec:
+    """Return what is wanted as a specification; pure.
+
+    Args:
+        wanted: What is to be changed.
+        cluster: The cluster as it is: tells the topic's id, and how many partitions it has.
+        changes: All changes, by id: they tell how many of those are used.
+        terms: The other fields of a `Spec`. The inverse of a change has those of that change.
+
+    Raises:
+        CliError: there is no such topic or change, or nothing to do.
+        ConfigurationError: the terms do not fit.
+    """
+    wanted.check()
+    if wanted.inverse_of is not None:
+        change = changes.get(wanted.inverse_of)
+        if change is None:
+            raise CliError(f"there is no change {wanted.inverse_of}; see `kpe change status --all`")
+        return inverse(change)
+    common = {"cluster_id": cluster.cluster_id, **terms}
+    if wanted.topic is None:
+        leaves = wanted.broker_offline is not None
+        broker = wanted.broker_offline if leaves else wanted.broker_online
+        return Spec(kind=Kind.OFFLINE if leaves else Kind.ONLINE, broker=broker, **common)
+    info = cluster.by_topic.get(wanted.topic)
+    if info is None:
+        raise CliError(f"there is no topic {wanted.topic}")
+    common |= {"topic": info.name, "topic_id": info.topic_id}
+    if wanted.to is None:
+        kind = Kind.ONLINE if wanted.offline is None else Kind.OFFLINE
+        return Spec(kind=kind, partitions=_partitions(wanted.offline or wanted.online or ""), **common)
+    used = _used(info, f"{cluster.cluster_id}|topic/{info.name}", changes)
+    before = used if wanted.from_ is None else wanted.from_
+    if wanted.to == before:
+        raise CliError(f"{before} partitions of topic {info.name} are used already")
+    kind = Kind.INCREASE if wanted.to > before else Kind.DECREASE
+    return Spec(kind=kind, from_count=before, to_count=wanted.to, **common)
+
+
+def view_of(
+    spec: Spec, cluster: Cluster, groups: Collection[Group] | None, writers: int | None
+) -> ClusterView:
+    """Return what is seen of the topic that a change is about."""
+    info = None if spec.topic is None else cluster.by_topic.get(spec.topic)
+    readers = None if groups is None else frozenset(group.group_id for group in groups if group.members)
+    if info is None:
+        return ClusterView(readers=readers)
+    count, id_ = len(info.partitions), info.topic_id
+    return ClusterView(count=count, topic_id=id_, readers=readers, writers=writers)
+
+
+def _used(info: TopicInfo, subject: str, changes: Mapping[str, Change]) -> int:
+    last = last_change(changes.values(), subject, info.topic_id)
+    limit = None if last is None else last.order.limit
+    return min(len(info.partitions), limit or len(info.partitions))
+
+
+def _partitions(text: str) -> frozenset[int]:
+    try:
+        found = frozenset(islice(ids_in(text), _MOST_PARTITIONS))
+    except ValueError:
+        found = frozenset()
+    if not found or min(found) < 0:
+        raise CliError(f"{text!r} are no partitions; write 3,5-7")
+    return found

@@ -1,0 +1,115 @@
+"""`kpe change` without Kafka: a desk at a story, and a clock that passes while somebody waits."""
+
+import json
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from attrs import define, field
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.services import Sample, SampleRequest, Services, Tell
+from kafka_partition_events.control.group_state import Group
+from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.records import Command
+from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.testing import ManualClock, ScriptedSource
+from kafka_partition_events.testing.scripted import observe
+from tests.control_kit import CLUSTER, TOPIC, TOPIC_ID, Story
+
+AT = ["-b", "x:1"]
+
+
+class PassingClock(ManualClock):
+    """Waits by letting the time pass at once."""
+
+    def wait(self, condition: threading.Condition, timeout: float | None) -> None:
+        assert timeout is not None
+        self.advance(timeout)
+
+
+@define
+class StoryDesk:
+    """Control topics with a tracker that takes commands up, unless it is told not to.
+
+    Attributes:
+        story: What holds.
+        answers: Whether a tracker is there.
+        readers: The groups that read the topic; None: nobody may ask.
+        news: What happens before each read after the first one, in turn.
+    """
+
+    story: Story = field(factory=Story)
+    answers: bool = True
+    readers: tuple[Group, ...] | None = ()
+    news: Iterator[Callable[[], Any]] = field(factory=lambda: iter(()))
+    sent: list[Command] = field(factory=list)
+    reads: int = 0
+    closed: bool = False
+    opened: tuple[Mapping[str, str], Mapping[str, str], str] | None = None
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.story.ledger
+
+    def read(self, timeout: float) -> None:
+        self.reads += 1
+        if self.reads > 1:
+            next(self.news, lambda: None)()
+
+    def send(self, command: Command, timeout: float) -> int:
+        self.sent.append(command)
+        self.story.now_ms += 1
+        if self.answers:
+            self.story.deliver(command, self.story.now_ms)
+        return self.story.now_ms
+
+    def groups(self, topic: str, timeout: float) -> Collection[Group]:
+        if self.readers is None:
+            raise MetadataFetchError("can't look at consumer groups: not for us")
+        return self.readers
+
+    def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:
+        return self.story.cluster.writers
+
+    def close(self) -> None:
+        self.closed = True
+
+    # -- running commands ------------------------------------------------------------------------------
+
+    def kpe(self, *arguments: str, partitions: int = 6, sample: Sample | None = None) -> int:
+        """Run a command that ends in a pipe; return its exit code."""
+        source = ScriptedSource(_observed(partitions))
+
+        def sampled(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
+            return sample or Sample(partitions=partitions, records=())
+
+        def opened(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> "StoryDesk":
+            self.opened = config, control, prefix
+            return self
+
+        services = Services(
+            open_source=lambda _config: source, sample=sampled, open_desk=opened, clock=self._clock()
+        )
+        self.reads = 0
+        return run([*arguments[:2], *AT, *arguments[2:]], services)
+
+    def _clock(self) -> PassingClock:
+        return PassingClock(wall=datetime.fromtimestamp(self.story.now_ms / 1_000, UTC))
+
+
+def _observed(partitions: int) -> Observation:
+    return observe({TOPIC: {"partitions": [1] * partitions, "id": TOPIC_ID}}, cluster_id=CLUSTER)
+
+
+def unreachable() -> None:
+    """What a read comes to when the control topics can't be reached."""
+    raise ControlTopicError("can't read the control topics: nobody is there")
+
+
+def documents(out: str) -> list[dict[str, Any]]:
+    """Return what was written, one JSON object a line."""
+    return [json.loads(line) for line in out.splitlines()]

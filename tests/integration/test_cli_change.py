@@ -1,0 +1,208 @@
+"""`kpe change`, `kpe ack` and `kpe instances` on a real Kafka, with a tracker, a producer and a group."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from attrs import define, evolve
+from confluent_kafka import Consumer, Producer
+
+from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.control.agent import InstanceAgent
+from kafka_partition_events.control.codec import encode
+from kafka_partition_events.control.duties import Duties
+from kafka_partition_events.control.links.confluent import ConfluentControlLink
+from kafka_partition_events.control.records import Capacity, Lease, TopicUse
+from kafka_partition_events.control.tracker import Tracker
+from kafka_partition_events.control.words import Role
+from kafka_partition_events.testing import KafkaCluster
+from tests.change_kit import documents
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 30.0
+SMALL = Capacity(buffer_memory=8 * 16_384, batch_size=16_384)
+"""Affords eight partitions."""
+
+Captured = pytest.CaptureFixture[str]
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
+        time.sleep(0.1)
+
+
+@define
+class World:
+    """A topic with keyed records, a producer that follows changes, and a group that does not."""
+
+    address: str
+    prefix: str
+    topic: str
+
+    def kpe(self, *arguments: str) -> int:
+        return run([*arguments, "-b", self.address, "--prefix", self.prefix])
+
+    def request(self, *arguments: str) -> int:
+        return self.kpe("change", "request", "--topic", self.topic, "--actor", "alice", *arguments)
+
+
+@pytest.fixture(scope="module")
+def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
+    cluster = own_kafka_cluster(brokers=1)
+    made = World(cluster.bootstrap_servers, f"t{uuid.uuid4().hex[:8]}.", "orders")
+    config = {"bootstrap.servers": made.address}
+    assert made.kpe("topics", "init") == 0
+    cluster.create_topic(made.topic, 6)
+    producer = PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.3})
+    for number in range(500):
+        producer.produce(made.topic, b"v", b"customer-%d" % number)
+    assert producer.flush(LIMIT_S) == 0
+    lease = Lease(instance_id="shop-1", incarnation="", lease_seq=0, role=Role.PRODUCER, app="shop")
+    lease = evolve(lease, capacity=SMALL, client="confluent-kafka", idempotent=True)
+    link = ConfluentControlLink(config, prefix=made.prefix)
+    agent = InstanceAgent(producer.poller, link, lease, duties=partial(Duties, spread=0.1))
+    consumer = Consumer({**config, "group.id": "billing", "auto.offset.reset": "latest"})
+    consumer.subscribe([made.topic])
+    done = threading.Event()
+
+    def live() -> None:
+        while not done.wait(0.1):
+            consumer.poll(0)
+            producer.poll(0)
+            agent._wake()  # else it looks again in half a minute, as nothing is open yet
+
+    thread = threading.Thread(target=live)
+    thread.start()
+    assert agent.start(LIMIT_S)
+    _leave_a_stale_lease(made)
+    wait_until(lambda: len(consumer.assignment()) == 6, "the group has the topic")
+    yield made
+    done.set()
+    thread.join()
+    consumer.close()
+    producer.close()
+
+
+def _leave_a_stale_lease(world: World) -> None:
+    """Let an instance be lost at once."""
+    use = TopicUse(topic="payments", seen=3, used=3)
+    lost = Lease(
+        instance_id="lost-1", incarnation="x", lease_seq=1, role=Role.PRODUCER, ttl_s=0.1, view=(use,)
+    )
+    writer = Producer({"bootstrap.servers": world.address})
+    writer.produce(f"{world.prefix}leases", encode(lost), "lost-1")
+    assert writer.flush(LIMIT_S) == 0
+
+
+@pytest.fixture(scope="module")
+def tracker(world: World) -> Iterator[Tracker]:
+    tracker = Tracker({"bootstrap.servers": world.address}, prefix=world.prefix, interval=0.3)
+    stop = threading.Event()
+    thread = threading.Thread(target=tracker.run, args=(stop,))
+    thread.start()
+    yield tracker
+    stop.set()
+    thread.join()
+    tracker.close()
+
+
+def the_only(capsys: Captured) -> dict[str, Any]:
+    (document,) = documents(capsys.readouterr().out)
+    return document
+
+
+def test_plan(world: World, capsys: Captured) -> None:
+    wait_until(lambda: world.kpe("instances", "ls") == 0 and "shop-1" in capsys.readouterr().out, "a lease")
+    assert world.kpe("change", "plan", "--topic", world.topic, "--to", "12", "--gate", "consumers-first") == 3
+    plan = the_only(capsys)
+    assert [(c["instance_id"], c["granted"]) for c in plan["capped"]] == [("shop-1", 8)]
+    assert [(g["group"], g["members"], g["safety"]) for g in plan["groups"]] == [("billing", 1, "gate")]
+    assert [(k["rule"], k["moves_exactly"]) for k in plan["keys"]] == [("murmur2", "1/2")]
+    assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8") == 1
+    assert the_only(capsys)["verdict"] == "exposed"
+    assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8", "--from", "5") == 2
+    assert the_only(capsys)["refusal"]["reason"] == "conflict"
+
+
+def test_a_request_that_nobody_answers(world: World, capsys: Captured) -> None:
+    alone = evolve(world, prefix=f"{world.prefix}alone.")
+    assert alone.kpe("topics", "init") == 0
+    capsys.readouterr()
+    wait_until(lambda: alone.request("--to", "8", "--dry-run") == 0, "the topics are there")
+    assert documents(capsys.readouterr().out)[-1]["format"] == "kpe.command"
+    assert alone.request("--to", "8", "--answer-timeout", "1s") == 3
+    told = capsys.readouterr()
+    assert "no tracker has answered within 1 s" in told.err
+    assert alone.kpe("change", "status", documents(told.out)[0]["change_id"]) == 2
+
+
+@pytest.mark.usefixtures("tracker")
+def test_a_gated_change_from_request_to_cancelling(world: World, capsys: Captured) -> None:
+    assert world.request("--to", "12", "--gate", "consumers-first", "--answer-timeout", "20s") == 0
+    change = the_only(capsys)
+    id_, spec = change["change_id"], change["spec"]
+    assert (spec["from_count"], spec["to_count"], spec["gate"]) == (6, 12, "consumers_first")
+    assert spec["topic_id"] is not None
+
+    assert world.request("--to", "24") == 1
+    told = capsys.readouterr()
+    assert documents(told.out)[0]["reason"] == "another_change_open"
+    assert f"{id_} is requested; wait for it (kpe change wait)" in told.err
+
+    assert world.kpe("change", "wait", id_, "--until", "armed", "--timeout", "20s") == 0
+    capsys.readouterr()
+    assert world.kpe("ack", "ls", id_) == 0
+    rows = {row["instance_id"]: row for row in documents(capsys.readouterr().out)}
+    assert (rows["shop-1"]["status"], rows["shop-1"]["seen"]) == ("held", 6)
+    assert world.kpe("ack", "ls", "--pending", id_) == 0
+    assert "shop-1" in capsys.readouterr().out
+    assert world.kpe("change", "wait", id_, "--timeout", "1s") == 3
+    capsys.readouterr()
+
+    assert world.kpe("change", "rollback", id_, "--actor", "bob") == 1
+    assert "it has not happened: cancel it (kpe change cancel)" in capsys.readouterr().err
+    assert world.kpe("change", "cancel", id_, "--actor", "bob", "--reason", "wrong topic") == 0
+    assert the_only(capsys)["state"] == "cancelled"
+    assert world.kpe("change", "status") == 0
+    assert documents(capsys.readouterr().out) == []
+    assert world.kpe("change", "status", id_) == 0
+    assert the_only(capsys)["refusals"][0]["reason"] == "wrong_state"
+
+
+@pytest.mark.usefixtures("tracker")
+def test_a_decrease_is_rolled_back(world: World, capsys: Captured) -> None:
+    assert world.request("--to", "4", "--answer-timeout", "20s") == 0
+    id_ = the_only(capsys)["change_id"]
+    wait_until(
+        lambda: world.kpe("ack", "ls", id_) == 0 and '"status":"applied"' in capsys.readouterr().out,
+        "the producer has left two partitions",
+    )
+    assert world.kpe("change", "rollback", id_, "--actor", "bob") == 0
+    assert the_only(capsys)["state"] in {"rolling_back", "rolled_back"}
+    assert world.kpe("change", "wait", id_, "--timeout", "20s") == 1
+    assert the_only(capsys)["state"] == "rolled_back"
+
+
+def test_instances(world: World, capsys: Captured) -> None:
+    assert world.kpe("instances", "ls") == 0
+    rows = {row["instance_id"]: row for row in documents(capsys.readouterr().out)}
+    assert (rows["shop-1"]["state"], rows["shop-1"]["app"]) == ("up", "shop")
+    assert world.topic in [use["topic"] for use in rows["shop-1"]["topics"]]
+    assert world.kpe("instances", "ls", "--stale") == 0
+    assert [row["instance_id"] for row in documents(capsys.readouterr().out)] == ["lost-1"]
+
+
+def test_without_control_topics_nothing_is_created(world: World, capsys: Captured) -> None:
+    elsewhere = evolve(world, prefix="nowhere.")
+    assert elsewhere.request("--to", "12") == 2
+    assert "there is no topic nowhere.changes; `kpe topics init`" in capsys.readouterr().err
+    assert world.kpe("topics", "init", "--dry-run") == 0
+    assert documents(capsys.readouterr().out) == []

@@ -1,0 +1,201 @@
+"""`kpe change status` and `wait`: how far a change is, and how waiting for it ends."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.control.words import State, Status, Verb
+from tests.change_kit import StoryDesk, documents, unreachable
+from tests.control_kit import NEW, ONE, Story, gated, grown, growth
+
+Captured = pytest.CaptureFixture[str]
+
+CURE = "roll it back (kpe change rollback)"
+
+
+def at(story: Story, *news: Callable[[], Any]) -> StoryDesk:
+    return StoryDesk(story, news=iter(news))
+
+
+def requested(producers: str = "ab", **fields: Any) -> Story:
+    story = Story()
+    story.lives(producers)
+    story.request(gated(**fields))
+    story.tick()
+    return story
+
+
+def finishing(story: Story) -> Callable[[], Any]:
+    """Let everybody follow."""
+
+    def follow() -> None:
+        story.probed("billing", assigned=NEW, positioned=NEW)
+        story.tick()
+        story.says("ab", Status.APPLIED)
+        story.tick()
+
+    return follow
+
+
+class TestStatus:
+    def test_open_changes_in_a_pipe(self, capsys: Captured) -> None:
+        assert at(requested()).kpe("change", "status") == 0
+        (change,) = documents(capsys.readouterr().out)
+        assert (change["format"], change["change_id"], change["gate"]) == ("kpe.change", ONE, "held")
+
+    def test_finished_ones_if_all_are_wanted(self, capsys: Captured) -> None:
+        story = requested()
+        story.command(Verb.CANCEL)
+        assert at(story).kpe("change", "status") == 0
+        told = capsys.readouterr()
+        assert (told.out, told.err) == ("", "kpe: note: no change is open; --all shows finished ones\n")
+        assert at(story).kpe("change", "status", "--all") == 0
+        assert [change["state"] for change in documents(capsys.readouterr().out)] == ["cancelled"]
+
+    def test_there_never_was_one(self, capsys: Captured) -> None:
+        assert StoryDesk().kpe("change", "status", "--all") == 0
+        assert capsys.readouterr().err == "kpe: note: there is no change\n"
+
+    def test_a_list_in_words(self, capsys: Captured) -> None:
+        story = requested()
+        story.says("a", Status.HELD)
+        story.tick()
+        assert at(story).kpe("change", "status", "--output", "table") == 0
+        (line,) = capsys.readouterr().out.splitlines()
+        assert " ".join(line.split()) == (
+            f"{ONE} requested orders 6 -> 12 2 producers: 1 held, 1 pending; gate held"
+        )
+
+    def test_one_in_words(self, capsys: Captured) -> None:
+        story = grown(gated())
+        story.command(Verb.CANCEL, "bob")
+        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        head, *lines = capsys.readouterr().out.splitlines()
+        assert head.endswith("2 producers: 2 held; gate held")
+        assert lines == [
+            "  requested 2023-11-14 22:13:20Z by alice",
+            "  happened 2023-11-14 22:13:20Z",
+            "  deadline 2023-11-14 22:23:20Z",
+            "  gate held",
+            "  groups that have not followed: billing",
+            f"  2023-11-14 22:13:20Z refused cancel by bob: {ONE} is gated; {CURE} (wrong_state)",
+        ]
+
+    def test_one_that_waits_for_approval(self, capsys: Captured) -> None:
+        assert at(requested(needs_approval=True)).kpe("change", "status", ONE, "--output", "table") == 0
+        assert f"waits for somebody else's approval: kpe change approve {ONE}" in capsys.readouterr().out
+
+    def test_a_terminal_follows_it_to_its_end(
+        self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")  # which rich takes for a terminal
+        story = grown(gated())
+        desk = at(story, lambda: None, unreachable, finishing(story))
+        assert desk.kpe("change", "status", ONE, "--output", "table") == 0
+        told = capsys.readouterr().out
+        assert [told.index(word) for word in ("gated", "converged")] == sorted(
+            told.index(word) for word in ("gated", "converged")
+        )
+        for bar in ("producers are armed", "producers have followed", "groups have followed"):
+            assert bar in told
+
+    def test_once_is_once(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+        desk = at(grown(gated()))
+        assert desk.kpe("change", "status", ONE, "--once", "--output", "table") == 0
+        assert desk.reads == 1
+
+
+class TestWaitUntilConverged:
+    def wait(self, story: Story, *news: Callable[[], Any], options: Iterable[str] = ()) -> int:
+        return at(story, *news).kpe("change", "wait", ONE, *options)
+
+    def test_it_converges(self, capsys: Captured) -> None:
+        story = grown(gated())
+        assert self.wait(story, unreachable, finishing(story)) == 0
+        told = capsys.readouterr()
+        assert [change["state"] for change in documents(told.out)] == ["converged"]
+        states = [line.split()[2] for line in told.err.splitlines() if ONE in line]
+        assert states == ["gated", "converged"]
+
+    @pytest.mark.parametrize(
+        ("verb", "state"), [(Verb.FORCE, State.PARTIALLY_CONVERGED), (Verb.CANCEL, State.CANCELLED)]
+    )
+    def test_it_ends_otherwise(self, verb: Verb, state: State) -> None:
+        story = Story()
+        story.request(growth())
+        if verb is Verb.FORCE:
+            story = grown(growth())
+        assert self.wait(story, lambda: story.command(verb)) == 1
+        assert story.change.state is state
+
+    def test_the_time_is_over(self, capsys: Captured) -> None:
+        assert self.wait(grown(gated()), options=["--timeout", "90s"]) == 3
+        assert capsys.readouterr().err.endswith("kpe: not converged within 90 s\n")
+
+
+class TestWaitUntilArmed:
+    def wait(self, story: Story, *news: Callable[[], Any], timeout: str = "20m") -> int:
+        return at(story, *news).kpe("change", "wait", ONE, "--until", "armed", "--timeout", timeout)
+
+    def test_all_hold_the_gate(self) -> None:
+        story = requested()
+        assert self.wait(story, lambda: story.says("a", Status.HELD), timeout="1s") == 3
+        assert self.wait(story, lambda: story.says("b", Status.HELD)) == 0
+
+    def test_who_is_missing_is_named(self, capsys: Captured) -> None:
+        story = requested("abcdefg")
+        story.says("g", Status.HELD)
+        assert self.wait(story, timeout="2s") == 3
+        assert capsys.readouterr().err.endswith("not armed within 2 s: 6 producers (a, b, c, d, e, ...)\n")
+
+    def test_as_many_as_are_asked_for(self) -> None:
+        story = requested("abcd", min_acked_ratio=0.75)
+        story.says("abc", Status.HELD)
+        assert self.wait(story) == 0
+
+    def test_one_that_is_lost_is_not_waited_for_for_ever(self) -> None:
+        story = requested()
+        story.says("a", Status.HELD)
+        assert self.wait(story, timeout="2m") == 3
+        assert self.wait(story, timeout="4m") == 0  # two times to live, by the time that passes here
+
+    def test_this_machine_s_clock_makes_nobody_lost(self) -> None:
+        story = requested()
+        story.says("a", Status.HELD)
+        desk = at(story)
+        story.now_ms += 3_600_000  # which `StoryDesk` takes for this machine's time; no record is so new
+        assert desk.kpe("change", "wait", ONE, "--until", "armed", "--timeout", "1s") == 3
+
+    def test_it_happened_too_early(self, capsys: Captured) -> None:
+        story = requested()
+        story.says("a", Status.HELD)
+
+        def grow() -> None:
+            story.sees(count=12)
+            story.tick()
+
+        assert self.wait(story, grow) == 1
+        assert "it happened while 1 producer did not hold the gate" in capsys.readouterr().err
+
+    def test_it_happened_when_all_were_ready(self) -> None:
+        assert self.wait(grown(gated())) == 0
+
+    def test_it_never_will(self) -> None:
+        story = requested()
+        assert self.wait(story, lambda: story.command(Verb.CANCEL)) == 1
+
+    def test_nobody_is_armed_before_it_is_approved(self) -> None:
+        story = requested(needs_approval=True)
+        story.says("ab", Status.HELD)
+        assert self.wait(story, timeout="1s") == 3
+        assert self.wait(story, lambda: story.command(Verb.APPROVE, "bob")) == 0
+
+    def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:
+        assert self.wait(requested("")) == 0
+        assert "note: no producer with the library is there" in capsys.readouterr().err
+
+    def test_without_a_gate_there_is_nothing_to_arm(self, capsys: Captured) -> None:
+        assert self.wait(grown(growth())) == 2
+        assert capsys.readouterr().err == f"kpe: {ONE} has no gate: nobody is to be armed\n"
