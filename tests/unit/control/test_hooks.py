@@ -30,10 +30,11 @@ class Brokers:
     committed: dict[int, int] = field(factory=dict)
     commits: list[dict[int, int]] = field(factory=list)
     broken: set[str] = field(factory=set)
+    error: int = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     def check(self, what: str) -> None:
         if what in self.broken:
-            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+            raise KafkaException(KafkaError(self.error))
 
     def commit(self, offsets: dict[int, int]) -> None:
         self.commits.append(offsets)
@@ -70,7 +71,10 @@ class Confluent:
             )
 
         self.hook = of_confluent.RebalanceHook(
-            self.agent, on_assign=mine("assigned"), on_revoke=mine("revoked")
+            self.agent,
+            on_assign=mine("assigned"),
+            on_revoke=mine("revoked"),
+            pause=lambda _seconds: self.brokers.broken.clear(),
         )
         self.hook.subscribe(self, ["orders", "^regex.*"])
 
@@ -243,3 +247,13 @@ def test_the_applications_own_callbacks_are_called(start: Start) -> None:
     consumer.rebalance("lost", frozenset({1}))
     assert consumer.called == [("assigned", OLD), ("revoked", {0}), ("revoked", {1})]
     assert consumer.agent.last("assigned") == OLD - {0, 1}
+
+
+def test_what_passes_by_itself_is_tried_again_at_once() -> None:
+    # A broker that hears late of partitions that it leads; kafka-python tries again by itself.
+    brokers = Brokers(error=KafkaError.NOT_LEADER_FOR_PARTITION)
+    consumer = Confluent(brokers, Agent())
+    brokers.broken.add("beginnings")
+    consumer.rebalance("assign", NEW)
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)]
+    assert consumer.agent.last("positioned") == NEW
