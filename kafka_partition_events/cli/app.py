@@ -24,6 +24,7 @@ from kafka_partition_events.cli.config import config_app
 from kafka_partition_events.cli.doctor import Question, diagnose_partitioner
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.events import events_app
+from kafka_partition_events.cli.group import group_app
 from kafka_partition_events.cli.instances import instances_app
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.mapping import mapping_app
@@ -56,6 +57,7 @@ app.add_typer(change_app, name="change", short_help="Change partitions, and know
 app.add_typer(acks_app, name="ack", short_help="See what instances and groups say of a change.")
 app.add_typer(instances_app, name="instances", short_help="See the processes that run the library.")
 app.command("tracker", short_help="Carry out changes, and follow who has followed.")(tracker_command)
+app.add_typer(group_app, name="group", short_help="See how far consumer groups are with partitions.")
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
@@ -79,7 +81,8 @@ def _show_version(wanted: bool) -> None:
 
 @app.callback(
     epilog="Exit codes: 0 all is well; 1 `kpe diff` or `kpe doctor` found something, or the demo failed; 2 "
-    "error, told in one line on stderr; 3 `kpe doctor` can't tell; those of `kpe check` are Nagios'. "
+    "error, told in one line on stderr; 3 `kpe doctor` can't tell; those of `kpe check` are Nagios', "
+    "`kpe change` has its own. "
     "`kpe COMMAND --help` has examples."
 )
 def top(

@@ -12,7 +12,7 @@ from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliE
 from kafka_partition_events.cli.options import parse_duration
 from kafka_partition_events.cli.render import counted
 from kafka_partition_events.control.broker_time import ReadersClock
-from kafka_partition_events.control.progress import is_armed, unarmed
+from kafka_partition_events.control.progress import Arming, arming
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.control.words import Gate, State
@@ -80,7 +80,6 @@ class _Waiting:
     def look(self) -> bool | None:
         """Tell whether it is reached; None as long as nobody can say."""
         change = self._at.change(self._id)
-        now_ms = self._now_ms()
         if change.state is not self._state:
             self._state = change.state
             tell(change_line(change))
@@ -90,19 +89,25 @@ class _Waiting:
             return self._happened(change)
         if change.state.final:
             return False
-        return True if change.released and is_armed(change, self._at.desk.ledger, now_ms) else None
+        return self._armed(self._arming(change)) if change.released else None
 
     def missing(self) -> str:
         """Return who is still to be armed, in words."""
         change = self._at.change(self._id)
         if self._until is not Until.ARMED or not change.released:
             return ""
-        names = unarmed(change, self._at.desk.ledger, self._now_ms())
+        names = self._arming(change).missing
         more = ", ..." if len(names) > _NAMED else ""
         return f": {counted(len(names), 'producer')} ({', '.join(names[:_NAMED])}{more})"
 
-    def _now_ms(self) -> int:
-        return self._clock.now_ms(self._at.desk.ledger, self._at.services.clock.monotonic())
+    def _arming(self, change: Change) -> Arming:
+        ledger, now = self._at.desk.ledger, self._at.services.clock.monotonic()
+        return arming(change, ledger, self._clock.now_ms(ledger, now))
+
+    def _armed(self, found: Arming) -> bool | None:
+        if found.enough and not found.live:
+            tell("note: no producer with the library is there, so nobody had to be armed")
+        return True if found.enough else None
 
     def _happened(self, change: Change) -> bool:
         if change.unarmed:

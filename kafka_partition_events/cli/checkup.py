@@ -76,10 +76,12 @@ def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
         if isinstance(sink, KafkaSinkSettings) and sink.bootstrap_servers is None
     ]
     topics = events_topics or here or ["kpe.events"]
-    election = settings.election
+    election, control = settings.election, settings.control
+    labels = control.enabled and control.bootstrap_servers is None
     return Needs(
         event_topics=sorted(set(topics)),
         election=(election.topic, election.group) if election.enabled else None,
+        changes_topic=f"{control.prefix}changes" if labels else None,
     )
 
 

@@ -46,6 +46,10 @@ Types = Annotated[
 TopicGlob = Annotated[
     str | None, typer.Option("--topic", metavar="GLOB", help="Only what is about such topics: 'orders*'.")
 ]
+Planned = Annotated[
+    bool | None,
+    typer.Option("--planned/--unplanned", help="Only what a change explains, or what none does."),
+]
 Dead = Annotated[bool, typer.Option("--dead", help="Instead, the dead letters: what sinks gave up.")]
 
 
@@ -58,10 +62,15 @@ class Selection:
     until: datetime | None
     names: Sequence[str] | None
     subjects: Sequence[str] | None
+    planned: bool | None = None
     dead: bool = False
 
     def entries(self, outbox: SqliteOutbox, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
         """Yield them, in order."""
+        found = self._given_up(outbox) if self.dead else self._recorded(outbox, after)
+        yield from islice(found, limit)
+
+    def _recorded(self, outbox: SqliteOutbox, after: int) -> Iterator[Entry]:
         found = outbox.history(
             self.stream,
             since=self.since,
@@ -69,14 +78,14 @@ class Selection:
             names=self.names,
             subjects=self.subjects,
             after_seq=after,
-            limit=limit,
         )
-        if not self.dead:
-            yield from found
-            return
+        # What has no label is neither: its `planned` is None.
+        return (e for e in found if self.planned is None or _label(e) is self.planned)
+
+    def _given_up(self, outbox: SqliteOutbox) -> Iterator[Entry]:
         given_up = {letter.entry.id: letter.entry for letter in outbox.dead_letters()}
         alive = (entry for entry in given_up.values() if entry.stream is self.stream)
-        yield from islice((entry for entry in alive if self._in_time(entry)), limit)
+        return (entry for entry in alive if self._in_time(entry))
 
     def _in_time(self, entry: Entry) -> bool:
         return (self.since is None or entry.at >= self.since) and (
@@ -109,6 +118,7 @@ def ls_command(
     until: Until = None,
     type_: Types = None,
     topic: TopicGlob = None,
+    planned: Planned = None,
     dead: Dead = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many.")] = None,
     output: OutputChoice = None,
@@ -119,11 +129,12 @@ def ls_command(
     kpe events ls --outbox outbox.db --since 2h
     kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topic 'orders*'
     kpe events ls --config kpe.toml --stream incidents --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
+    kpe events ls --config kpe.toml --since 7d --unplanned                 see [control] in docs/observe.md
     kpe events ls --outbox outbox.db --output jsonl | jq -r '.data.topic'
 
     Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
     """  # noqa: D301
-    selection = _selection(context.obj, stream, since, until, type_, topic, dead=dead)
+    selection = _selection(context.obj, stream, since, until, type_, topic, planned=planned, dead=dead)
     with opened_outbox(outbox, config) as opened:
         _write(selection.entries(opened, limit=limit), choose_output(output))
 
@@ -137,6 +148,7 @@ def tail_command(
     since: Since = None,
     type_: Types = None,
     topic: TopicGlob = None,
+    planned: Planned = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
     ] = None,
@@ -153,7 +165,7 @@ def tail_command(
     """  # noqa: D301
     services: Services = context.obj
     begin = "1ms" if since is None else since
-    selection = _selection(services, stream, begin, None, type_, topic)
+    selection = _selection(services, stream, begin, None, type_, topic, planned=planned)
     limit = math.inf if for_ is None else parse_duration(for_)
     with opened_outbox(outbox, config) as opened, contextlib.suppress(KeyboardInterrupt):
         _write(_follow(opened, selection, services, limit), choose_output(output))
@@ -244,9 +256,10 @@ def _selection(
     types: Sequence[str] | None,
     topic: str | None,
     *,
+    planned: bool | None = None,
     dead: bool = False,
 ) -> Selection:
-    if dead and (types or topic):
+    if dead and (types or topic or planned is not None):
         raise CliError("--dead goes with --stream, --since and --until only")
     now = services.clock.now()
     return Selection(
@@ -255,8 +268,14 @@ def _selection(
         until=None if until is None else parse_moment(until, now),
         names=types or None,
         subjects=None if topic is None else (f"topic/{topic}", f"topic/{topic}/*"),
+        planned=planned,
         dead=dead,
     )
+
+
+def _label(entry: Entry) -> bool | None:
+    planned: bool | None = json.loads(entry.body)["data"].get("planned")
+    return planned
 
 
 def _follow(outbox: SqliteOutbox, selection: Selection, services: Services, limit: float) -> Iterator[Entry]:

@@ -42,10 +42,12 @@ class Needs:
     Attributes:
         event_topics: The topics that it writes events to.
         election: Topic and group of the election; None without one.
+        changes_topic: The topic that events are labelled by; None without one on this cluster.
     """
 
     event_topics: Sequence[str] = ("kpe.events",)
     election: tuple[str, str] | None = None
+    changes_topic: str | None = None
 
 
 @frozen(kw_only=True)
@@ -114,6 +116,7 @@ class Answers:
     event_topics: Sequence[TopicAnswer] = ()
     election_topic: TopicAnswer | None = None
     election_group: GroupAnswer | None = None
+    changes_topic: TopicAnswer | None = None
     quorum: QuorumAnswer | str = "nobody has asked"
 
 
@@ -129,6 +132,8 @@ def findings(answers: Answers) -> Iterator[Finding]:
         yield from _event_topic(topic, len(answers.brokers))
     if answers.election_topic is not None:
         yield from _election(answers.election_topic, answers.election_group)
+    if answers.changes_topic is not None:
+        yield from _changes(answers.changes_topic)
     yield _clock(answers.quorum)
 
 
@@ -251,6 +256,15 @@ def _election(topic: TopicAnswer, group: GroupAnswer | None) -> Iterator[Finding
         yield _right("READ", check, topic.operations)
     if group is not None:
         yield _right("READ", f"group {group.name}", group.operations)
+
+
+def _changes(topic: TopicAnswer) -> Iterator[Finding]:
+    check = f"topic {topic.name}"
+    if topic.info is None:
+        yield Finding(check, Status.WARNING, "there is none, so no event has a label", "kpe topics init")
+        return
+    yield Finding(check, Status.OK, "it labels events as planned or not")
+    yield _right("READ", check, topic.operations)
 
 
 def _right(operation: str, resource: str, held: frozenset[str] | None) -> Finding:

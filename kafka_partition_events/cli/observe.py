@@ -46,6 +46,10 @@ def observe_command(
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
     ] = None,
+    control: Annotated[
+        bool | None,
+        typer.Option("--control/--no-control", help="Say of events whether somebody had asked for them."),
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Watch a cluster until it is told to stop, and tell those who should know.
@@ -66,6 +70,7 @@ def observe_command(
     kpe observe --config /etc/kpe/kpe.toml
     kpe observe --config kpe.toml --client confluent-kafka           see docs/observe.md for the difference
     kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
+    kpe observe --config kpe.toml --control                          planned or not, by topic kpe.changes
     kpe config show --config kpe.toml                                what it would do
     kpe doctor --config kpe.toml                                     whether it could
     curl -s localhost:9404/readyz
@@ -82,6 +87,7 @@ def observe_command(
         "observer.topics": topic,
         "outbox.path": outbox,
         "http.listen": listen,
+        "control.enabled": None if control is None else str(control).lower(),
     }
     settings, config = read_connection(
         file, bootstrap, client_options, {key: text for key, text in overrides.items() if text is not None}

@@ -44,7 +44,7 @@ def ask_cluster(config: Mapping[str, str], needs: Needs) -> Answers:
             brokers = tuple(pool.map(lambda node: _ask_broker(config, node), nodes))
         visible = [name for name, topic in listed.topics.items() if topic.error is None]
         described = _describe(connection, visible[:_TOPICS_ASKED])
-        election = needs.election
+        election, changes = needs.election, needs.changes_topic
         return Answers(
             brokers=brokers,
             topics=len(visible),
@@ -55,6 +55,7 @@ def ask_cluster(config: Mapping[str, str], needs: Needs) -> Answers:
             event_topics=_describe(connection, needs.event_topics),
             election_topic=_describe(connection, [election[0]])[0] if election else None,
             election_group=_group(connection, election[1]) if election else None,
+            changes_topic=_describe(connection, [changes])[0] if changes else None,
             quorum=ask_quorum(config, timeout=FIRST_ANSWER_S),
         )
 

@@ -20,6 +20,21 @@ class Step:
     total: int
 
 
+@frozen(kw_only=True)
+class Arming:
+    """How many producers hold the gate.
+
+    Attributes:
+        live: How many there are.
+        missing: Those that do not hold it yet.
+        enough: Whether as many do as the change asks for. If there are none at all, all do.
+    """
+
+    live: int
+    missing: tuple[str, ...]
+    enough: bool
+
+
 def steps(change: Change, ledger: Ledger) -> tuple[Step, ...]:
     """Return the parts of a change, as the tracker has counted producers, in the order of time."""
     totals, live = change.totals, change.totals.live
@@ -27,7 +42,7 @@ def steps(change: Change, ledger: Ledger) -> tuple[Step, ...]:
     parts = [Step(label="producers have followed", done=followed, total=live)]
     if change.gate is not Gate.NONE and change.state not in _BACK:
         armed = totals.held + totals.applied + totals.capped
-        parts.insert(0, Step(label="producers hold the gate, or have", done=armed, total=live))
+        parts.insert(0, Step(label="producers are armed", done=armed, total=live))
     if groups := groups_of(change, ledger):
         done = len(groups) - len(groups & set(change.uncovered_groups))
         parts.append(Step(label="groups have followed", done=done, total=len(groups)))
@@ -47,23 +62,19 @@ def is_awaited(follower: Follower) -> bool:
     return follower.status in _TO_ANSWER and not follower.departed and not follower.late
 
 
-def unarmed(change: Change, ledger: Ledger, now_ms: int) -> tuple[str, ...]:
-    """Return the live producers that do not hold the gate yet.
+def arming(change: Change, ledger: Ledger, now_ms: int) -> Arming:
+    """Return how far producers are with holding the gate.
 
     Args:
         change: A change with a gate that has not happened.
         ledger: What was read.
         now_ms: The time by the brokers' clock, and not later than it: who departs is not waited for.
     """
-    return evidence(change, fleet_of(change, ledger), ClusterView(), now_ms).unarmed
-
-
-def is_armed(change: Change, ledger: Ledger, now_ms: int) -> bool:
-    """Tell whether as many live producers hold the gate as the change asks for; see `unarmed`."""
-    missing = len(unarmed(change, ledger, now_ms))
-    known = followers(change, fleet_of(change, ledger), now_ms)
-    live = sum(not follower.departed for follower in known)
-    return live - missing >= change.spec.min_acked_ratio * live
+    fleet = fleet_of(change, ledger)
+    missing = evidence(change, fleet, ClusterView(), now_ms).unarmed
+    live = sum(not follower.departed for follower in followers(change, fleet, now_ms))
+    enough = live - len(missing) >= change.spec.min_acked_ratio * live
+    return Arming(live=live, missing=missing, enough=enough)
 
 
 def fleet_of(change: Change, ledger: Ledger) -> Fleet:

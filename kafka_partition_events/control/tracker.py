@@ -19,9 +19,9 @@ from kafka_partition_events.control.membership import Membership, tracker_name
 from kafka_partition_events.control.probe import Prober
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.rounds import Outcome
-from kafka_partition_events.control.standing import Standing, Tally
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.tracker_standing import Tally, TrackerStanding
 from kafka_partition_events.control.watcher import Watcher
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -33,6 +33,7 @@ INTERVAL_S: Final = 10.0
 """Seconds between two looks at the cluster."""
 
 _RETRY_S: Final = 5.0
+_CHECK_S: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -84,7 +85,7 @@ class Tracker:
         self._turned_at = time.monotonic()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> TrackerStanding:
         """How it stands."""
         return self._standing
 
@@ -108,9 +109,7 @@ class Tracker:
             try:
                 self._take_part(stop)
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to follow the changes
-                self._tally.setbacks += 1
-                self._standing = self._tally.standing_by(_text(error))
-                _log.warning("tracker_begins_again", name=self.name, error=_text(error))
+                self._begin_again(_text(error))
                 stop.wait(_RETRY_S)
         self._standing = self._tally.standing_by()
 
@@ -119,18 +118,30 @@ class Tracker:
         self._watcher.poller.close()
         self._grower.close()
 
+    def _begin_again(self, why: str) -> None:
+        if why != self._standing.trouble:
+            _log.warning("tracker_begins_again", name=self.name, error=why)
+        self._tally.setbacks += 1
+        self._standing = self._tally.standing_by(why)
+        self._turned_at = time.monotonic()
+
     def _take_part(self, stop: threading.Event) -> None:
         with contextlib.ExitStack() as parts:
             setting = self._setting
             membership = Membership(setting.config, setting.prefix, setting.skipped)
             parts.enter_context(contextlib.closing(membership))
+            membership.join()
             tenure: Tenure | None = None
+            check_at = 0.0
             while not stop.is_set():
                 commands = membership.commands(ROUND_S)
                 self._turned_at = time.monotonic()
                 if not membership.elected:
                     if tenure is not None:
                         raise ControlTopicError("another tracker was elected")
+                    if self._turned_at >= check_at:
+                        membership.check()
+                        check_at = self._turned_at + _CHECK_S
                     self._standing = self._tally.standing_by()
                     continue
                 if tenure is None:

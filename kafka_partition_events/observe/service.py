@@ -20,12 +20,18 @@ from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.http import HttpServer, Request, Response
 from kafka_partition_events.observe.kinds import masked
+from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, Settings, SinkSettings
-from kafka_partition_events.observe.sources import how_to_install, installed_client, open_source
+from kafka_partition_events.observe.sources import (
+    how_to_install,
+    installed_client,
+    open_link,
+    open_source,
+)
 from kafka_partition_events.observe.summaries import SummaryListener
 from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import SqliteOutbox, Write
@@ -102,10 +108,18 @@ class Service:
                 self._outbox, Rules(**asdict(settings.incidents)), clock=self._clock
             )
             parts.callback(self._incidents.close)
+            self._labels = self._make_labels()
+            if self._labels is not None:
+                parts.callback(self._labels.close)
             self._resumed = self._stored_snapshot()
             self._poller = self._make_poller(open_source)
             parts.callback(self._poller.close)
-            self._journal = JournalListener(self._outbox, observer=self._name, clock=self._clock)
+            self._journal = JournalListener(
+                self._outbox,
+                observer=self._name,
+                labels=None if self._labels is None else self._labels.of,
+                clock=self._clock,
+            )
             self._poller.register(self._journal, capacity=MAILBOX)
             self._poller.register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
             self._expose()
@@ -119,6 +133,8 @@ class Service:
             self._feeder.start()
         else:
             self._election.start()
+        if self._labels is not None:
+            self._labels.start()
         self._started_at = self._clock.monotonic()
         self._poller.start()
 
@@ -161,6 +177,8 @@ class Service:
             yield "no sinks: events are in the journal, see `kpe events`"
         if self._election is not None:
             yield f"sinks are fed by who is elected in group {settings.election.group}"
+        if self._labels is not None:
+            yield f"events are labelled by topic {settings.control.prefix}changes: planned or not"
         host, port = self.address
         yield f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz"
 
@@ -212,6 +230,7 @@ class Service:
             flapping=incidents.standing.flapping,
             suppressed={str(reason): count for reason, count in incidents.suppressed.items()},
             incidents_open=incidents.standing.open,
+            labelled=None if self._labels is None else self._labels.counts,
         )
 
     def _cluster_id(self) -> str:
@@ -276,6 +295,11 @@ class Service:
             progress=self._feeder.progress,
             clock=self._clock,
         )
+
+    def _make_labels(self) -> EventLabels | None:
+        if not self._settings.control.enabled:
+            return None
+        return EventLabels(open_link(self._settings.control, self._settings.kafka), clock=self._clock)
 
     def _expose(self) -> None:
         wanted = self._settings.metrics

@@ -5,6 +5,7 @@ from typing import Final
 
 from attrs import field, frozen
 
+from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.observe.kinds import (
     ADDRESS,
     BOOLEAN,
@@ -106,6 +107,16 @@ class Election:
 
 
 @frozen(kw_only=True)
+class Control:
+    """``[control]``: label events as planned or not, by the control topics of this cluster or another one."""
+
+    enabled: bool = setting(BOOLEAN, False)
+    prefix: str = setting(TEXT, PREFIX)
+    bootstrap_servers: str | None = setting(TEXT)
+    properties: Mapping[str, str] = setting(PROPERTIES, {})
+
+
+@frozen(kw_only=True)
 class KafkaSinkSettings:
     """``[[sinks]]`` with ``type = "kafka"``: a topic of this cluster, or of the one that is named."""
 
@@ -168,6 +179,7 @@ class Settings:
     metrics: Metrics = field(factory=Metrics)
     incidents: Incidents = field(factory=Incidents)
     election: Election = field(factory=Election)
+    control: Control = field(factory=Control)
     sinks: tuple[SinkSettings, ...] = ()
     windows: tuple[Window, ...] = ()
 
@@ -180,4 +192,5 @@ SECTIONS: Mapping[str, type] = {
     "metrics": Metrics,
     "incidents": Incidents,
     "election": Election,
+    "control": Control,
 }

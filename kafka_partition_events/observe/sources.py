@@ -1,12 +1,13 @@
-"""The source of metadata that the configuration asks for: on which client it asks, and how it connects."""
+"""The source of metadata, and the link to the control topics, that the configuration asks for."""
 
 import importlib
 from typing import Final
 
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.source import MetadataSource
-from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Kafka
+from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Control, Kafka
 
 _EXTRAS: Final = {KAFKA_PYTHON: "kafka-python", CONFLUENT: "confluent"}
 _PACKAGES: Final = {
@@ -65,3 +66,26 @@ def open_source(kafka: Kafka) -> MetadataSource:
         raise ConfigurationError(
             f'kafka.properties: {error}. Change that, or set client = "{CONFLUENT}" in [kafka]'
         ) from None
+
+
+def open_link(control: Control, kafka: Kafka) -> ControlLink:
+    """Return a link to the control topics; connecting happens in the background.
+
+    Args:
+        control: Where they are; they are on the observed cluster if it names no other.
+        kafka: How that one is reached.
+
+    Raises:
+        ConfigurationError: librdkafka refuses a property; the message holds no secret.
+        ImportError: confluent-kafka is not installed.
+    """
+    from kafka_partition_events.control.links.confluent import ConfluentControlLink  # noqa: PLC0415 - an extra
+
+    servers, properties = control.bootstrap_servers, control.properties
+    if servers is None:
+        servers, properties = kafka.bootstrap_servers, {**kafka.properties, **properties}
+    config = {**properties, "bootstrap.servers": str(servers)}
+    try:
+        return ConfluentControlLink(config, prefix=control.prefix)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"control: {redacted(str(error), config)}") from None

@@ -27,8 +27,10 @@ doubles. ``data.identity`` tells which it is: ``"transition"`` or ``"observation
 import hashlib
 import json
 import uuid
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from cloudevents.core.base import BaseCloudEvent
@@ -49,6 +51,7 @@ RECORD_HEADERS: Final = {"content-type": JSONFormat.CONTENT_TYPE.encode()}
 
 _IDS: Final = uuid.UUID("6f1b2f0e-0c55-5d0b-9a42-3d1f0b8d7c11")
 _UNKNOWN_CLUSTER: Final = "unknown"
+_NO_LABELS: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class _Format(JSONFormat):
@@ -79,6 +82,7 @@ def to_cloudevent(
     observer: str | None = None,
     recorded_at: datetime | None = None,
     blind: bool = False,
+    labels: Mapping[str, Any] = _NO_LABELS,
     type_prefix: str = TYPE_PREFIX,
 ) -> CloudEvent:
     """Return the event as a CloudEvent.
@@ -92,6 +96,7 @@ def to_cloudevent(
         observer: The name of who saw it.
         recorded_at: When it is being recorded, an aware time.
         blind: Whether looks failed between ``prev_at`` and ``at`` (``data.snapshot.gap``).
+        labels: What else ``data`` is to say, such as ``planned``. The id does not depend on it.
         type_prefix: What comes before the name in ``type``, a reverse DNS name.
     """
     name, facts = name_of(event), facts_of(event)
@@ -113,7 +118,7 @@ def to_cloudevent(
         attributes["subject"] = facts.subject
     if recorded_at is not None:
         attributes["recordedtime"] = _rfc3339(recorded_at)
-    return CloudEvent(attributes, _data(event, facts, observer, blind))
+    return CloudEvent(attributes, {**_data(event, facts, observer, blind), **labels})
 
 
 def to_record(event: CloudEvent) -> KafkaMessage:

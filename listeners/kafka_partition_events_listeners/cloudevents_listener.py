@@ -1,9 +1,10 @@
 """The base of listeners that pass events on as CloudEvents."""
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
+from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
 
@@ -12,22 +13,32 @@ from kafka_partition_events.metadata.events import Event, MetadataRecovered
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_cloudevent
 
+Labels = Callable[[Event], Mapping[str, Any]]
+"""Returns what else ``data`` of an event is to say; called once for each event, and must not raise."""
+
 
 class CloudEventsListener(PartitionChangeListener):
     """Hands each event to `on_cloudevent`, with a CloudEvent made of it. One poller at a time."""
 
     def __init__(
-        self, *, observer: str | None = None, type_prefix: str = TYPE_PREFIX, clock: Clock | None = None
+        self,
+        *,
+        observer: str | None = None,
+        type_prefix: str = TYPE_PREFIX,
+        labels: Labels | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Make a listener.
 
         Args:
             observer: The name of this observer, for ``data.observer``; useful when there are several.
             type_prefix: What comes before the name in the CloudEvents ``type``.
+            labels: What else to say of each event; on the thread on which it is heard of.
             clock: Tells when an event is recorded; the system's by default.
         """
         self._observer = observer
         self._type_prefix = type_prefix
+        self._labels: Labels = labels or (lambda _event: {})
         self._clock = clock or SystemClock()
         self._blind_from: datetime | None = None
 
@@ -53,6 +64,7 @@ class CloudEventsListener(PartitionChangeListener):
             observer=self._observer,
             recorded_at=recorded_at,
             blind=self._blind(event),
+            labels=self._labels(event),
             type_prefix=self._type_prefix,
         )
         self._hand_over(event, recorded_at, make)

@@ -36,7 +36,7 @@ from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event, IsrChanged, LeaderChanged, ReplicasChanged, Resync
 from kafka_partition_events.outbox import Entry, Outbox, Write
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
-from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
+from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener, Labels
 from kafka_partition_events_listeners.entries import to_entry, to_entry_in_brief
 
 NODES: Final = "nodes"
@@ -90,6 +90,7 @@ class JournalListener(CloudEventsListener):
         observer: str | None = None,
         type_prefix: str = TYPE_PREFIX,
         max_waiting: int = MAX_WAITING,
+        labels: Labels | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Make a listener.
@@ -100,9 +101,10 @@ class JournalListener(CloudEventsListener):
             type_prefix: What comes before the name in the CloudEvents ``type``.
             max_waiting: How many events wait at most after a write that failed. Churn goes first, then the
                 oldest.
+            labels: What else to say of each event, see `CloudEventsListener`.
             clock: For tests.
         """
-        super().__init__(observer=observer, type_prefix=type_prefix, clock=clock)
+        super().__init__(observer=observer, type_prefix=type_prefix, labels=labels, clock=clock)
         self._outbox = outbox
         self._max_waiting = max_waiting
         self._waiting: list[Entry] = []

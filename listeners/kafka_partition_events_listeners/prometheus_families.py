@@ -244,12 +244,17 @@ DELIVERY_DELAY = Family(
 )
 FLAPPING = Family("flapping_subjects", "Partitions, topics and brokers that flap.")
 EVENTS_SUPPRESSED = Family("events_suppressed_total", "Events that alerted nobody.", ("reason",))
+EVENTS_LABELLED = Family(
+    "events_labelled_total",
+    "Events that somebody can have asked for, by whether somebody had.",
+    ("event", "planned"),
+)
 INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
 PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipeline that failed.")
 
 PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
-    EVENTS_SUPPRESSED, INCIDENTS_OPEN,
+    EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN,
 )  # fmt: skip
 
 # -- changes: in the tracker -----------------------------------------------------------------------------
@@ -277,6 +282,9 @@ TRACKER: Final = (
 )  # fmt: skip
 
 _CHANGE = ("change_id",)
+CHANGE_INFO = Family(
+    "change_info", "What the change is, and where it is.", ("change_id", "kind", "topic", "state")
+)
 CHANGE_AGE = Family("change_age_seconds", "How long ago the change was requested, or noticed.", _CHANGE)
 CHANGE_DEADLINE = Family("change_deadline_timestamp_seconds", "When everybody must have followed.", _CHANGE)
 CHANGE_GATE_HELD = Family(
@@ -296,7 +304,7 @@ CHANGE_UNCOVERED = Family(
 )
 
 OPEN_CHANGE: Final = (
-    CHANGE_AGE, CHANGE_DEADLINE, CHANGE_GATE_HELD, CHANGE_PENDING, CHANGE_APPLIED, CHANGE_CAPPED,
+    CHANGE_INFO, CHANGE_AGE, CHANGE_DEADLINE, CHANGE_GATE_HELD, CHANGE_PENDING, CHANGE_APPLIED, CHANGE_CAPPED,
     CHANGE_REJECTED, CHANGE_DEPARTED, CHANGE_UNCOVERED,
 )  # fmt: skip
 """There only as long as the change is open."""

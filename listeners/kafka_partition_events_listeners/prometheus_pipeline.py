@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
+from itertools import product
 from types import MappingProxyType
 from typing import Final
 
@@ -18,6 +19,15 @@ SUPPRESSION_REASONS: Final = ("debounced", "flapping", "silenced", "rate_limited
 
 DROP_REASONS: Final = ("bounds", "dead_letter")
 """Why a sink never gets a record: the outbox is full or the record too old, or the target refused it."""
+
+LABELLED: Final = (
+    "partitions.added", "partition.offline", "partition.online", "leadership.moved",
+    "broker.joined", "broker.left", "broker.changed",
+)  # fmt: skip
+"""Events that somebody can have asked for."""
+
+LABELS: Final = ("true", "false", "unknown")
+"""Whether somebody had; unknown where the control topics are out of reach."""
 
 _NONE: Final[Mapping[str, int]] = MappingProxyType({})
 
@@ -52,12 +62,14 @@ class PipelineReading:
         flapping: Subjects that flap now.
         suppressed: Events that alerted nobody, by `SUPPRESSION_REASONS`.
         incidents_open: Incidents that are open now.
+        labelled: Events by name and by `LABELS`; None where events are not labelled.
     """
 
     sinks: Mapping[str, SinkReading] = MappingProxyType({})
     flapping: int = 0
     suppressed: Mapping[str, int] = _NONE
     incidents_open: int = 0
+    labelled: Mapping[tuple[str, str], int] | None = None
 
 
 class PipelineCollector:
@@ -137,4 +149,7 @@ def pipeline_readings(found: PipelineReading) -> Iterable[Reading]:
     yield single(fam.FLAPPING, found.flapping)
     suppressed = {**dict.fromkeys(SUPPRESSION_REASONS, 0), **found.suppressed}
     yield fam.EVENTS_SUPPRESSED, {(reason,): count for reason, count in suppressed.items()}
+    if found.labelled is not None:
+        labelled = found.labelled
+        yield fam.EVENTS_LABELLED, {both: labelled.get(both, 0) for both in product(LABELLED, LABELS)}
     yield single(fam.INCIDENTS_OPEN, found.incidents_open)

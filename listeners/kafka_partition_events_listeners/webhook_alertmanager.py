@@ -72,7 +72,10 @@ def alertmanager(
 def _labels(news: News) -> dict[str, str]:
     about = {kind: str(name) for kind, name in news.cause.items() if kind in {"topic", "broker"}}
     who = {"alertname": _alertname(news), "kafka_cluster": news.cluster}
-    return {**who, **about, "severity": _severity(news)}
+    # An end must have the labels of its beginning, and one of them may be planned without the other.
+    happens = news.name not in _LASTING and "planned" in news.data
+    planned = {"planned": str(news.data["planned"]).lower()} if happens else {}
+    return {**who, **about, "severity": _severity(news), **planned}
 
 
 def _alertname(news: News) -> str:
@@ -100,6 +103,8 @@ def _annotations(news: News, runbook_url: str | None) -> dict[str, str]:
         annotations["description"] = " ".join(times)
     if lines := affected(news):
         annotations["partitions"] = "; ".join(fitting(lines, _LONGEST_ANNOTATION))
+    if (change_id := news.data.get("change_id")) is not None:
+        annotations["change_id"] = change_id
     if runbook_url is not None:
         annotations["runbook_url"] = runbook_url
     return annotations

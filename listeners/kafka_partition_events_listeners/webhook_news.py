@@ -155,7 +155,8 @@ def details(news: News) -> list[str]:
         for word in ("count", "leader")
         if word in after
     ]
-    return changed + [
+    unplanned = ["unplanned"] if news.data.get("planned") is False else []
+    return [*changed, *unplanned] + [
         name.replace("_", " ") + ("" if value is True else f": {clipped(_listed(value), _LONGEST_DETAIL)}")
         for name, value in news.data.items()
         if name not in _TOLD_ELSEWHERE and value

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
-from kafka_partition_events.observe.settings import Http, Kafka, Observer, Outbox, Settings
+from kafka_partition_events.observe.settings import Control, Http, Kafka, Observer, Outbox, Settings
 from kafka_partition_events.outbox import SqliteOutbox, Stream
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
@@ -160,4 +160,11 @@ def test_it_says_what_it_does_and_where(settings: Settings) -> None:
         f"http://{host}:{port} has /metrics, /livez, /readyz",
     ]
     service.close()
+    service.close()
+
+
+def test_it_says_what_labels_events(settings: Settings) -> None:
+    labelling = evolve(settings, control=Control(enabled=True, prefix="staging."))
+    service = Service(labelling, lambda _config: ScriptedSource(TWO))
+    assert "events are labelled by topic staging.changes: planned or not" in service.describe()
     service.close()

@@ -1,18 +1,21 @@
 """The tracker on a real Kafka: a change from request to convergence, a killed tracker, a fenced one."""
 
-import os
+import contextlib
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from typing import Self
 
 import pytest
 from attrs import define, field
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -23,15 +26,16 @@ from kafka_partition_events.control.growth import Grower
 from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
-from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change, Command, Lease
+from kafka_partition_events.control.membership import SESSION_S, tracker_name
+from kafka_partition_events.control.prober import GroupProber
+from kafka_partition_events.control.records import Change, Command, Lease
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.tracker import Tracker, tracker_name
+from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.watcher import Watcher
-from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Status, Verb
+from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, growth
 
@@ -46,41 +50,6 @@ def wait_until(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-class Groups:
-    """A prober to whom group "billing" is always where it should be."""
-
-    def __init__(self) -> None:
-        self._said = 0
-
-    def look(self, changes: Collection[Change], now_ms: int) -> Probe:
-        topics = [str(change.spec.topic) for change in changes]
-        self._said += 1
-        return Probe(
-            readers={topic: frozenset({"billing"}) for topic in topics},
-            writers=dict.fromkeys(topics, 0),
-            acks=tuple(self._ack(change) for change in changes if change.state.happened),
-        )
-
-    def _ack(self, change: Change) -> Ack:
-        new = change.spec.affected
-        return Ack(
-            change_id=change.change_id,
-            revision=change.revision,
-            instance_id=f"{GROUP_PREFIX}billing",
-            incarnation="prober-1",
-            ack_seq=self._said,
-            role=Role.PROBER,
-            group="billing",
-            status=Status.OBSERVED,
-            members=2,
-            assigned=new,
-            positioned=new,
-        )
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 @define
 class World:
     """Control topics, a topic with six partitions, and a producer with an agent that writes to it."""
@@ -89,24 +58,28 @@ class World:
     prefix: str
     topic: str
     producer: PartitioningProducer
+    partitioner: DefaultPartitioner
     agent: InstanceAgent
     reader: ControlLink
     changes: list[Change] = field(factory=list)
 
     def route(self) -> int:
-        (partitioner,) = (
-            each.listener
-            for each in self.producer.poller.registrations
-            if isinstance(each.listener, DefaultPartitioner)
-        )
-        found = partitioner.route(self.topic)
+        found = self.partitioner.route(self.topic)
         return 0 if found is None else found.count
 
     @property
+    def limited(self) -> bool:
+        return self.topic in self.partitioner.limits.counts
+
+    @property
+    def seen(self) -> int:
+        assert self.producer.poller.cluster is not None
+        return len(self.producer.poller.cluster.by_topic[self.topic].partitions)
+
+    @property
     def cluster_id(self) -> str:
-        cluster = self.producer.poller.cluster
-        assert cluster is not None
-        return str(cluster.cluster_id)
+        assert self.producer.poller.cluster is not None
+        return str(self.producer.poller.cluster.cluster_id)
 
     def increase(self, **fields: object) -> Spec:
         known = {"topic": self.topic, "topic_id": None, "cluster_id": self.cluster_id}
@@ -142,14 +115,15 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
     wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
     admin.close()
     kafka_cluster.create_topic(topic, 6)
-    producer = PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.3})
+    partitioner = DefaultPartitioner()
+    producer = PartitioningProducer(config, partitioner, poller_options={"interval": 0.3})
     producer.produce(topic, b"v", b"k")
     producer.flush(LIMIT_S)
-    link = ConfluentControlLink(config, producer, prefix=prefix)
+    link = ConfluentControlLink(config, prefix=prefix)
     lease = Lease(instance_id="a", incarnation="", lease_seq=0, role=Role.PRODUCER, idempotent=True)
     agent = InstanceAgent(producer.poller, link, lease, duties=partial(Duties, spread=0.2))
     reader = ConfluentControlLink(config, prefix=prefix)
-    made = World(config, prefix, topic, producer, agent, reader)
+    made = World(config, prefix, topic, producer, partitioner, agent, reader)
     wait_until(lambda: made.route() == 6, "the topic is known")
     assert agent.start(LIMIT_S)
     polling = threading.Event()
@@ -170,7 +144,8 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
 
 @pytest.fixture
 def tracker(world: World) -> Iterator[Tracker]:
-    tracker = Tracker(world.config, prefix=world.prefix, interval=1.0, open_prober=Groups)
+    config = world.config
+    tracker = Tracker(config, prefix=world.prefix, interval=1.0, open_prober=lambda: GroupProber(config))
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -181,10 +156,35 @@ def tracker(world: World) -> Iterator[Tracker]:
     tracker.close()
 
 
-def test_an_increase_from_request_to_convergence(world: World, tracker: Tracker) -> None:
+@pytest.fixture
+def group(world: World) -> Iterator[str]:
+    """A group that reads the topic from its end and does not run the library."""
+    name = f"billing-{world.topic}"
+    settings = {
+        **world.config,
+        "group.id": name,
+        "auto.offset.reset": "latest",
+        "topic.metadata.refresh.interval.ms": 500,
+    }
+    consumer, stop = Consumer(settings), threading.Event()
+    consumer.subscribe([world.topic])
+
+    def read() -> None:
+        while not stop.is_set():
+            consumer.poll(0.1)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    yield name
+    stop.set()
+    thread.join()
+    consumer.close()
+
+
+def test_an_increase_from_request_to_convergence(world: World, group: str, tracker: Tracker) -> None:
     wait_until(lambda: tracker.standing.elected, "it is elected")
     spec = world.increase(
-        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=("billing",)
+        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=(group,), settle_s=1.0
     )
     world.command("chg-1", Verb.REQUEST, spec=spec)
     wait_until(lambda: world.states("chg-1")[-1:] == [State.CONVERGED], "the change has converged")
@@ -210,81 +210,156 @@ def test_growth_that_nobody_asked_for_is_followed(
     assert (spec.kind, spec.topic, spec.from_count, spec.to_count) == (Kind.OBSERVE, world.topic, 6, 8)
 
 
-def test_what_can_not_grow_is_told_and_not_tried_again_at_once(world: World) -> None:
+def test_what_can_not_grow_is_told(world: World) -> None:
     story = Story()
     change = story.request(world.increase(execute=Execute.TRACKER, topic="no-such-topic"))
     assert change is not None
     grower = Grower(world.config)
-    for _ in range(2):
-        assert not grower.grow([change])
-        assert grower.troubles["chg-1"].startswith("the tracker can't add partitions to no-such-topic")
+    assert not grower.grow([change])
+    assert grower.troubles["chg-1"].startswith("the tracker can't add partitions to no-such-topic")
     assert not grower.grow([])
     assert not grower.troubles
     grower.close()
 
 
+def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: World) -> None:
+    tracker, stop = Tracker(world.config, prefix="no-such."), threading.Event()
+    thread = threading.Thread(target=tracker.run, args=(stop,))
+    thread.start()
+    told = "there is no topic no-such.commands; `kpe topics init` creates the control topics"
+    wait_until(lambda: tracker.standing.trouble == told, "it is told")
+    assert thread.is_alive()
+    stop.set()
+    thread.join(LIMIT_S)
+    tracker.close()
+
+
 # -- several trackers ----------------------------------------------------------------------------------
 
 
-def test_a_tracker_that_was_fenced_writes_nothing(world: World) -> None:
+@pytest.fixture
+def setting(world: World) -> Iterator[Setting]:
     watcher, grower = Watcher(world.config, 1.0), Grower(world.config)
-    setting = Setting(
-        config=world.config,
-        prefix=world.prefix,
-        name=tracker_name(world.prefix),
-        watcher=watcher,
-        grower=grower,
-        open_prober=None,
-        skipped=Skipped(),
-    )
-    with watcher.poller:
-        first = Tenure(setting)
+    with watcher.poller, contextlib.closing(grower):
+        yield Setting(
+            config=world.config,
+            prefix=world.prefix,
+            name=tracker_name(world.prefix),
+            watcher=watcher,
+            grower=grower,
+            open_prober=None,
+            skipped=Skipped(),
+        )
+
+
+def test_a_tracker_that_was_fenced_writes_nothing(world: World, setting: Setting) -> None:
+    with contextlib.closing(Tenure(setting)) as first:
         request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=world.increase())
         first.round([(request, first.now_ms)], None)
-        second = Tenure(setting)
-        assert second.epoch == first.epoch + 1
-        assert second.ledger.changes["chg-1"].state is State.REQUESTED
-        late = Command(change_id="chg-1", verb=Verb.CANCEL, actor="alice")
-        with pytest.raises(KafkaException, match="fenced"):
-            first.round([(late, first.now_ms)], None)
-        assert first.ledger.changes["chg-1"].state is State.REQUESTED
-        approval = Command(change_id="chg-1", verb=Verb.APPROVE, actor="bob")
-        second.round([(approval, second.now_ms)], None)
-        wait_until(lambda: len(world.states("chg-1")) == 2, "what the second one has written is there")
-        assert world.states("chg-1") == [State.REQUESTED, State.APPROVED]
-        for tenure in (first, second):
-            tenure.close()
-    grower.close()
+        with contextlib.closing(Tenure(setting)) as second:
+            assert second.epoch == first.epoch + 1
+            assert second.ledger.changes["chg-1"].state is State.REQUESTED
+            late = Command(change_id="chg-1", verb=Verb.CANCEL, actor="alice")
+            with pytest.raises(KafkaException, match="fenced"):
+                first.round([(late, first.now_ms)], None)
+            assert first.ledger.changes["chg-1"].state is State.REQUESTED
+            approval = Command(change_id="chg-1", verb=Verb.APPROVE, actor="bob")
+            second.round([(approval, second.now_ms)], None)
+            wait_until(lambda: len(world.states("chg-1")) == 2, "what the second one has written is there")
+            assert world.states("chg-1") == [State.REQUESTED, State.APPROVED]
 
 
-def test_another_tracker_goes_on_from_the_topics_when_one_is_killed(
+def test_a_gate_opens_by_its_producers_clock_when_tracker_and_control_topics_are_gone(
+    kafka_cluster: KafkaCluster, world: World, setting: Setting
+) -> None:
+    spec = world.increase(gate=GateRule.CONSUMERS_FIRST, deadline_s=3.0)
+    with contextlib.closing(Tenure(setting)) as tenure:
+        request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=spec)
+        tenure.round([(request, tenure.now_ms)], None)
+        wait_until(lambda: world.limited, "the producer holds the gate")
+    for topic in control_topics(world.prefix):
+        kafka_cluster.delete_topic(topic.name)
+    kafka_cluster.grow_topic(world.topic, 12)
+    wait_until(lambda: world.seen == 12, "the producer sees the growth")
+    began = time.monotonic()
+    assert world.route() == 6
+    wait_until(lambda: world.route() == 12, "the gate opens")
+    assert time.monotonic() - began > spec.deadline_s - 1.0  # it may have known a moment before we asked
+
+
+def test_a_stand_by_takes_over_at_once_from_one_that_is_stopped_and_soon_from_one_that_is_killed(
     kafka_cluster: KafkaCluster, world: World
 ) -> None:
-    processes = [start_process(world)]
-    try:
-        wait_until(lambda: world.prefix.rstrip(".") + "-tracker" in _instances(world), "it is elected")
-        processes.append(start_process(world))
-        world.command("chg-1", Verb.REQUEST, spec=world.increase())
-        wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "the change is requested")
-        os.kill(processes[0].pid, signal.SIGKILL)
-        kafka_cluster.grow_topic(world.topic, 12)
-        # Who reads the topic is not known without a prober; that no group is required is known.
-        wait_until(lambda: world.states("chg-1")[-1] is State.CONVERGED, "its successor follows")
-        assert {change.tracker_epoch for change in world.changes} == {1, 2}
-        processes[1].send_signal(signal.SIGTERM)
-        _, told = processes[1].communicate(timeout=LIMIT_S)
-        assert processes[1].returncode == 0
-        assert told.splitlines()[-1] == "kpe: stopped"
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    with Process(world) as first, Process(world) as second:
+        wait_until(lambda: {first.ready, second.ready} == {"ok", "ok, standing by"}, "one is elected")
+        elected, other = (first, second) if first.ready == "ok" else (second, first)
+        assert elected.stop() == (0, "kpe: stopped")
+        began = time.monotonic()
+        wait_until(lambda: other.ready == "ok", "the other one takes over")
+        assert time.monotonic() - began < SESSION_S
+        assert "kpe_tracker_elected{" in other.get("metrics")
+        with Process(world) as third:
+            wait_until(lambda: third.ready == "ok, standing by", "a third one stands by")
+            world.command("chg-1", Verb.REQUEST, spec=world.increase())
+            wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "the change is requested")
+            other.kill()
+            kafka_cluster.grow_topic(world.topic, 12)
+            wait_until(lambda: world.states("chg-1")[-1] is State.CONVERGED, "its successor follows")
+            assert len({change.tracker_epoch for change in world.changes}) == 2
 
 
-def start_process(world: World) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--interval", "1s"]
-    where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix, "--listen", "127.0.0.1:0"]
-    return subprocess.Popen([*command, *where], stderr=subprocess.PIPE, text=True)
+def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
+    world.prefix = "no-such."
+    with Process(world) as process:
+        code, told = process.wait()
+        assert code == 2
+        assert "run: kpe topics init -b 127.0.0.1:" in told
+        assert told.endswith("--prefix no-such.")
+
+
+class Process:
+    """``kpe tracker``."""
+
+    def __init__(self, world: World) -> None:
+        command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--interval", "1s"]
+        where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix]
+        self._process = subprocess.Popen(
+            [*command, *where, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+        )
+        self._address: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.kill()
+        self._process.communicate()
+
+    @property
+    def ready(self) -> str:
+        return self.get("readyz").strip()
+
+    def get(self, path: str) -> str:
+        while self._address is None:
+            assert self._process.stderr is not None
+            line = self._process.stderr.readline()
+            assert line, "it has ended"
+            found = re.search(r"(http://\S+) has /metrics", line)
+            self._address = found[1] if found else None
+        with urllib.request.urlopen(f"{self._address}/{path}", timeout=LIMIT_S) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+    def stop(self) -> tuple[int, str]:
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> tuple[int, str]:
+        """Return the exit code, and the last line that it has told."""
+        _, told = self._process.communicate(timeout=LIMIT_S)
+        return self._process.returncode, told.splitlines()[-1]
 
 
 def _instances(world: World) -> Collection[str]:

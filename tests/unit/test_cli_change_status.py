@@ -97,7 +97,7 @@ class TestStatus:
         assert [told.index(word) for word in ("gated", "converged")] == sorted(
             told.index(word) for word in ("gated", "converged")
         )
-        for bar in ("producers hold the gate, or have", "producers have followed", "groups have followed"):
+        for bar in ("producers are armed", "producers have followed", "groups have followed"):
             assert bar in told
 
     def test_once_is_once(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,6 +191,10 @@ class TestWaitUntilArmed:
         story.says("ab", Status.HELD)
         assert self.wait(story, timeout="1s") == 3
         assert self.wait(story, lambda: story.command(Verb.APPROVE, "bob")) == 0
+
+    def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:
+        assert self.wait(requested("")) == 0
+        assert "note: no producer with the library is there" in capsys.readouterr().err
 
     def test_without_a_gate_there_is_nothing_to_arm(self, capsys: Captured) -> None:
         assert self.wait(grown(growth())) == 2

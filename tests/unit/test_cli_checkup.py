@@ -9,7 +9,7 @@ from attrs import evolve
 
 from kafka_partition_events.cli import checkup
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.checkup import look
+from kafka_partition_events.cli.checkup import _needs, look
 from kafka_partition_events.cli.findings import (
     Answers,
     BrokerAnswer,
@@ -25,7 +25,7 @@ from kafka_partition_events.cli.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.observe.settings import Kafka
+from kafka_partition_events.observe.settings import Control, Kafka, Settings
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 
@@ -175,6 +175,27 @@ def test_the_group_of_the_election() -> None:
     )
     assert finding.status is Status.FAILED
     assert "--operation Read --group kpe-observers" in str(finding.cure)
+
+
+def test_the_topic_that_labels_events() -> None:
+    nowhere = found("topic kpe.changes", changes_topic=TopicAnswer(name="kpe.changes"))
+    assert (nowhere.status, nowhere.cure) == (Status.WARNING, "kpe topics init")
+    there = evolve(topic("kpe.changes", partitions=1), operations=frozenset({"DESCRIBE"}))
+    assert found("topic kpe.changes", changes_topic=there).status is Status.OK
+    assert found("READ on topic kpe.changes", changes_topic=there).status is Status.FAILED
+
+
+@pytest.mark.parametrize(
+    ("control", "asked"),
+    [
+        (Control(), None),
+        (Control(enabled=True), "kpe.changes"),
+        (Control(enabled=True, prefix="staging."), "staging.changes"),
+        (Control(enabled=True, bootstrap_servers="control:9092"), None),
+    ],
+)
+def test_it_is_asked_for_where_it_is(control: Control, asked: str | None) -> None:
+    assert _needs(Settings(control=control), None).changes_topic == asked
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,15 @@ from tests.outbox_kit import NOW, ScriptedSink, entry
 Captured = pytest.CaptureFixture[str]
 
 
+LABELS: dict[str, dict[str, Any]] = {
+    "b": {"planned": True, "change_id": "chg-1"},
+    "c": {"planned": False},
+    "e": {"planned": False},
+}
+
+
 def event(id_: str, minutes_ago: float = 0.0, **fields: Any) -> Entry:
-    document = {"id": id_, "data": {"topic": "orders"}}
+    document = {"id": id_, "data": {"topic": "orders", **LABELS.get(id_, {})}}
     moment = NOW - timedelta(minutes=minutes_ago)
     return entry(id_, at=moment, body=json.dumps(document).encode(), **fields)
 
@@ -80,6 +87,10 @@ def told_ids(capsys: Captured) -> list[str]:
         (["--topic", "order"], ""),
         (["--stream", "incidents"], "i"),
         (["--limit", "2"], "ab"),
+        (["--planned"], "b"),
+        (["--unplanned"], "ce"),
+        (["--unplanned", "--limit", "1"], "c"),
+        (["--unplanned", "--type", "broker.*"], "e"),
         (["--dead"], "ab"),
         (["--dead", "--since", "75m"], "b"),
         (["--dead", "--limit", "1"], "a"),
@@ -103,6 +114,7 @@ def test_ls_in_words(kpe: Callable[..., int], capsys: Captured) -> None:
     [
         (["--since", "yesterday"], "'yesterday' is no time; write how long ago"),
         (["--dead", "--type", "x"], "--dead goes with"),
+        (["--dead", "--planned"], "--dead goes with"),
         (["--stream", "nosuch"], "nosuch"),
     ],
 )

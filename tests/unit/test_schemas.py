@@ -112,6 +112,14 @@ class TestTheEvents:
     def test_an_event_that_nobody_has_stamped_does_too(self, event: ev.Event) -> None:
         check(to_cloudevent(evolve(event, **asdict(ev.Event(), recurse=False))))
 
+    @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
+    def test_so_does_one_with_a_label(self, event: ev.Event) -> None:
+        check(to_cloudevent(event, labels={"planned": False}))
+        check(to_cloudevent(event, labels={"planned": True, "change_id": "chg-1"}))
+        labels: Mapping[str, Any]
+        for labels in ({"planned": "yes"}, {"change_id": "chg-1"}, {"planned": True, "change_id": ""}):
+            assert complaints(name_of(event), data_of(name_of(event)) | labels)
+
     @given(snapshots(), snapshots())
     def test_whatever_changes_between_two_snapshots_keeps_to_its_schema(
         self, old: Cluster, new: Cluster

@@ -1,6 +1,7 @@
 """The journal: what was told and what it led to become durable together."""
 
 import json
+from collections.abc import Mapping
 from itertools import pairwise
 
 import pytest
@@ -30,6 +31,21 @@ class TestOneWrite:
         assert {body["data"]["observer"] for body in bodies(write.entries)} == {"a"}
         assert journal.stats.written == 5
         assert journal.stats.waiting == 0
+
+    def test_labels_are_said_in_the_data_and_change_no_id(self, shelf: Shelf, clock: ManualClock) -> None:
+        def labels(event: ev.Event) -> Mapping[str, bool]:
+            return {"planned": True} if isinstance(event, ev.BrokerAdded) else {}
+
+        cluster = snapshot(orders=[1])
+        for journal in (
+            JournalListener(shelf, clock=clock, labels=labels),
+            JournalListener(shelf, clock=clock),
+        ):
+            tell(journal, *between(EMPTY, cluster))
+            journal.on_settled(cluster, at(9))
+        labelled, bare = (bodies(write.entries) for write in shelf.writes)
+        assert [body["data"].pop("planned", None) for body in labelled] == [True, True, True, None]
+        assert labelled == bare
 
     def test_names_the_topics_that_changed_and_no_others(self, shelf: Shelf, clock: ManualClock) -> None:
         journal = JournalListener(shelf, clock=clock)

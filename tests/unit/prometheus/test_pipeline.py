@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kafka_partition_events.metadata.durations import NO_DELAYS
@@ -73,6 +74,14 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="pager"} 40.0',
         'kpe_sink_delivery_failures_total{kafka_cluster="prod",reason="http_503",sink="pager"} 4.0',
     ]
+
+
+def test_labels_are_told_where_events_are_labelled() -> None:
+    labelled = {("partitions.added", "false"): 2}
+    told = [line for line in exposed(lambda: evolve(READING, labelled=labelled)) if "events_labelled" in line]
+    assert len(told) == 7 * 3
+    series = 'kpe_events_labelled_total{event="partitions.added",kafka_cluster="prod",planned="%s"} %s'
+    assert {series % ("false", "2.0"), series % ("true", "0.0"), series % ("unknown", "0.0")} <= set(told)
 
 
 def test_how_long_records_took_is_told_for_each_sink() -> None:

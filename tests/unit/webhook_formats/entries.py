@@ -69,16 +69,18 @@ def incident(step: str, data: Mapping[str, Any], severity: int = 17) -> Entry:
     return notice(f"incident.{step}", "incident/inc-1", data, severity)
 
 
-def entry_of(event: ev.Event) -> Entry:
-    return to_entry(event, to_cloudevent(event, recorded_at=SEEN))
+def entry_of(event: ev.Event, **labels: Any) -> Entry:
+    return to_entry(event, to_cloudevent(event, recorded_at=SEEN, labels=labels))
 
 
-def changes(old: list[int | None], new: list[int | None], **stamp: Any) -> list[Entry]:
+def changes(
+    old: list[int | None], new: list[int | None], labels: Mapping[str, Any] | None = None, **stamp: Any
+) -> list[Entry]:
     before, after = (
         cluster_of({"orders": leaders}, brokers=[1, 2, 3], cluster_id="c-1") for leaders in (old, new)
     )
     stamp = {"wall_time": SEEN, "previous_at": BEFORE, **stamp}
-    return [entry_of(event) for event in diff(before, after, **stamp)]
+    return [entry_of(event, **(labels or {})) for event in diff(before, after, **stamp)]
 
 
 def stamped(cls: type[ev.Event], **fields: Any) -> Entry:

@@ -160,6 +160,19 @@ def test_what_merely_happens_ends_when_it_begins() -> None:
     assert "runbook_url" not in alert["annotations"]
 
 
+def test_what_merely_happens_says_whether_somebody_had_asked_for_it() -> None:
+    asked = {"planned": True, "change_id": "chg-1"}
+    told = [
+        written(entry, "alertmanager")["alerts"][0]
+        for labels in (asked, {"planned": False})
+        for entry in changes([1, 2], [1, 2, 3], labels)
+    ]
+    assert [alert["labels"]["planned"] for alert in told] == ["true", "false"]
+    assert [alert["annotations"].get("change_id") for alert in told] == ["chg-1", None]
+    (lost,) = changes([1, 2], [1, None], asked)
+    assert "planned" not in written(lost, "alertmanager")["alerts"][0]["labels"], "its end may be unplanned"
+
+
 def test_flapping_is_an_alert_from_its_first_to_its_last_turn() -> None:
     turns = {"cluster_id": "c-1", "broker": 2, "cause": {"broker": 2}, "flapping_id": "f-1"}
     turns |= {"since": "2026-11-20T09:50:00.000000Z", "transitions": 4, "offline_s": 61.5, "partitions": {}}

@@ -86,6 +86,18 @@ def test_growth_on_slack() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({"planned": True, "change_id": "chg-1"}, "planned\nchange id: chg-1"),
+        ({"planned": False}, "unplanned"),
+    ],
+)
+def test_whether_somebody_had_asked_for_it_on_slack(labels: dict[str, Any], told: str) -> None:
+    (grown,) = changes([1, 2], [1, 2, 3], labels)
+    assert section(f"count: 3 (was 2)\n{told}") in written(grown, "slack")["blocks"]
+
+
 def test_a_lost_leader_on_slack() -> None:
     (lost,) = changes([1, 2], [1, None])
     blocks = written(lost, "slack")["blocks"]
