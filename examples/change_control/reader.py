@@ -1,6 +1,7 @@
 """A consumer that follows changes: it begins new partitions at their beginning, and says so.
 
-    python examples/change_control/reader.py --bootstrap-servers 127.0.0.1:9092 --name billing-0 --group billing
+    python examples/change_control/reader.py \\
+        --bootstrap-servers 127.0.0.1:9092 --group billing --name billing-0
 
 It reads until it is told to stop (SIGTERM, Ctrl-C), then prints how many records came from each partition.
 """
@@ -26,7 +27,9 @@ def main() -> None:
     parser.add_argument("--topic", default="orders")
     parser.add_argument("--group", default="billing")
     parser.add_argument("--name", required=True, help="stable over restarts, and nobody else's")
-    parser.add_argument("--without-library", action="store_true", help="as a group that knows nothing of this")
+    parser.add_argument(
+        "--without-library", action="store_true", help="as a group that knows nothing of this"
+    )
     arguments = parser.parse_args()
 
     signal.signal(signal.SIGTERM, _stop)
@@ -60,8 +63,7 @@ def read(consumer: Consumer, name: str) -> None:
                 came[message.partition() or 0] += 1
     except KeyboardInterrupt:
         consumer.close()
-    for partition, count in sorted(came.items()):
-        print(f"{name}: partition {partition}: {count} records")
+    print(f"{name}: {', '.join(f'{p}: {count}' for p, count in sorted(came.items()))}")
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:

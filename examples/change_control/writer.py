@@ -1,4 +1,4 @@
-"""A producer that follows changes: with the agent's two lines.
+"""A producer that follows changes: the agent is two lines.
 
     python examples/change_control/writer.py --bootstrap-servers 127.0.0.1:9092 --topic orders --name shop-0
 
@@ -7,7 +7,6 @@ It sends until it is told to stop (SIGTERM, Ctrl-C), then prints how many record
 
 import argparse
 import signal
-import time
 from collections import Counter
 from types import FrameType
 
@@ -16,8 +15,6 @@ from confluent_kafka import KafkaError, Message
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agent import InstanceAgent
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.records import Lease
-from kafka_partition_events.control.words import Role
 
 
 def main() -> None:
@@ -27,7 +24,7 @@ def main() -> None:
     )
     parser.add_argument("--bootstrap-servers", required=True)
     parser.add_argument("--topic", default="orders")
-    parser.add_argument("--name", required=True, help="stable over restarts, and nobody else's")
+    parser.add_argument("--name", required=True, help="the same after a restart, and nobody else's")
     arguments = parser.parse_args()
     acknowledged: Counter[int] = Counter()
 
@@ -39,20 +36,18 @@ def main() -> None:
     signal.signal(signal.SIGTERM, _stop)
     config = {"bootstrap.servers": arguments.bootstrap_servers}
     with PartitioningProducer(config, poller_options={"interval": 5.0}) as producer:
-        lease = Lease(instance_id=arguments.name, role=Role.PRODUCER, app="shop")
-        agent = InstanceAgent(producer.poller, ConfluentControlLink(config), lease)
+        agent = InstanceAgent(producer.poller, ConfluentControlLink(config), arguments.name, app="shop")
         agent.start()  # before the first record
+        number = 0
         try:
-            number = 0
             while True:
-                producer.produce(arguments.topic, b"%d" % number, b"customer-%d" % (number % 1_000), on_delivery=on_delivery)
-                producer.produce(arguments.topic, b"%d" % number, on_delivery=on_delivery)
-                number += 1
+                for key in (b"customer-%d" % (number % 1_000), None):
+                    producer.produce(arguments.topic, b"%d" % number, key, on_delivery=on_delivery)
+                    number += 1
                 producer.poll(0.02)
         except KeyboardInterrupt:
             producer.flush()
-    for partition, count in sorted(acknowledged.items()):
-        print(f"{arguments.name}: partition {partition}: {count} records")
+    print(f"{arguments.name}: {', '.join(f'{p}: {count}' for p, count in sorted(acknowledged.items()))}")
 
 
 def _stop(_signal: int, _frame: FrameType | None) -> None:
