@@ -1,7 +1,8 @@
 """The agent: beside a poller, it holds and opens gates, and tells the tracker what this process does."""
 
+import math
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from attrs import evolve
@@ -9,7 +10,8 @@ from attrs import evolve
 from kafka_partition_events.control.agent_thread import START_LIMIT_S, ControlAgent
 from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.link import ControlLink
-from kafka_partition_events.control.records import Lease
+from kafka_partition_events.control.records import Capacity, Lease
+from kafka_partition_events.control.words import Role
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import PartitionsAdded, Resync, TopicAdded, TopicRecreated
@@ -25,7 +27,7 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
 
     It is made after the producer that is to be gated::
 
-        agent = InstanceAgent(producer.poller, link, lease)
+        agent = InstanceAgent(producer.poller, ConfluentControlLink(config), "shop-0")
         agent.start()  # before the first record
 
     It looks at ``kpe.changes`` every 30 s or so, every 2 s while a change of its topics is open, and at once
@@ -40,8 +42,12 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
         self,
         poller: MetadataPoller,
         link: ControlLink,
-        lease: Lease,
+        instance_id: str,
         *,
+        app: str = "",
+        app_version: str = "",
+        client: str = "",
+        idempotent: bool = False,
         duties: Callable[[Lease], Duties] = Duties,
         clock: Clock | None = None,
     ) -> None:
@@ -50,11 +56,26 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
         Args:
             poller: Whose partitioners are told what to do.
             link: Reaches the control topics; the agent closes it.
-            lease: What to say of this process; what changes with time is filled in.
+            instance_id: What this process is called over restarts; no two processes share one.
+            app: The application.
+            app_version: Its version.
+            client: The Kafka client and its version.
+            idempotent: Whether the producer is (``enable.idempotence``): brokers know such ones by an id, and
+                the tracker counts those that have no lease.
             duties: Makes what decides, for policies of the application: see `Duties`.
             clock: For tests.
         """
-        self._duties = duties(evolve(lease, incarnation=uuid.uuid4().hex))
+        lease = Lease(
+            instance_id=instance_id,
+            incarnation=uuid.uuid4().hex,
+            lease_seq=0,
+            role=Role.PRODUCER,
+            app=app,
+            app_version=app_version,
+            client=client,
+            idempotent=idempotent,
+        )
+        self._duties = duties(lease)
         self._poller = poller
         self._awaited = 0
         super().__init__(link, self._duties, clock)
@@ -112,11 +133,10 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
         None while one is about to adopt the snapshot: it would seem to be capped.
         """
         limits = self._duties.limits(cluster, now)
+        partitioners = [r.listener for r in self._poller.registrations if isinstance(r.listener, Partitioner)]
+        self._duties.lease = evolve(self._duties.lease, capacity=_least(partitioners))
         used: dict[str, int] = {}
-        for registration in self._poller.registrations:
-            partitioner = registration.listener
-            if not isinstance(partitioner, Partitioner):
-                continue
+        for partitioner in partitioners:
             for event in partitioner.limit(limits):
                 self._poller.emit(event)
             if cluster is None or partitioner.generation is None:
@@ -128,3 +148,12 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
                 if (route := partitioner.route(topic)) is not None:
                     used[topic] = min(len(route.admitted), used.get(topic, len(route.admitted)))
         return used
+
+
+def _least(partitioners: Iterable[Partitioner]) -> Capacity:
+    """Return what the most modest budget affords."""
+    budgets = [partitioner.budget for partitioner in partitioners if partitioner.budget is not None]
+    least = min(budgets, key=lambda budget: budget.affordable or math.inf, default=None)
+    if least is None:
+        return Capacity()
+    return Capacity(buffer_memory=least.buffer_memory, batch_size=least.batch_size)

@@ -11,14 +11,14 @@ import pytest
 from attrs import define, evolve
 from confluent_kafka import Consumer, Producer
 
-from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events import BufferBudget, DefaultPartitioner
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control.agent import InstanceAgent
 from kafka_partition_events.control.codec import encode
 from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.records import Capacity, Lease, TopicUse
+from kafka_partition_events.control.records import Lease, TopicUse
 from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.words import Role
 from kafka_partition_events.testing import KafkaCluster
@@ -26,7 +26,7 @@ from tests.change_kit import documents
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
-SMALL = Capacity(buffer_memory=8 * 16_384, batch_size=16_384)
+SMALL = BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384)
 """Affords eight partitions."""
 
 Captured = pytest.CaptureFixture[str]
@@ -61,14 +61,22 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
     config = {"bootstrap.servers": made.address}
     assert made.kpe("topics", "init") == 0
     cluster.create_topic(made.topic, 6)
-    producer = PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.3})
+    producer = PartitioningProducer(
+        config, DefaultPartitioner(budget=SMALL), poller_options={"interval": 0.3}
+    )
     for number in range(500):
         producer.produce(made.topic, b"v", b"customer-%d" % number)
     assert producer.flush(LIMIT_S) == 0
-    lease = Lease(instance_id="shop-1", incarnation="", lease_seq=0, role=Role.PRODUCER, app="shop")
-    lease = evolve(lease, capacity=SMALL, client="confluent-kafka", idempotent=True)
     link = ConfluentControlLink(config, prefix=made.prefix)
-    agent = InstanceAgent(producer.poller, link, lease, duties=partial(Duties, spread=0.1))
+    agent = InstanceAgent(
+        producer.poller,
+        link,
+        "shop-1",
+        app="shop",
+        client="confluent-kafka",
+        idempotent=True,
+        duties=partial(Duties, spread=0.1),
+    )
     consumer = Consumer({**config, "group.id": "billing", "auto.offset.reset": "latest"})
     consumer.subscribe([made.topic])
     done = threading.Event()

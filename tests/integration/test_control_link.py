@@ -15,10 +15,10 @@ from kafka_partition_events.control.codec import encode, key_of
 from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.links.kafka_python import KafkaPythonControlLink
-from kafka_partition_events.control.records import Change, Lease
+from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.words import Gate, Role
+from kafka_partition_events.control.words import Gate
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, gated
 
@@ -156,11 +156,7 @@ def test_a_gate_is_held_and_opened_on_a_real_producer(
     write(tracker, prefix, change)
 
     link = ConfluentControlLink(config, producer, prefix=prefix)
-    agent = InstanceAgent(
-        producer.poller,
-        link,
-        Lease(instance_id="a", incarnation="", lease_seq=0, role=Role.PRODUCER),
-    )
+    agent = InstanceAgent(producer.poller, link, "a")
     try:
         assert agent.start(LIMIT_S)
 

@@ -28,14 +28,14 @@ from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
 from kafka_partition_events.control.membership import SESSION_S, tracker_name
 from kafka_partition_events.control.prober import GroupProber
-from kafka_partition_events.control.records import Change, Command, Lease
+from kafka_partition_events.control.records import Change, Command
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.topics import control_topics, differences
 from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.watcher import Watcher
-from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Verb
+from kafka_partition_events.control.words import Execute, GateRule, Kind, State, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, growth
 
@@ -120,8 +120,7 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
     producer.produce(topic, b"v", b"k")
     producer.flush(LIMIT_S)
     link = ConfluentControlLink(config, prefix=prefix)
-    lease = Lease(instance_id="a", incarnation="", lease_seq=0, role=Role.PRODUCER, idempotent=True)
-    agent = InstanceAgent(producer.poller, link, lease, duties=partial(Duties, spread=0.2))
+    agent = InstanceAgent(producer.poller, link, "a", idempotent=True, duties=partial(Duties, spread=0.2))
     reader = ConfluentControlLink(config, prefix=prefix)
     made = World(config, prefix, topic, producer, partitioner, agent, reader)
     wait_until(lambda: made.route() == 6, "the topic is known")

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events import DefaultPartitioner, MetadataPoller
+from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPoller
 from kafka_partition_events.control.agent import InstanceAgent
 from kafka_partition_events.control.agent_thread import BUSY_S
 from kafka_partition_events.control.codec import encode
 from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
-from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth, lease
+from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth
 
 LIMIT_S = 20.0
 
@@ -29,7 +29,7 @@ class World:
         self.poller.register(self.partitioner)
         self.link = link or Link()
         self.agent = InstanceAgent(
-            self.poller, self.link, lease("a", view=(), lease_seq=0), duties=at_once, clock=self.clock
+            self.poller, self.link, "a", idempotent=True, duties=at_once, clock=self.clock
         )
 
     def look(self) -> float:
@@ -134,6 +134,17 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
         here.link.of("leases", "view") == [[{"topic": "orders", "topic_id": None, "seen": 6, "used": 6}]] * 2
     )
     assert here.link.of("leases", "born_ms") == [None, 1_001]
+
+
+def test_a_lease_tells_what_the_most_modest_budget_affords(world: Make) -> None:
+    here = world(6)
+    for memory in (64_000, 32_000):
+        modest = DefaultPartitioner(budget=BufferBudget(buffer_memory=memory, batch_size=16_000))
+        here.poller.register(modest)
+    here.poller.poll_once()
+    here.look()
+    (told,) = here.link.of("leases", "capacity")
+    assert told == {"buffer_memory": 32_000, "batch_size": 16_000, "max_partitions": None}
 
 
 def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:

@@ -1,0 +1,119 @@
+"""One change from plan to converged: three brokers, two producers, two consumer groups, and an operator.
+
+    python examples/change_control/story.py
+
+It starts a real Kafka (Java 17) and everything else, types what an operator would type, and prints that and
+the answers. It takes a minute.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from kafka_partition_events.testing import KafkaCluster
+
+HERE = Path(__file__).parent
+LIMIT_S = 120.0
+CHANGE = "orders-to-12"
+
+
+class Story:
+    """Runs commands and programs, and prints what they say."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def kpe(self, line: str, *, quiet: bool = False) -> str:
+        """Run a command as an operator would; print it, and what it says."""
+        words = [sys.executable, "-m", "kafka_partition_events.cli", *line.split(), "-b", self._address]
+        done = subprocess.run(
+            words, env=_terminal(), capture_output=True, text=True, check=False, timeout=LIMIT_S
+        )
+        if not quiet:
+            print(f"$ kpe {line} -b $KAFKA", *_lines(done.stdout), *_lines(done.stderr), sep="\n")
+            print(f"(exit code {done.returncode})\n" if done.returncode else "", flush=True)
+        return done.stdout
+
+    @contextlib.contextmanager
+    def program(self, name: str, words: Sequence[str]) -> Iterator[None]:
+        """Let a program run meanwhile; then stop it, and print what it says."""
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            said, trouble = process.communicate(timeout=LIMIT_S)
+            print(*_lines(said), sep="\n")
+            if process.returncode and process.returncode != -signal.SIGTERM:
+                raise RuntimeError(f"{name} has failed:\n{trouble}")
+
+    def writer(self, name: str) -> contextlib.AbstractContextManager[None]:
+        """Let a producer run."""
+        return self.program(name, self._example("writer.py", name))
+
+    def reader(self, name: str, group: str, *more: str) -> contextlib.AbstractContextManager[None]:
+        """Let a consumer run."""
+        return self.program(name, [*self._example("reader.py", name), f"--group={group}", *more])
+
+    def tracker(self) -> contextlib.AbstractContextManager[None]:
+        """Let a tracker run."""
+        words = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "-b", self._address]
+        return self.program("kpe tracker", [*words, "--listen", "127.0.0.1:0"])
+
+    def wait_for_instances(self, count: int) -> None:
+        """Wait until so many producers and consumers have told that they are there."""
+        deadline = time.monotonic() + LIMIT_S
+        while (
+            found := self.kpe("instances ls --output jsonl", quiet=True).count('"topic":"orders"')
+        ) < count:
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{found} of {count} instances have come")
+            time.sleep(0.5)
+
+    def _example(self, file: str, name: str) -> list[str]:
+        return [sys.executable, str(HERE / file), f"--bootstrap-servers={self._address}", f"--name={name}"]
+
+
+def main() -> None:
+    """Tell the story."""
+    with KafkaCluster(brokers=3) as cluster, contextlib.ExitStack() as programs:
+        story = Story(cluster.bootstrap_servers)
+        cluster.create_topic("orders", 6)
+        story.kpe("topics init")
+        for scene in (
+            story.tracker(),
+            story.writer("shop-0"),
+            story.writer("shop-1"),
+            story.reader("billing-0", "billing"),
+            story.reader("billing-1", "billing"),
+            story.reader("audit-0", "audit", "--without-library"),
+        ):
+            programs.enter_context(scene)
+        story.wait_for_instances(4)
+        change = "--topic orders --to 12 --gate consumers-first"
+        story.kpe("instances ls --output table")
+        story.kpe(f"change plan {change} --output table")
+        story.kpe(
+            f"change request {change} --execute --settle 10s --id {CHANGE} --actor alice --output table"
+        )
+        story.kpe(f"change wait {CHANGE} --timeout 2m --output table")
+        story.kpe(f"ack ls {CHANGE} --output table")
+        time.sleep(5.0)  # some more records, for the counts below
+
+
+def _lines(text: str) -> list[str]:
+    return [re.sub(r"\s+$", "", line) for line in text.splitlines()]
+
+
+def _terminal() -> dict[str, str]:
+    return {**os.environ, "COLUMNS": "110", "NO_COLOR": "1"}
+
+
+if __name__ == "__main__":
+    main()
