@@ -1,15 +1,14 @@
 """A consumer that follows changes: it begins new partitions at their beginning, and says so.
 
-    python examples/change_control/reader.py \\
-        --bootstrap-servers 127.0.0.1:9092 --group billing --name billing-0
+    python examples/change_control/reader.py --bootstrap-servers 127.0.0.1:9092 --name billing-0
 
 It reads until it is told to stop (SIGTERM, Ctrl-C), then prints how many records came from each partition.
 """
 
 import argparse
 import signal
+import threading
 from collections import Counter
-from types import FrameType
 
 from confluent_kafka import Consumer
 
@@ -32,7 +31,6 @@ def main() -> None:
     )
     arguments = parser.parse_args()
 
-    signal.signal(signal.SIGTERM, _stop)
     config = {"bootstrap.servers": arguments.bootstrap_servers}
     consumer = Consumer(
         {
@@ -55,19 +53,16 @@ def main() -> None:
 
 def read(consumer: Consumer, name: str) -> None:
     """Read until it is told to stop."""
+    stopped = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda _signal, _frame: stopped.set())
     came: Counter[int] = Counter()
-    try:
-        while True:
-            message = consumer.poll(1.0)
-            if message is not None and message.error() is None and message.partition() is not None:
-                came[message.partition() or 0] += 1
-    except KeyboardInterrupt:
-        consumer.close()
+    while not stopped.is_set():
+        message = consumer.poll(0.5)
+        if message is not None and message.error() is None:
+            came[message.partition() or 0] += 1
+    consumer.close()
     print(f"{name}: {', '.join(f'{p}: {count}' for p, count in sorted(came.items()))}")
-
-
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

@@ -20,7 +20,9 @@ from kafka_partition_events.testing import KafkaCluster
 
 HERE = Path(__file__).parent
 LIMIT_S = 120.0
+READING_S = 5.0
 CHANGE = "orders-to-12"
+FROM, TO = 6, 12
 
 
 class Story:
@@ -28,11 +30,13 @@ class Story:
 
     def __init__(self, address: str) -> None:
         self._address = address
+        self.counts: dict[str, int] = {}
+        """How many records on new partitions each producer has written, and each consumer has read."""
 
     def kpe(self, line: str, *, quiet: bool = False) -> str:
         """Run a command as an operator would; print it, and what it says."""
         words = [sys.executable, "-m", "kafka_partition_events.cli", *line.split(), "-b", self._address]
-        done = subprocess.run(
+        done = subprocess.run(  # noqa: S603 - our own words
             words, env=_terminal(), capture_output=True, text=True, check=False, timeout=LIMIT_S
         )
         if not quiet:
@@ -43,13 +47,17 @@ class Story:
     @contextlib.contextmanager
     def program(self, name: str, words: Sequence[str]) -> Iterator[None]:
         """Let a program run meanwhile; then stop it, and print what it says."""
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        process = subprocess.Popen(  # noqa: S603 - our own words
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
         try:
             yield
         finally:
             process.send_signal(signal.SIGTERM)
             said, trouble = process.communicate(timeout=LIMIT_S)
             print(*_lines(said), sep="\n")
+            counted = re.findall(r"(\d+): (\d+)", said)
+            self.counts[name] = sum(int(count) for partition, count in counted if int(partition) >= FROM)
             if process.returncode and process.returncode != -signal.SIGTERM:
                 raise RuntimeError(f"{name} has failed:\n{trouble}")
 
@@ -84,27 +92,32 @@ def main() -> None:
     """Tell the story."""
     with KafkaCluster(brokers=3) as cluster, contextlib.ExitStack() as programs:
         story = Story(cluster.bootstrap_servers)
-        cluster.create_topic("orders", 6)
-        story.kpe("topics init")
+        cluster.create_topic("orders", FROM)
+        story.kpe("topics init --output table")
         for scene in (
             story.tracker(),
-            story.writer("shop-0"),
-            story.writer("shop-1"),
             story.reader("billing-0", "billing"),
             story.reader("billing-1", "billing"),
             story.reader("audit-0", "audit", "--without-library"),
         ):
             programs.enter_context(scene)
-        story.wait_for_instances(4)
-        change = "--topic orders --to 12 --gate consumers-first"
-        story.kpe("instances ls --output table")
-        story.kpe(f"change plan {change} --output table")
-        story.kpe(
-            f"change request {change} --execute --settle 10s --id {CHANGE} --actor alice --output table"
-        )
-        story.kpe(f"change wait {CHANGE} --timeout 2m --output table")
-        story.kpe(f"ack ls {CHANGE} --output table")
-        time.sleep(5.0)  # some more records, for the counts below
+        with story.writer("shop-0"), story.writer("shop-1"):
+            story.wait_for_instances(4)
+            operate(story)
+        time.sleep(READING_S)
+    written, billing = (sum(story.counts[f"{name}-{n}"] for n in (0, 1)) for name in ("shop", "billing"))
+    audit = story.counts["audit-0"]
+    print(f"records on new partitions: {written} written; read by billing {billing}, by audit {audit}")
+
+
+def operate(story: Story) -> None:
+    """Do what an operator does."""
+    change = f"--topic orders --to {TO} --gate consumers-first"
+    story.kpe("instances ls --output table")
+    story.kpe(f"change plan {change} --output table")
+    story.kpe(f"change request {change} --execute --settle 10s --id {CHANGE} --actor alice --output table")
+    story.kpe(f"change wait {CHANGE} --timeout 2m --output table")
+    story.kpe(f"ack ls {CHANGE} --output table")
 
 
 def _lines(text: str) -> list[str]:

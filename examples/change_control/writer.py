@@ -7,8 +7,8 @@ It sends until it is told to stop (SIGTERM, Ctrl-C), then prints how many record
 
 import argparse
 import signal
+import threading
 from collections import Counter
-from types import FrameType
 
 from confluent_kafka import KafkaError, Message
 
@@ -33,25 +33,21 @@ def main() -> None:
         if error is None and partition is not None:
             acknowledged[partition] += 1
 
-    signal.signal(signal.SIGTERM, _stop)
+    stopped = threading.Event()
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, lambda _signal, _frame: stopped.set())
     config = {"bootstrap.servers": arguments.bootstrap_servers}
     with PartitioningProducer(config, poller_options={"interval": 5.0}) as producer:
         agent = InstanceAgent(producer.poller, ConfluentControlLink(config), arguments.name, app="shop")
         agent.start()  # before the first record
         number = 0
-        try:
-            while True:
-                for key in (b"customer-%d" % (number % 1_000), None):
-                    producer.produce(arguments.topic, b"%d" % number, key, on_delivery=on_delivery)
-                    number += 1
-                producer.poll(0.02)
-        except KeyboardInterrupt:
-            producer.flush()
+        while not stopped.is_set():
+            for key in (b"customer-%d" % (number % 1_000), None):
+                producer.produce(arguments.topic, b"%d" % number, key, on_delivery=on_delivery)
+                number += 1
+            producer.poll(0.02)
+        producer.flush()
     print(f"{arguments.name}: {', '.join(f'{p}: {count}' for p, count in sorted(acknowledged.items()))}")
-
-
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

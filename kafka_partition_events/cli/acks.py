@@ -9,6 +9,7 @@ import typer
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
 from kafka_partition_events.cli.change_session import ChangeId, Prefix, session, tell
 from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.render import counted
 from kafka_partition_events.control.evidence import ClusterView, Coverage, Follower, coverage, followers
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.progress import fleet_of, groups_of, is_awaited
@@ -137,7 +138,8 @@ def _producer_line(row: dict[str, Any]) -> str:
 
 def _group_line(row: dict[str, Any]) -> str:
     levels = [f"{level} {row[level]}" for level in _LEVELS if row[level]]
-    members = "" if row["members"] is None else f", {row['members']} members"
+    members = "" if row["members"] is None else f", {counted(row['members'], 'member')}"
     of = f"of {row['affected']}: {', '.join(levels) or 'nothing'}{members}"
-    status = "waits" if row["pending"] else "-"
+    reached = [level for level in ("flowing", "positioned", "assigned") if row[level] == row["affected"]]
+    status = "waits" if row["pending"] else next(iter(reached), "-")
     return f"{row['instance_id']:<{_NAME_WIDTH}}  {status:<{_STATUS_WIDTH}}  {of}"

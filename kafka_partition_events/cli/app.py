@@ -102,6 +102,7 @@ def top(
     kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
     kpe topics init -b localhost:9092               the topics that change control needs
     kpe change plan -b localhost:9092 --topic orders --to 24    who would follow, and who could not
+    kpe group probe -b localhost:9092 --topic orders    how far consumer groups are with its partitions
     kpe tracker -b localhost:9092                   carries out changes, and tells who has followed
     kpe observe --config kpe.toml                   the service: events to sinks, metrics, incidents
     kpe config show --config kpe.toml               its configuration, and where it comes from
