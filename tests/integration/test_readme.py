@@ -18,8 +18,8 @@ SHELL = [
 KPE = [command for command in SHELL if command.startswith("kpe ")]
 LIMIT_S = 60
 ELSEWHERE = {"spark", "topics", "tracker", "change", "group", "events"}
-"""What tests of its own run (test_fleet_pipeline, test_spark_whatif, test_change_story, test_cli_events), because it
-takes more than a cluster; here, whether there are such options."""
+"""What takes more than a cluster, and is run elsewhere: test_fleet_pipeline, test_spark_whatif_command,
+test_change_story, test_cli_events. Here, whether there are such options."""
 
 pytestmark = pytest.mark.kafka
 

@@ -1,0 +1,256 @@
+"""What can go wrong with a change, with a real tracker, real records and a real cluster that is changed.
+
+Producers are records here where a real one could not be made to do it on demand. The control topics are on
+another cluster, so that the one that is changed can be frozen. Tracker and control topics that fail:
+test_tracker. Clocks: tests/unit/control, with clocks that are injected.
+"""
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import pytest
+from attrs import define, field
+from confluent_kafka import Producer
+
+from kafka_partition_events import BufferBudget, DefaultPartitioner
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.control.agent import InstanceAgent
+from kafka_partition_events.control.codec import Record, encode, key_of
+from kafka_partition_events.control.duties import Duties
+from kafka_partition_events.control.links.confluent import ConfluentControlLink
+from kafka_partition_events.control.log_reader import ControlLog
+from kafka_partition_events.control.records import Ack, Capacity, Change, Command, Lease, TopicUse
+from kafka_partition_events.control.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.control.tracker import Tracker
+from kafka_partition_events.control.words import Reason, Role, State, Status, Verb
+from kafka_partition_events.testing import KafkaCluster
+from tests.control_kit import ack, growth
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 40.0
+TOPICS = {Command: "commands", Lease: "leases", Ack: "acks"}
+
+
+@define
+class World:
+    """Two clusters, a tracker, and what is said in the control topics."""
+
+    cluster: KafkaCluster
+    control: dict[str, str]
+    prefix: str
+    tracker: Tracker
+    topic: str = ""
+    log: ControlLog = field(init=False)
+    _producer: Producer = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.log = ControlLog(self.control, self.prefix)
+        self._producer = Producer({**self.control, "partitioner": "murmur2_random"})
+
+    @property
+    def change_id(self) -> str:
+        return f"chg-{self.topic}"
+
+    @property
+    def change(self) -> Change:
+        self.log.read(LIMIT_S)
+        return self.log.ledger.changes[self.change_id]
+
+    def write(self, *records: Record) -> None:
+        for record in records:
+            self._producer.produce(f"{self.prefix}{TOPICS[type(record)]}", encode(record), key_of(record))
+        assert self._producer.flush(LIMIT_S) == 0
+
+    def lives(self, name: str, seen: int = 6, **fields: Any) -> None:
+        """Let a producer say that it is there; from the second time on, since when."""
+        self.log.read(LIMIT_S)
+        known = self.log.ledger.tenancies.get(name)
+        born_ms = None if known is None else known.holder.born_ms
+        use = TopicUse(topic=self.topic, seen=seen, used=seen)
+        self.write(
+            Lease(
+                **{
+                    "instance_id": name,
+                    "incarnation": f"{name}-1",
+                    "lease_seq": time.monotonic_ns(),
+                    "born_ms": born_ms,
+                    "role": Role.PRODUCER,
+                    "cluster_id": self.cluster_id,
+                    "view": (use,),
+                    **fields,
+                }
+            )
+        )
+
+    def says(self, name: str, status: Status, **fields: Any) -> Ack:
+        known = {"change_id": self.change_id, "ack_seq": time.monotonic_ns()}
+        return ack(name, status, **{**known, **fields})
+
+    @property
+    def cluster_id(self) -> str:
+        cluster = self.tracker.poller.cluster
+        assert cluster is not None
+        return str(cluster.cluster_id)
+
+    def request(self, **fields: Any) -> None:
+        """Ask for more partitions, and wait until the tracker follows."""
+        seen = self.tracker.poller.cluster
+        assert seen is not None
+        known = {
+            "topic": self.topic,
+            "topic_id": seen.by_topic[self.topic].topic_id,
+            "cluster_id": self.cluster_id,
+            "required_groups": (),
+        }
+        spec = growth(**{**known, **fields})
+        self.write(Command(change_id=self.change_id, verb=Verb.REQUEST, actor="alice", spec=spec))
+        self.until(lambda change: change.state is State.REQUESTED, "it is requested")
+
+    def until(self, true: Callable[[Change], bool], what: str) -> Change:
+        def holds() -> bool:
+            self.log.read(LIMIT_S)
+            change = self.log.ledger.changes.get(self.change_id)
+            return change is not None and true(change)
+
+        wait_until(holds, what)
+        return self.change
+
+
+@pytest.fixture(scope="module")
+def watched(kafka_cluster: KafkaCluster, own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
+    cluster = own_kafka_cluster(brokers=1)
+    control, prefix = {"bootstrap.servers": kafka_cluster.bootstrap_servers}, f"t{uuid.uuid4().hex[:8]}."
+    wanted = control_topics(prefix)
+    admin = ControlTopicAdmin(control)
+    admin.carry_out(differences(wanted, {}))
+    wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
+    admin.close()
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    tracker, stop = Tracker(config, control, prefix=prefix, interval=0.5), threading.Event()
+    thread = threading.Thread(target=tracker.run, args=(stop,))
+    thread.start()
+    wait_until(lambda: tracker.standing.elected, "a tracker is elected")
+    made = World(cluster, control, prefix, tracker)
+    yield made
+    stop.set()
+    thread.join(LIMIT_S)
+    tracker.close()
+    made.log.close()
+
+
+@pytest.fixture
+def world(watched: World) -> World:
+    watched.topic = f"orders-{uuid.uuid4().hex[:8]}"
+    watched.cluster.create_topic(watched.topic, 6)
+    wait_until(lambda: watched.topic in _topics(watched), "the tracker sees the topic")
+    return watched
+
+
+def test_a_topic_that_is_created_anew_is_another_one(world: World) -> None:
+    world.request()
+    world.cluster.delete_topic(world.topic)
+    world.cluster.create_topic(world.topic, 12)
+    change = world.until(lambda change: change.state.final, "it is over")
+    assert change.state is State.REJECTED
+    assert change.reason in {Reason.TOPIC_ID_CHANGED, Reason.TOPIC_UNKNOWN}  # one look between, or none
+    assert change.order.limit is None, "no order holds for the new one"
+
+
+def test_growth_to_another_number_is_a_conflict(world: World) -> None:
+    world.request()
+    world.cluster.grow_topic(world.topic, 9)
+    change = world.until(lambda change: change.state.final, "it is over")
+    assert (change.state, change.reason) == (State.REJECTED, Reason.CONFLICT)
+    assert "has 9 partitions, neither 6 nor 12" in change.detail
+
+
+def test_a_producer_without_memory_for_all_is_capped_and_says_why(world: World) -> None:
+    config = {"bootstrap.servers": world.cluster.bootstrap_servers}
+    partitioner = DefaultPartitioner(budget=BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384))
+    with PartitioningProducer(config, partitioner, poller_options={"interval": 0.3}) as producer:
+        producer.produce(world.topic, b"v")
+        producer.flush(LIMIT_S)
+        link = ConfluentControlLink(world.control, prefix=world.prefix)
+        agent = InstanceAgent(producer.poller, link, "tiny", duties=partial(Duties, spread=0.2))
+        assert agent.start(LIMIT_S)
+        wait_until(lambda: _has_lease(world, "tiny"), "it has a lease")
+        world.request()
+        world.cluster.grow_topic(world.topic, 12)
+        change = world.until(lambda change: change.state.final, "it is over")
+    assert change.state is State.PARTIALLY_CONVERGED
+    assert (change.totals.capped, change.totals.applied) == (1, 0)
+    (told,) = (a.record for a in world.log.ledger.acks[world.change_id].values())
+    assert (told.status, told.seen_count, told.used_count) == (Status.CAPPED, 12, 8)
+    assert told.limit == Capacity(buffer_memory=8 * 16_384, batch_size=16_384)
+
+
+def test_doubled_and_shuffled_answers_count_once_and_the_last_one_counts(world: World) -> None:
+    names = [f"p{number:02}" for number in range(20)]
+    for name in names:
+        world.lives(name)
+    world.request()
+    earlier = [world.says(name, Status.OBSERVED) for name in names]
+    later = [world.says(name, Status.APPLIED, seen_count=12, used_count=12) for name in names]
+    said = [*earlier, *later] * 3
+    random.Random(20).shuffle(said)
+    world.write(*said)
+    world.cluster.grow_topic(world.topic, 12)
+    change = world.until(lambda change: change.state.final, "it is over")
+    assert change.state is State.CONVERGED
+    assert (change.totals.applied, change.totals.live) == (20, 20)
+
+
+def test_when_half_of_the_fleet_is_killed_it_does_not_converge(world: World) -> None:
+    for name in ("half-a", "half-b", "half-c", "half-d"):
+        world.lives(name, ttl_s=2.0)
+    world.request(deadline_s=120.0)
+    world.cluster.grow_topic(world.topic, 12)
+    world.until(lambda change: change.state.happened, "it has happened")
+
+    def alive(change: Change) -> bool:
+        for name in ("half-a", "half-b"):
+            world.lives(name, seen=12, ttl_s=2.0)
+        return change.state.final
+
+    change = world.until(alive, "it is over")
+    assert change.state is State.PARTIALLY_CONVERGED
+    assert (change.totals.applied, change.totals.departed) == (2, 2)
+
+
+def test_while_the_cluster_can_not_be_seen_nothing_is_observed_and_that_is_told(world: World) -> None:
+    world.lives("a")
+    world.request()
+    world.cluster.freeze(1)
+    try:
+        change = world.until(lambda change: change.blind, "the tracker is blind")
+        assert change.state is State.REQUESTED
+        assert "the cluster can't be seen" in change.unverified
+    finally:
+        world.cluster.thaw(1)
+    world.cluster.grow_topic(world.topic, 12)
+    world.lives("a", seen=12)
+    change = world.until(lambda change: change.state.final, "it is over")
+    assert (change.state, change.blind) == (State.CONVERGED, True)
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
+        time.sleep(0.1)
+
+
+def _topics(world: World) -> set[str]:
+    cluster = world.tracker.poller.cluster
+    return set() if cluster is None else {*cluster.by_topic}
+
+
+def _has_lease(world: World, name: str) -> bool:
+    world.log.read(LIMIT_S)
+    return name in world.log.ledger.tenancies
