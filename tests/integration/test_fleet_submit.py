@@ -9,7 +9,7 @@ import pyspark
 import pytest
 from confluent_kafka import Producer
 
-from kafka_partition_events.cli.fleet import SCRIPT
+from kafka_partition_events.cli.spark_submit import SCRIPT
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
