@@ -1,18 +1,26 @@
-"""Keys, and the partitioners whose answers the what-if planner must give."""
+"""Keys, samples of them, and the partitioners whose answers the what-if planner must give."""
 
 import random
-from collections.abc import Callable, Iterable
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, MemoryPinStore, Partitioner
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.partitioners.base import KeyedPolicy
-from kafka_partition_events.spark.whatif.plan import HashName, MappingName
+from kafka_partition_events.spark.whatif import plan
+from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Placed, Scenario
+from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Outcome, Side, outcomes
 from kafka_partition_events.testing import cluster_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TOPIC: Final = "orders"
 
 Place = Callable[[bytes], int]
+_Group = tuple[Side, int | None, bool, Fate]
 
 
 def keys(count: int = 10_000) -> list[bytes]:
@@ -47,3 +55,54 @@ def partitioner_of(
 
 def placing(partitioner: Partitioner) -> Place:
     return lambda key: partitioner.partition(TOPIC, key, key, None, b"", None)
+
+
+def by_hand(rows: Sequence[tuple[bytes | None, int]], scenario: Scenario, hash_name: HashName) -> Outcome:
+    """Place each key by the partitioners' own functions."""
+    place = plan.placing(scenario, hash_name)
+    records: Counter[_Group] = Counter()
+    sizes: Counter[_Group] = Counter()
+    for key, size in rows:
+        for group in (
+            [(Side.AFTER, None, False, Fate.UNKEYED)] if key is None else _groups(scenario, place(key))
+        ):
+            records[group] += 1
+            sizes[group] += size
+    (found,) = outcomes(
+        [scenario],
+        (
+            Counted(
+                scenario=0,
+                side=group[0],
+                partition=group[1],
+                moved=group[2],
+                fate=group[3],
+                load=Load(count, sizes[group]),
+            )
+            for group, count in records.items()
+        ),
+    )
+    return found
+
+
+def _groups(scenario: Scenario, placed: Placed) -> list[_Group]:
+    fate = Fate.HOME
+    if placed.goes_to is None:
+        fate = Fate.REFUSED
+    elif placed.goes_to in scenario.offline:
+        fate = Fate.HELD
+    elif placed.goes_to != placed.home:
+        fate = Fate.REROUTED
+    return [
+        (Side.BEFORE, placed.before, False, Fate.HOME),
+        (Side.AFTER, placed.goes_to, placed.home != placed.before, fate),
+    ]
+
+
+def written(spark: "SparkSession", directory: Path, kind: str) -> str:
+    """Write keys with their sizes, of which ``hot`` has half, and return the path."""
+    rows = [("hot" if place % 2 else f"user_{place}", 100 + place) for place in range(200)]
+    path = directory / f"keys.{kind}"
+    writer = spark.createDataFrame(rows, "customer STRING, size BIGINT").coalesce(1).write
+    writer.format(kind).option("header", True).save(str(path))
+    return str(path)

@@ -27,6 +27,7 @@ def bench_session(cores: int = 2, memory: str = "3g") -> Iterator[SparkSession]:
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.python.sql.dataFrameDebugging.enabled", "false")  # as `kafka_partition_events.spark`
         .config("spark.sql.shuffle.partitions", str(cores))
         .config("spark.jars", ",".join(str(jar) for jar in spark_jars()))
         .getOrCreate()

@@ -3,13 +3,11 @@
 import contextlib
 import math
 import re
-import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
     from kafka_partition_events.spark.fleet.ledger import Mark
     from kafka_partition_events.spark.fleet.pipeline import Pipeline
     from kafka_partition_events.spark.fleet.sources import Source
-
-SCRIPT: Final = Path(__file__).parents[1] / "spark" / "submit" / "kpe_spark.py"
-"""What spark-submit runs: ``kpe spark ...`` on the Spark that it gives."""
 
 _DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)%")
@@ -71,6 +66,11 @@ class FleetJob:
             )
 
     @property
+    def needs_kafka(self) -> bool:
+        """Whether events are read from a topic."""
+        return self.recompute is None and not (self.jsonl or self.parquet)
+
+    @property
     def origins(self) -> dict[str, str | None]:
         """Where events may come from, by option. A topic is what the environment names, too."""
         archives = {"--jsonl": self.jsonl, "--parquet": self.parquet}
@@ -105,45 +105,6 @@ def parse_target(text: str) -> float:
     if not 0 < target < 1:
         raise CliError(f"{text!r} is no availability; write a percentage below 100, such as 99.9%")
     return target
-
-
-# -- the line for spark-submit -----------------------------------------------------------------------------
-
-
-def submit_line(job: FleetJob, said: Mapping[str, str]) -> str:
-    """Return the line by which spark-submit does the same on a cluster. It names secrets, not their values.
-
-    Args:
-        job: The options.
-        said: Those that the user writes in another way than the job has them.
-
-    Raises:
-        CliError: PySpark is missing, whose version the line must name.
-    """
-    arguments = ["fleet"]
-    kafka = job.recompute is None and not (job.jsonl or job.parquet)
-    if kafka:
-        arguments += ["-b", job.bootstrap or "", "--events-topic", job.events_topic]
-        arguments += [part for name in job.options for part in ("-X", f"{name}=...")]
-    if job.recompute is None:
-        for option, path in {"--jsonl": job.jsonl, "--parquet": job.parquet}.items():
-            arguments += [option, path] if path else []
-        arguments += ["--once"] if job.every is None else ["--every", said["--every"]]
-        arguments += [] if job.max_per_batch is None else ["--max-per-batch", str(job.max_per_batch)]
-    else:
-        arguments += ["--recompute", f"{job.recompute.first}..{job.recompute.last}"]
-    arguments += ["--out", job.out, "--format", job.format]
-    arguments += ["--work", job.work] if job.work else []
-    arguments += ["--late", said["--late"], "--target", said["--target"], *(["--json"] if job.json else [])]
-    packages = ["--packages", _connector()] if kafka else []
-    return shlex.join(["spark-submit", *packages, str(SCRIPT), *arguments])
-
-
-def _connector() -> str:
-    with _needing_spark():
-        from kafka_partition_events.spark.kafka import CONNECTOR  # noqa: PLC0415
-
-        return CONNECTOR
 
 
 # -- running -----------------------------------------------------------------------------------------------

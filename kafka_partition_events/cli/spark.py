@@ -1,6 +1,5 @@
 """``kpe spark``: what the events tell of a fleet, computed by Spark."""
 
-import sys
 from datetime import timedelta
 from typing import Annotated
 
@@ -8,10 +7,11 @@ import typer
 
 from kafka_partition_events.cli.arguments import OptionalBootstrap, Verbose
 from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.fleet import FleetJob, parse_days, parse_target, run_fleet, submit_line
+from kafka_partition_events.cli.fleet import FleetJob, parse_days, parse_target, run_fleet
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_duration, parse_pairs
 from kafka_partition_events.cli.spark_report import report_command
+from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.spark_whatif import whatif_command
 
 spark_app = typer.Typer(rich_markup_mode=None)
@@ -35,6 +35,7 @@ def spark() -> None:
 
 @spark_app.command("fleet", short_help="Keep tables of outages, availability, churn, skew from the events.")
 def fleet_command(
+    context: typer.Context,
     out: Annotated[
         str,
         typer.Option(
@@ -105,9 +106,7 @@ def fleet_command(
     json_: Annotated[
         bool, typer.Option("--json", help="Write a JSON object to stdout for each time tables are made anew.")
     ] = False,
-    print_submit: Annotated[
-        bool, typer.Option("--print-submit", help="Print the line for spark-submit, and do nothing else.")
-    ] = False,
+    print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
     """Keep tables of what happened to a fleet, from the events that observers write to a topic.
@@ -155,7 +154,7 @@ def fleet_command(
         json=json_,
     )
     if print_submit:
-        sys.stdout.write(submit_line(job, {"--late": late, "--target": target, "--every": every}) + "\n")
+        typer.echo(submit_line(context, kafka=job.needs_kafka))
     else:
         run_fleet(job)
 

@@ -10,6 +10,7 @@ from kafka_partition_events.cli.arguments import Verbose
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.fleet import parse_days, parse_target
 from kafka_partition_events.cli.logs import configure_logs
+from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.spark.fleet.days import last_days
 from kafka_partition_events.spark.session import opened_session
 
@@ -17,6 +18,7 @@ _DAYS_BY_DEFAULT = 7
 
 
 def report_command(
+    context: typer.Context,
     tables: Annotated[
         str, typer.Option("--tables", metavar="DIR", help="What was --out for `kpe spark fleet`.")
     ],
@@ -37,6 +39,7 @@ def report_command(
         str, typer.Option(metavar="PERCENT", help="The availability that was promised.")
     ] = "99.9%",
     cores: Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")] = 2,
+    print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
     """Write what happened to a fleet as one HTML file, from the tables that `kpe spark fleet` keeps.
@@ -48,6 +51,8 @@ def report_command(
     kpe spark report --tables /data/kpe
     kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 -o week.html --target 99.95%
 
+    On a cluster, spark-submit runs the same: --print-submit prints the whole line.
+
     Exit codes: 0 written; 2 no such tables, nothing in these days, several clusters and none named.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     configure_logs(verbose=verbose)
@@ -55,6 +60,9 @@ def report_command(
         raise CliError(f"{out}: there is no such directory to write to")
     chosen = last_days(datetime.now(UTC), _DAYS_BY_DEFAULT) if days is None else parse_days(days)
     promised = parse_target(target)
+    if print_submit:
+        typer.echo(submit_line(context, kafka=False))
+        return
     with opened_session(list, cores=cores, name="kpe spark report") as spark:
         from kafka_partition_events.spark.fleet.report.collect import collect  # noqa: PLC0415 - needs PySpark
         from kafka_partition_events.spark.fleet.report.page import render, verdict  # noqa: PLC0415

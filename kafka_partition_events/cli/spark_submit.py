@@ -2,14 +2,22 @@
 
 import shlex
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
 from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.fleet import SCRIPT
 
-PRINT_SUBMIT = "--print-submit"
-_SECRETS = "-X"
+SCRIPT: Final = Path(__file__).parents[1] / "spark" / "submit" / "kpe_spark.py"
+"""What spark-submit runs: ``kpe spark ...`` on the Spark that it gives."""
+
+_PRINT_SUBMIT: Final = "--print-submit"
+_SECRETS: Final = "-X"
+
+PrintSubmit = Annotated[
+    bool, typer.Option(_PRINT_SUBMIT, help="Print the line for spark-submit, and do nothing else.")
+]
 
 
 def submit_line(context: typer.Context, *, kafka: bool) -> str:
@@ -31,7 +39,7 @@ def _given(context: typer.Context) -> Iterator[str]:
     for parameter in context.command.params:
         name, option = str(parameter.name), parameter.opts[0]
         source = context.get_parameter_source(name)
-        if option == PRINT_SUBMIT or source is None or source.name in {"DEFAULT", "DEFAULT_MAP"}:
+        if option == _PRINT_SUBMIT or source is None or source.name in {"DEFAULT", "DEFAULT_MAP"}:
             continue
         value = context.params[name]
         if value is True:

@@ -17,7 +17,7 @@ from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_pairs
 from kafka_partition_events.cli.services import Services, first_look
-from kafka_partition_events.cli.spark_submit import PRINT_SUBMIT, submit_line
+from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.whatif_tables import hot_table, origin, outcome_table
 from kafka_partition_events.jvm import spark_jars
@@ -134,9 +134,7 @@ def whatif_command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="FILE.html", help="Draw it, too: one HTML file.")
     ] = None,
-    print_submit: Annotated[
-        bool, typer.Option(PRINT_SUBMIT, help="Print the line for spark-submit, and do nothing else.")
-    ] = False,
+    print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
     """Tell what more partitions would do to a topic's keys, before anybody adds them.

@@ -1,49 +1,21 @@
 """The pipeline under spark-submit, as on a cluster."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pyspark
 import pytest
 from confluent_kafka import Producer
 
-from kafka_partition_events.cli.fleet import SCRIPT
-from kafka_partition_events.jvm import spark_jars
+from kafka_partition_events.cli.spark_submit import SCRIPT
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import Feed
-from tests.fleet_kit import BRIEF_JVM
+from tests.submit_kit import connector, submit
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 ROOT = Path(__file__).resolve().parents[2]
 FEED = Feed(9, days=0.3)
-
-
-def submit(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    # spark.sql.shuffle.partitions: 200 is for clusters, and takes minutes here.
-    settings = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2")
-    return subprocess.run(
-        [str(program), *settings, "--conf", "spark.ui.enabled=false", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,  # spark-submit puts both of Python's into its own standard output
-        text=True,
-        check=False,
-        timeout=300,
-        env={
-            **os.environ,
-            **BRIEF_JVM,
-            "PYSPARK_PYTHON": sys.executable,
-            "PYSPARK_DRIVER_PYTHON": sys.executable,
-        },
-    )
-
-
-def jars() -> tuple[str, str]:
-    return "--jars", ",".join(map(str, spark_jars()))
 
 
 @pytest.fixture
@@ -61,7 +33,7 @@ def test_the_example_and_the_command_run_on_the_session_that_spark_submit_gives(
 ) -> None:
     example = str(ROOT / "examples" / "spark" / "fleet.py")
     out = tmp_path / "out"
-    done = submit(*jars(), example, kafka_cluster.bootstrap_servers, str(out), topic)
+    done = submit(*connector(), example, kafka_cluster.bootstrap_servers, str(out), topic)
     assert done.returncode == 0, done.stdout
     assert f"{len(FEED.records):,} read" in done.stdout
     assert "cause_broker" in done.stdout
@@ -69,7 +41,7 @@ def test_the_example_and_the_command_run_on_the_session_that_spark_submit_gives(
 
     # The command goes on where the example has stopped: with nothing.
     arguments = ("fleet", "-b", kafka_cluster.bootstrap_servers, "--events-topic", topic, "--once")
-    done = submit(*jars(), str(SCRIPT), *arguments, "--out", str(out))
+    done = submit(*connector(), str(SCRIPT), *arguments, "--out", str(out))
     assert done.returncode == 0, done.stdout
     assert f"{len(FEED.records):,} read" in done.stdout
 

@@ -10,7 +10,8 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.fleet import SCRIPT, parse_days, parse_target
+from kafka_partition_events.cli.fleet import parse_days, parse_target
+from kafka_partition_events.cli.spark_submit import SCRIPT
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot
@@ -72,30 +73,59 @@ class TestOptions:
 
 
 class TestSubmitLine:
-    def line(self, capsys: Captured, *arguments: str) -> str:
-        assert run(["spark", "fleet", "--out", "s3a://lake/kpe", *arguments, "--print-submit"]) == 0
-        return capsys.readouterr().out.strip()
+    """All commands print it alike: what was given, and nothing else."""
 
-    def test_it_names_the_connector_and_all_options_and_no_secret(self, capsys: Captured) -> None:
+    def line(self, capsys: Captured, *arguments: str) -> list[str]:
+        assert run(["spark", *arguments, "--print-submit"]) == 0
+        return shlex.split(capsys.readouterr().out)
+
+    def test_it_names_the_connector_and_what_was_given_and_no_secret(self, capsys: Captured) -> None:
         import pyspark  # noqa: PLC0415
 
-        options = "-b kafka:9092 -X sasl.jaas.config=secret --format delta --work s3a://w"
-        line = self.line(capsys, *options.split())
+        given = ["-b", "kafka:9092", "--topic", "orders", "-X", "sasl.jaas.config=secret", "--offline", "1-2"]
+        line = self.line(capsys, "whatif", "--to", "13,24", *given, "--offline", "3", "--distinct")
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
-        assert line.startswith(f"spark-submit --packages {package} {SCRIPT} fleet -b kafka:9092 ")
-        assert "--every 60s" in line
-        assert "--out s3a://lake/kpe --format delta --work s3a://w" in line
-        assert "sasl.jaas.config=..." in line
-        assert "secret" not in line
+        assert line[:5] == ["spark-submit", "--packages", package, str(SCRIPT), "whatif"]
         assert SCRIPT.is_file()
+        pairs = list(pairwise(line[5:]))
+        assert ("--to", "13,24") in pairs
+        assert ("--bootstrap-server", "kafka:9092") in pairs
+        assert ("--topic", "orders") in pairs
+        assert ("-X", "sasl.jaas.config=...") in pairs
+        assert [value for option, value in pairs if option == "--offline"] == ["1-2", "3"]
+        assert "--distinct" in line
+        assert not {"--print-submit", "--cap", "--hottest", "--verbose"} & set(line)
 
-    def test_an_archive_needs_no_connector(self, capsys: Captured) -> None:
-        line = self.line(capsys, "--jsonl", "s3a://lake/events", "--once")
-        assert "--packages" not in line
-        assert "--jsonl s3a://lake/events --once" in line
-        assert "--recompute 2026-11-01..2026-11-02" in self.line(
-            capsys, "--recompute", "2026-11-01..2026-11-02"
-        )
+    def test_the_pipeline_s_words_are_kept_as_they_were_written(self, capsys: Captured) -> None:
+        given = {"--every": "90s", "--target": "99.95%", "--format": "delta", "--work": "s3a://w"}
+        words = [word for pair in given.items() for word in pair]
+        line = self.line(capsys, "fleet", "-b", "kafka:9092", "--out", "lake.kpe", *words, "--json")
+        assert line[1] == "--packages"
+        assert given.items() <= set(pairwise(line))
+        assert "--json" in line
+        assert not {"--once", "--late", "--events-topic", "--cores"} & set(line)
+
+    @pytest.mark.parametrize(
+        "words",
+        [
+            ["whatif", "--to", "13", "--file", "s3a://lake/keys.parquet", "--partitions", "12"],
+            ["fleet", "--out", "s3a://lake/kpe", "--jsonl", "s3a://lake/events", "--once"],
+            ["fleet", "--out", "s3a://lake/kpe", "--recompute", "2026-11-01..2026-11-02"],
+            ["report", "--tables", "s3a://lake/kpe", "--days", "2026-11-01..2026-11-02", "--out", "w.html"],
+        ],
+        ids=["files", "an archive", "tables made anew", "a report"],
+    )
+    def test_what_reads_no_topic_needs_no_connector(
+        self, words: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
+        line = self.line(capsys, *words)
+        assert line[:2] == ["spark-submit", str(SCRIPT)]
+        assert sorted(line[2:]) == sorted(words)
+
+    def test_what_makes_no_sense_has_no_line(self, capsys: Captured) -> None:
+        assert run(["spark", "report", "--tables", "x", "--days", "soon", "--print-submit"]) == 2
+        assert "is no range of days" in capsys.readouterr().err
 
 
 class TestDays:
@@ -159,33 +189,3 @@ class TestLines:
             assert event_of_line(line) == line
         assert event_of_line(json.dumps(encode_snapshot(Snapshot(EMPTY))).encode()) is None
         assert event_of_line(None) is None
-
-
-class TestSubmitLineOfWhatIf:
-    def line(self, capsys: Captured, *arguments: str) -> list[str]:
-        assert run(["spark", "whatif", "--to", "13,24", *arguments, "--print-submit"]) == 0
-        return shlex.split(capsys.readouterr().out)
-
-    def test_it_names_the_connector_and_what_was_given_and_no_secret(self, capsys: Captured) -> None:
-        import pyspark  # noqa: PLC0415
-
-        given = ["-b", "kafka:9092", "--topic", "orders", "-X", "sasl.jaas.config=secret", "--offline", "1-2"]
-        line = self.line(capsys, *given, "--offline", "3", "--distinct")
-        assert line[:3] == [
-            "spark-submit",
-            "--packages",
-            f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}",
-        ]
-        assert line[3:5] == [str(SCRIPT), "whatif"]
-        pairs = list(pairwise(line[5:]))
-        assert ("--bootstrap-server", "kafka:9092") in pairs
-        assert ("--topic", "orders") in pairs
-        assert ("-X", "sasl.jaas.config=...") in pairs
-        assert [value for option, value in pairs if option == "--offline"] == ["1-2", "3"]
-        assert "--distinct" in line
-        assert not {"--print-submit", "--cap", "--hottest", "--verbose"} & set(line)
-
-    def test_files_need_no_connector(self, capsys: Captured) -> None:
-        line = self.line(capsys, "--file", "s3a://lake/keys.parquet", "--partitions", "12")
-        assert line[:3] == ["spark-submit", str(SCRIPT), "whatif"]
-        assert ("--file", "s3a://lake/keys.parquet") in set(pairwise(line))

@@ -228,6 +228,9 @@ class CatalogTables:
             raise SparkJobError(
                 f"there is no table {self._address(name)}: has kpe spark fleet been run on {self._namespace}?"
             )
+        # Batches write in sessions of their own. Iceberg keeps for each session what it knows of a table, and
+        # would read what was there half a minute ago.
+        self._spark.sql(f"REFRESH TABLE {self._address(name)}")
         found = self._spark.table(self._address(name))
         if days is not None:
             found = found.where(_within(days))

@@ -1,0 +1,152 @@
+"""``kpe spark whatif`` and the example: what a person sees."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.spark.whatif.plan import Scenario
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.plugin import MakeTopic
+from tests.whatif_kit import by_hand, keys, written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "whatif.py"
+KEYS = keys(1_000)
+
+
+@pytest.fixture
+def whatif(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
+    """Run the command as ``kpe spark whatif`` does, in this process and its session."""
+    import typer  # noqa: PLC0415
+
+    from kafka_partition_events.cli import app as cli  # noqa: PLC0415
+    from kafka_partition_events.cli.spark_whatif import whatif_command  # noqa: PLC0415
+
+    app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+    app.callback()(lambda: None)
+    app.command("whatif")(whatif_command)
+    monkeypatch.setattr(cli, "app", app)
+    return lambda *words: run(["whatif", *words])
+
+
+def test_a_table_on_the_terminal_and_a_picture(
+    spark: "SparkSession", tmp_path: Path, whatif: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, picture = written(spark, tmp_path, "parquet"), tmp_path / "whatif.html"
+    words = ["--file", path, "--key", "customer", "--bytes", "size", "--partitions", "12", "--to", "13,24"]
+    assert whatif(*words, "--offline", "1", "--out", str(picture)) == 0
+    told = capsys.readouterr()
+    assert f"file {path}, 12 partitions, 200 records, 39.0 KiB, murmur2, counted in" in told.out
+    lines = [line.split() for line in told.out.splitlines()]
+    mappings = ("modulo", "pinned", "rendezvous")
+    assert [line[:2] for line in lines if len(line) > 6 and line[0].isdigit() and line[1] in mappings] == [
+        ["13", "modulo"],
+        ["13", "pinned"],
+        ["13", "rendezvous"],
+        ["24", "modulo"],
+        ["24", "pinned"],
+        ["24", "rendezvous"],
+    ]
+    assert "#1" in told.out
+    assert "hot" not in told.out.replace("hottest", "")  # it may be somebody's name
+    assert "kpe: note: drawn in" in told.err
+    html = picture.read_text(encoding="utf-8")
+    assert html.startswith("<!doctype html>")
+    assert "<script" not in html
+
+
+def test_json_for_programs(
+    spark: "SparkSession", tmp_path: Path, whatif: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(spark, tmp_path, "json")
+    words = ["--file", path, "--key", "customer", "--partitions", "12", "--to", "18"]
+    assert whatif(*words, "--mapping", "pinned", "--show-keys", "--hottest", "1", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [each["name"] for each in document["scenarios"]] == ["pinned_18"]
+    assert document["scenarios"][0]["moved_share"] == 0
+    assert [each["key"] for each in document["hottest"]] == ["hot"]
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--to", "13"], "the keys come from one of --topic, --table and --file; none is given"),
+        (["--to", "13", "--table", "a", "--file", "b"], "--table and --file is given"),
+        (["--to", "13", "--file", "x.json"], "nobody tells how many partitions there are now"),
+        (["--to", "13", "--topic", "orders"], "no broker is given; write -b HOST:PORT"),
+        (["--to", "x", "--file", "x.json", "--partitions", "2"], "--to must be whole numbers such as 13,18"),
+        (["--to", "1", "--file", "x.json", "--partitions", "2"], "Kafka takes none away"),
+        (
+            ["--to", "3", "--file", "x.json", "--partitions", "2", "--mapping", "y"],
+            "--mapping must be one of",
+        ),
+        (["--to", "3", "--file", "x.json", "--partitions", "2", "--offline", "a"], "--offline must be"),
+        (["--to", "3", "--file", "x.json", "--partitions", "2", "-o", "/nowhere/x"], "there is no such dir"),
+        (["--to", "3", "--file", "/x.json", "--partitions", "2"], "/x.json can't be read as json"),
+    ],
+)
+def test_what_can_not_be_answered_is_told_in_one_line(
+    words: list[str],
+    complaint: str,
+    whatif: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
+    assert whatif(*words) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("kpe: ")
+    assert complaint in last
+
+
+@pytest.mark.kafka
+def test_the_keys_of_a_topic(
+    kafka_cluster: KafkaCluster,
+    kafka_topic: MakeTopic,
+    whatif: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    topic = kafka_topic(partitions=12)
+    producer = Producer({**kafka_cluster.confluent_options, "partitioner": "murmur2_random"})
+    for key in KEYS:
+        producer.produce(topic, key=key, value=b"0123456789")
+    for _ in range(24):
+        producer.produce(topic, value=b"0123456789")
+    assert producer.flush(60) == 0
+    to_13 = ["--topic", topic, "--to", "13", "--mapping", "modulo"]
+    assert whatif("-b", kafka_cluster.bootstrap_servers, *to_13, "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["partitions"] == 12
+    modulo_13 = document["scenarios"][0]
+    by_their_keys = by_hand(
+        [(key, len(key) + 10) for key in KEYS], Scenario(current=12, partitions=13), "murmur2"
+    )
+    assert modulo_13["moved"] == {"records": by_their_keys.moved.records, "bytes": by_their_keys.moved.bytes}
+    assert modulo_13["unkeyed"] == {"records": 24, "bytes": 240}
+    assert whatif("-b", kafka_cluster.bootstrap_servers, "--topic", "no-such-topic", "--to", "13") == 2
+    assert "there is no topic no-such-topic" in capsys.readouterr().err
+
+
+def test_the_example_runs_as_it_is_printed(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLE, tmp_path / "whatif.py")
+    done = subprocess.run(
+        [sys.executable, "whatif.py"], cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"13 partitions, modulo: \d+\.\d% would move, max/mean \d", done.stdout)
+    assert "13 partitions, pinned keys: 0 would move" in done.stdout
+    assert "customer-0: 33.3% of all records" in done.stdout
+    assert (tmp_path / "whatif.html").read_text(encoding="utf-8").startswith("<!doctype html>")

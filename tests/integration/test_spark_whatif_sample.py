@@ -1,0 +1,125 @@
+"""What can be a sample for the what-if planner, and what it answers of one."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafka_partition_events import ConfigurationError
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.whatif.plan import placing, scenarios
+from kafka_partition_events.spark.whatif.results import Load
+from tests.whatif_kit import written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.parametrize("kind", ["parquet", "json", "csv"])
+def test_a_file_of_any_kind_gives_the_same_answer(spark: "SparkSession", tmp_path: Path, kind: str) -> None:
+    from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415
+    from kafka_partition_events.spark.whatif.sample import of_file  # noqa: PLC0415
+
+    sample = of_file(spark, written(spark, tmp_path, kind), key="customer", size="size")
+    answer = what_if(sample, scenarios(12, [13], ["modulo", "rendezvous"]), hottest=3)
+    (first, *_) = answer.outcomes
+    assert (first.keyed, answer.noun, answer.has_bytes) == (Load(200, 39_900), "record", True)
+    assert answer.hottest[0].key == "hot"
+    assert (answer.hottest[0].load.records, answer.hottest[0].share) == (100, 0.5)
+    assert answer.hottest[0].after == tuple(
+        placing(outcome.scenario)(b"hot").goes_to for outcome in answer.outcomes
+    )
+
+
+def test_each_key_may_count_once(spark: "SparkSession", tmp_path: Path) -> None:
+    from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415
+    from kafka_partition_events.spark.whatif.sample import of_file  # noqa: PLC0415
+
+    sample = of_file(spark, written(spark, tmp_path, "parquet"), key="customer", size="size").each_key_once()
+    answer = what_if(sample, scenarios(12, [13]), hottest=1)
+    assert answer.outcomes[0].keyed == Load(101, 39_900)
+    assert answer.noun == "key"
+    assert answer.hottest[0].key == "hot"  # by its bytes
+
+
+def test_a_table_is_read_and_a_record_s_length_counts(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.whatif.sample import of_table  # noqa: PLC0415
+
+    spark.createDataFrame([("a", "12345"), (None, None)], "key STRING, value STRING").createOrReplaceTempView(
+        "whatif_records"
+    )
+    sample = of_table(spark, "whatif_records", size="value")
+    assert sorted(map(tuple, sample.rows.collect()), key=str) == [("a", 5), (None, None)]
+    assert not of_table(spark, "whatif_records").has_bytes
+
+
+def test_a_part_of_a_sample_is_the_same_each_time(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.whatif.sample import of_frame  # noqa: PLC0415
+
+    rows = spark.range(10_000).selectExpr("cast(id AS string) AS key")
+    part = of_frame(rows, "rows").fraction(0.1)
+    assert 800 < part.rows.count() < 1_200
+    assert part.rows.count() == of_frame(rows, "rows").fraction(0.1).rows.count()
+
+
+@pytest.mark.parametrize(
+    ("read", "error", "complaint"),
+    [
+        (
+            lambda s, sample: sample.of_frame(s.range(1), "rows", key="id"),
+            ConfigurationError,
+            "the keys in id of rows are BIGINT",
+        ),
+        (
+            lambda s, sample: sample.of_frame(s.range(1), "rows"),
+            ConfigurationError,
+            "rows has no column key; there are id",
+        ),
+        (
+            lambda s, sample: sample.of_frame(s.sql("SELECT 'a' key, true b"), "rows", size="b"),
+            ConfigurationError,
+            "the bytes in b of rows are BOOLEAN",
+        ),
+        (lambda s, sample: sample.of_table(s, "nowhere"), SparkJobError, "no table nowhere can be read"),
+        (lambda s, sample: sample.of_file(s, "/nowhere.parquet"), SparkJobError, "/nowhere.parquet can't be"),
+        (
+            lambda s, sample: sample.of_file(s, "/keys.xls"),
+            ConfigurationError,
+            "does not end in a known format",
+        ),
+        (
+            lambda s, sample: sample.of_frame(s.sql("SELECT 'a' key"), "rows").fraction(2),
+            ConfigurationError,
+            "more than 0 and at most 1, not 2",
+        ),
+    ],
+)
+def test_what_can_not_be_a_sample_is_refused_with_the_cause(
+    spark: "SparkSession", read: Callable[[Any, Any], object], error: type[Exception], complaint: str
+) -> None:
+    from kafka_partition_events.spark.whatif import sample  # noqa: PLC0415
+
+    with pytest.raises(error, match=complaint):
+        read(spark, sample)
+
+
+def test_nothing_is_no_sample(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415
+    from kafka_partition_events.spark.whatif.sample import of_frame  # noqa: PLC0415
+
+    empty = of_frame(spark.createDataFrame([], "key STRING"), "rows")
+    with pytest.raises(SparkJobError, match="there is nothing in rows"):
+        what_if(empty, scenarios(12, [13]))
+
+
+def test_what_fails_while_it_is_read_is_told_without_a_stack(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415
+    from kafka_partition_events.spark.whatif.sample import of_frame  # noqa: PLC0415
+
+    rows = spark.range(3).selectExpr("raise_error('the disk is gone')::string AS key")
+    with pytest.raises(SparkJobError, match=r"could not read rows: .*the disk is gone") as failed:
+        what_if(of_frame(rows, "rows"), scenarios(12, [13]))
+    assert "\tat " not in str(failed.value)

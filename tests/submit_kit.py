@@ -1,0 +1,37 @@
+"""Programs under a real spark-submit, as on a cluster."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyspark
+
+from kafka_partition_events.jvm import spark_jars
+from tests.fleet_kit import BRIEF_JVM
+
+
+def submit(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a program and its arguments; what it writes is all in ``stdout``."""
+    program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    # spark.sql.shuffle.partitions: 200 is for clusters, and takes minutes here.
+    settings = ("--master", "local[2]", "--conf", "spark.sql.shuffle.partitions=2")
+    return subprocess.run(
+        [str(program), *settings, "--conf", "spark.ui.enabled=false", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,  # spark-submit puts both of Python's into its own standard output
+        text=True,
+        check=False,
+        timeout=300,
+        env={
+            **os.environ,
+            **BRIEF_JVM,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        },
+    )
+
+
+def connector() -> tuple[str, str]:
+    """Return the option that brings Spark's Kafka connector, without asking a repository for it."""
+    return "--jars", ",".join(map(str, spark_jars()))
