@@ -9,7 +9,8 @@ import pytest
 from attrs import define, field
 
 from kafka_partition_events import ControlTopicError, DefaultPartitioner, MetadataPoller
-from kafka_partition_events.control.agent import BUSY_S, InstanceAgent
+from kafka_partition_events.control.agent import InstanceAgent
+from kafka_partition_events.control.agent_thread import BUSY_S
 from kafka_partition_events.control.codec import encode, key_of
 from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.records import Change
