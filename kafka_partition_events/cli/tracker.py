@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import threading
+from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -113,11 +114,15 @@ class _Service:
         from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
+        from kafka_partition_events.control.prober import GroupProber  # noqa: PLC0415
         from kafka_partition_events.control.tracker import Tracker  # noqa: PLC0415
         from kafka_partition_events.observe.http import HttpServer, Request, Response  # noqa: PLC0415
         from kafka_partition_events_listeners.prometheus_changes import ChangeCollector  # noqa: PLC0415
 
-        self._tracker = tracker = Tracker(config, control, prefix=prefix, interval=interval)
+        open_prober = partial(GroupProber, config)
+        self._tracker = tracker = Tracker(
+            config, control, prefix=prefix, interval=interval, open_prober=open_prober
+        )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=tracker.run, args=(self._stop,), name="kpe-tracker")
         registry = CollectorRegistry()
