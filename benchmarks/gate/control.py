@@ -61,9 +61,16 @@ class Control:
     def bootstrap_servers(self) -> str:
         return self._cluster.bootstrap_servers
 
-    def in_words(self) -> str:
-        """Return the end of what the tracker has logged."""
-        return f"; the tracker: {tail(self._log, 1)}"
+    def explain(self, error: BenchError) -> BenchError:
+        """Return the error with what is known of the changes and the end of what the tracker has logged."""
+        for topic, change in self.changes.by_topic.items():
+            if not change.state.final:
+                error.add_note(
+                    f"{topic}: {change.state}, gate {change.gate}, {change.totals}, "
+                    f"uncovered {change.uncovered_groups}, {change.unverified}, {change.detail}"
+                )
+        error.add_note(tail(self._log))
+        return error
 
     # -- the tracker ---------------------------------------------------------------------------------
 
@@ -104,7 +111,7 @@ class Control:
         deadline = time.monotonic() + _LIMIT_S
         while not wanted <= self.changes.by_topic.keys():
             if time.monotonic() > deadline:
-                raise BenchError(f"the tracker does not answer{self.in_words()}")
+                raise self.explain(BenchError("the tracker does not answer"))
             self.changes.look()
         for change in (self.changes.by_topic[topic] for topic in wanted if topic is not None):
             if change.state.final:

@@ -35,7 +35,7 @@ from kafka_partition_events.testing import KafkaCluster
 _NS: Final = 1_000_000_000
 _POSITIONS_LIMIT_S = 90.0
 _LIMIT_S = 60.0
-_GATE_LIMIT_S = 150.0
+_GATE_LIMIT_S = 60.0
 _QUIET_S = SESSION_S + 4.0
 _LOOK_S = 0.1
 
@@ -108,7 +108,7 @@ class Batch:
         deadline = time.monotonic() + limit
         while not self._look(true):
             if time.monotonic() > deadline:
-                raise BenchError(f"not within {limit:.0f} s: {what}{self.bench.control.in_words()}")
+                raise self._failure(f"not within {limit:.0f} s: {what}")
             time.sleep(_LOOK_S)
 
     def _look(self, true: Callable[[], bool]) -> bool:
@@ -116,6 +116,12 @@ class Batch:
         for worker in (*self.producers, *self.consumers):
             worker.check()
         return true()
+
+    def _failure(self, what: str) -> BenchError:
+        error = self.bench.control.explain(BenchError(what))
+        for worker in (*self.producers, *self.consumers):
+            error.add_note(f"{worker.task.role} {worker.task.name}: {worker.log_tail()}")
+        return error
 
     def last(self, seconds: float) -> None:
         """Let time pass."""

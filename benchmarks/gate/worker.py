@@ -61,7 +61,11 @@ class Worker:
         self._entries += [(self.task.topics[entry.topic], entry) for entry in new]
         return self._entries
 
+    def log_tail(self) -> str:
+        """Return the end of what it has logged."""
+        return tail(self._process.log)
+
     def _complaint(self, what: str) -> BenchError:
-        error = BenchError(f"the {self.task.role} process {what}: {tail(self._process.log, 1)}")
-        error.add_note(tail(self._process.log))
+        error = BenchError(f"the {self.task.role} process {self.task.name} {what}")
+        error.add_note(self.log_tail())
         return error
