@@ -22,6 +22,7 @@ from kafka_partition_events.cli.config import config_app
 from kafka_partition_events.cli.doctor import Question, diagnose_partitioner
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.events import events_app
+from kafka_partition_events.cli.group import group_app
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.mapping import mapping_app
 from kafka_partition_events.cli.observe import observe_command
@@ -50,6 +51,7 @@ app.command("check", short_help="Tell the cluster's state as a Nagios plugin doe
 app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
 app.add_typer(topics_app, name="topics", short_help="Make the topics that change control needs.")
 app.command("tracker", short_help="Carry out changes, and follow who has followed.")(tracker_command)
+app.add_typer(group_app, name="group", short_help="See how far consumer groups are with partitions.")
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")

@@ -3,7 +3,6 @@
 import contextlib
 import sys
 import threading
-from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
@@ -119,9 +118,8 @@ class _Service:
         from kafka_partition_events.observe.http import HttpServer, Request, Response  # noqa: PLC0415
         from kafka_partition_events_listeners.prometheus_changes import ChangeCollector  # noqa: PLC0415
 
-        open_prober = partial(GroupProber, config)
         self._tracker = tracker = Tracker(
-            config, control, prefix=prefix, interval=interval, open_prober=open_prober
+            config, control, prefix=prefix, interval=interval, open_prober=lambda: GroupProber(config)
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=tracker.run, args=(self._stop,), name="kpe-tracker")

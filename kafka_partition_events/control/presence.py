@@ -59,14 +59,14 @@ class Presence(ABC):
             cluster_id: Their cluster; None: as before.
             now: The time.
         """
+        if cluster_id is not None:
+            self.lease = evolve(self.lease, cluster_id=cluster_id)
         if view != self._view:
             self._view = view
             self._lease_due = min(self._lease_due, now + ack_delay("", self.lease.instance_id, self.spread))
         if now < self._lease_due:
             return None
         self._lease_due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
-        if cluster_id is not None:
-            self.lease = evolve(self.lease, cluster_id=cluster_id)
         return self._counted(LeaseState.UP)
 
     @property

@@ -158,7 +158,7 @@ class GroupProber:
             for name in self._answered_for(change, groups)
         ]
         committed = self._committed(asked)
-        self._look_at_ends(tp for change, info, _ in asked for tp in _existing(change, info))
+        self._look_at_ends({tp for c, info, _ in asked for tp in _affected(c, _led(info))})
         for change, info, name in asked:
             if name in committed:
                 yield from self._news(change, groups[name], info, committed[name], now_ms)
@@ -172,12 +172,13 @@ class GroupProber:
     def _committed(self, asked: Iterable[tuple[Change, TopicInfo, str]]) -> dict[str, OffsetsByPartition]:
         wanted: dict[str, set[TopicPartition]] = defaultdict(set)
         for change, info, name in asked:
-            wanted[name].update(_existing(change, info))
+            wanted[name].update(_affected(change, _all(info)))
         found = self._admin.committed({name: sorted(tps) for name, tps in wanted.items() if tps}, _ANSWER_S)
         return found | {name: {} for name, partitions in wanted.items() if not partitions}
 
-    def _look_at_ends(self, partitions: Iterable[TopicPartition]) -> None:
-        begin, end = self._admin.ends(sorted(set(partitions)), _ANSWER_S)
+    def _look_at_ends(self, partitions: Collection[TopicPartition]) -> None:
+        """Look at those with a leader; nobody writes to the others, so they end where they did."""
+        begin, end = self._admin.ends(partitions, _ANSWER_S)
         # The lowest: a group that has read what retention has deleted since then has moved nevertheless.
         self._begin |= {tp: min(offset, self._begin.get(tp, offset)) for tp, offset in begin.items()}
         self._end |= end
@@ -232,12 +233,16 @@ def _required(changes: Iterable[Change]) -> set[str]:
     return {name for change in changes for name in change.spec.required_groups or ()}
 
 
+def _all(info: TopicInfo) -> list[TopicPartition]:
+    return [TopicPartition(info.name, p.partition) for p in info.partitions]
+
+
 def _led(info: TopicInfo) -> list[TopicPartition]:
     return [TopicPartition(info.name, p.partition) for p in info.partitions if p.leader is not None]
 
 
-def _existing(change: Change, info: TopicInfo) -> list[TopicPartition]:
-    return [tp for tp in _led(info) if tp.partition in change.spec.affected]
+def _affected(change: Change, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    return [tp for tp in partitions if tp.partition in change.spec.affected]
 
 
 def _of_topic(topic: str, offsets: OffsetsByPartition) -> dict[int, int]:

@@ -19,9 +19,9 @@ from kafka_partition_events.control.membership import Membership, tracker_name
 from kafka_partition_events.control.probe import Prober
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.rounds import Outcome
-from kafka_partition_events.control.standing import Standing, Tally
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.tracker_standing import Tally, TrackerStanding
 from kafka_partition_events.control.watcher import Watcher
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -84,7 +84,7 @@ class Tracker:
         self._turned_at = time.monotonic()
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> TrackerStanding:
         """How it stands."""
         return self._standing
 

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.standing import SKIPPED, Standing
+from kafka_partition_events.control.tracker_standing import SKIPPED, TrackerStanding
 from kafka_partition_events.control.words import Gate, Kind, Reason, Role, State
 from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
@@ -24,7 +24,7 @@ class ChangeCollector:
     """
 
     def __init__(
-        self, read: Callable[[], Standing], *, kafka_cluster: Callable[[], str], namespace: str = "kpe"
+        self, read: Callable[[], TrackerStanding], *, kafka_cluster: Callable[[], str], namespace: str = "kpe"
     ) -> None:
         """Make a collector.
 
@@ -48,7 +48,7 @@ class ChangeCollector:
         return self._scraper.run(parts, self._label())
 
 
-def tracker_readings(found: Standing) -> Iterable[Reading]:
+def tracker_readings(found: TrackerStanding) -> Iterable[Reading]:
     """Return what is told of the tracker; all words are there at 0 before they occur."""
     states = Counter(change.state for change in found.changes.values())
     yield single(fam.TRACKER_ELECTED, found.elected)
@@ -65,7 +65,7 @@ def tracker_readings(found: Standing) -> Iterable[Reading]:
     yield fam.INSTANCES, {(str(role),): found.instances[role] for role in Role if role in found.instances}
 
 
-def change_readings(found: Standing) -> Iterable[Reading]:
+def change_readings(found: TrackerStanding) -> Iterable[Reading]:
     """Return what is told of each open change."""
     waiting = sorted(
         (change for change in found.changes.values() if not change.state.final),
@@ -76,6 +76,7 @@ def change_readings(found: Standing) -> Iterable[Reading]:
     def each(family: Family, value: Callable[[Change], float]) -> Reading:
         return family, {(change.change_id,): value(change) for change in waiting}
 
+    yield fam.CHANGE_INFO, {_info(change): 1 for change in waiting}
     yield each(fam.CHANGE_AGE, lambda change: _seconds(change.requested_ms, now_ms))
     yield (
         fam.CHANGE_DEADLINE,
@@ -92,6 +93,10 @@ def change_readings(found: Standing) -> Iterable[Reading]:
     yield each(fam.CHANGE_REJECTED, lambda change: change.totals.rejected + change.totals.failed)
     yield each(fam.CHANGE_DEPARTED, lambda change: change.totals.departed)
     yield each(fam.CHANGE_UNCOVERED, lambda change: len(change.uncovered_groups))
+
+
+def _info(change: Change) -> tuple[str, ...]:
+    return change.change_id, str(change.spec.kind), change.spec.topic or "", str(change.state)
 
 
 def _pending(change: Change) -> int:

@@ -277,6 +277,9 @@ TRACKER: Final = (
 )  # fmt: skip
 
 _CHANGE = ("change_id",)
+CHANGE_INFO = Family(
+    "change_info", "What the change is, and where it is.", ("change_id", "kind", "topic", "state")
+)
 CHANGE_AGE = Family("change_age_seconds", "How long ago the change was requested, or noticed.", _CHANGE)
 CHANGE_DEADLINE = Family("change_deadline_timestamp_seconds", "When everybody must have followed.", _CHANGE)
 CHANGE_GATE_HELD = Family(
@@ -296,7 +299,7 @@ CHANGE_UNCOVERED = Family(
 )
 
 OPEN_CHANGE: Final = (
-    CHANGE_AGE, CHANGE_DEADLINE, CHANGE_GATE_HELD, CHANGE_PENDING, CHANGE_APPLIED, CHANGE_CAPPED,
+    CHANGE_INFO, CHANGE_AGE, CHANGE_DEADLINE, CHANGE_GATE_HELD, CHANGE_PENDING, CHANGE_APPLIED, CHANGE_CAPPED,
     CHANGE_REJECTED, CHANGE_DEPARTED, CHANGE_UNCOVERED,
 )  # fmt: skip
 """There only as long as the change is open."""

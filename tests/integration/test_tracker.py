@@ -1,14 +1,16 @@
 """The tracker on a real Kafka: a change from request to convergence, a killed tracker, a fenced one."""
 
-import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from typing import Self
 
 import pytest
 from attrs import define, field
@@ -23,13 +25,14 @@ from kafka_partition_events.control.growth import Grower
 from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
+from kafka_partition_events.control.membership import SESSION_S, tracker_name
 from kafka_partition_events.control.probe import Probe
 from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change, Command, Lease
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.tracker import Tracker, tracker_name
+from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.watcher import Watcher
 from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Status, Verb
 from kafka_partition_events.testing import KafkaCluster
@@ -210,14 +213,13 @@ def test_growth_that_nobody_asked_for_is_followed(
     assert (spec.kind, spec.topic, spec.from_count, spec.to_count) == (Kind.OBSERVE, world.topic, 6, 8)
 
 
-def test_what_can_not_grow_is_told_and_not_tried_again_at_once(world: World) -> None:
+def test_what_can_not_grow_is_told(world: World) -> None:
     story = Story()
     change = story.request(world.increase(execute=Execute.TRACKER, topic="no-such-topic"))
     assert change is not None
     grower = Grower(world.config)
-    for _ in range(2):
-        assert not grower.grow([change])
-        assert grower.troubles["chg-1"].startswith("the tracker can't add partitions to no-such-topic")
+    assert not grower.grow([change])
+    assert grower.troubles["chg-1"].startswith("the tracker can't add partitions to no-such-topic")
     assert not grower.grow([])
     assert not grower.troubles
     grower.close()
@@ -257,34 +259,79 @@ def test_a_tracker_that_was_fenced_writes_nothing(world: World) -> None:
     grower.close()
 
 
-def test_another_tracker_goes_on_from_the_topics_when_one_is_killed(
+def test_a_stand_by_takes_over_at_once_from_one_that_is_stopped_and_soon_from_one_that_is_killed(
     kafka_cluster: KafkaCluster, world: World
 ) -> None:
-    processes = [start_process(world)]
-    try:
-        wait_until(lambda: world.prefix.rstrip(".") + "-tracker" in _instances(world), "it is elected")
-        processes.append(start_process(world))
-        world.command("chg-1", Verb.REQUEST, spec=world.increase())
-        wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "the change is requested")
-        os.kill(processes[0].pid, signal.SIGKILL)
-        kafka_cluster.grow_topic(world.topic, 12)
-        # Who reads the topic is not known without a prober; that no group is required is known.
-        wait_until(lambda: world.states("chg-1")[-1] is State.CONVERGED, "its successor follows")
-        assert {change.tracker_epoch for change in world.changes} == {1, 2}
-        processes[1].send_signal(signal.SIGTERM)
-        _, told = processes[1].communicate(timeout=LIMIT_S)
-        assert processes[1].returncode == 0
-        assert told.splitlines()[-1] == "kpe: stopped"
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+    with Process(world) as first, Process(world) as second:
+        wait_until(lambda: {first.ready, second.ready} == {"ok", "ok, standing by"}, "one is elected")
+        elected, other = (first, second) if first.ready == "ok" else (second, first)
+        assert elected.stop() == (0, "kpe: stopped")
+        began = time.monotonic()
+        wait_until(lambda: other.ready == "ok", "the other one takes over")
+        assert time.monotonic() - began < SESSION_S
+        assert "kpe_tracker_elected{" in other.get("metrics")
+        with Process(world) as third:
+            wait_until(lambda: third.ready == "ok, standing by", "a third one stands by")
+            world.command("chg-1", Verb.REQUEST, spec=world.increase())
+            wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "the change is requested")
+            other.kill()
+            kafka_cluster.grow_topic(world.topic, 12)
+            wait_until(lambda: world.states("chg-1")[-1] is State.CONVERGED, "its successor follows")
+            assert len({change.tracker_epoch for change in world.changes}) == 2
 
 
-def start_process(world: World) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--interval", "1s"]
-    where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix, "--listen", "127.0.0.1:0"]
-    return subprocess.Popen([*command, *where], stderr=subprocess.PIPE, text=True)
+def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
+    world.prefix = "no-such."
+    with Process(world) as process:
+        code, told = process.wait()
+        assert code == 2
+        assert "run: kpe topics init -b 127.0.0.1:" in told
+        assert told.endswith("--prefix no-such.")
+
+
+class Process:
+    """``kpe tracker``."""
+
+    def __init__(self, world: World) -> None:
+        command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--interval", "1s"]
+        where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix]
+        self._process = subprocess.Popen(
+            [*command, *where, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+        )
+        self._address: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.kill()
+        self._process.communicate()
+
+    @property
+    def ready(self) -> str:
+        return self.get("readyz").strip()
+
+    def get(self, path: str) -> str:
+        while self._address is None:
+            assert self._process.stderr is not None
+            line = self._process.stderr.readline()
+            assert line, "it has ended"
+            found = re.search(r"(http://\S+) has /metrics", line)
+            self._address = found[1] if found else None
+        with urllib.request.urlopen(f"{self._address}/{path}", timeout=LIMIT_S) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+    def stop(self) -> tuple[int, str]:
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> tuple[int, str]:
+        """Return the exit code, and the last line that it has told."""
+        _, told = self._process.communicate(timeout=LIMIT_S)
+        return self._process.returncode, told.splitlines()[-1]
 
 
 def _instances(world: World) -> Collection[str]:

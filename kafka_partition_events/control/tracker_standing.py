@@ -19,7 +19,7 @@ SKIPPED: Final = ("malformed", "version")
 
 
 @frozen(kw_only=True)
-class Standing:
+class TrackerStanding:
     """How a tracker and its changes stand. Counts are since the process began.
 
     Attributes:
@@ -63,14 +63,14 @@ class Tally:
         self.refused.update(refusal.reason for refusal in outcome.refusals)
         self.rounds = self.rounds.plus(seconds)
 
-    def standing(self, ledger: Ledger, now_ms: int) -> Standing:
+    def standing(self, ledger: Ledger, now_ms: int) -> TrackerStanding:
         """Return how an elected tracker stands."""
         here = Counter(
             tenancy.holder.record.role
             for tenancy in ledger.tenancies.values()
             if not has_departed(tenancy, now_ms)
         )
-        return Standing(
+        return TrackerStanding(
             elected=True,
             setbacks=self.setbacks,
             now_ms=now_ms,
@@ -82,9 +82,9 @@ class Tally:
             rounds=self.rounds,
         )
 
-    def standing_by(self, trouble: str | None = None) -> Standing:
+    def standing_by(self, trouble: str | None = None) -> TrackerStanding:
         """Return how a tracker stands that is not elected, or can't work."""
-        return Standing(
+        return TrackerStanding(
             trouble=trouble,
             setbacks=self.setbacks,
             moves=dict(self.moves),
