@@ -1,16 +1,14 @@
 """``kpe group``: consumer groups, as change control sees them."""
 
 import contextlib
+import re
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from attrs import frozen
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, CliError, one_line
@@ -19,7 +17,7 @@ from kafka_partition_events.cli.options import parse_client_options
 from kafka_partition_events.cli.output import Output, choose_output, write_json_line
 from kafka_partition_events.cli.services import FIRST_ANSWER_S, check_options
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.control.group_state import Group, Offsets, Standing, standing
+from kafka_partition_events.control.group_state import STABLE, Group, Offsets, Standing, standing
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events_listeners.ranges import ids_in, ranges
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
 
 group_app = typer.Typer(rich_markup_mode=None)
 
+_PARTITIONS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _MOST_PARTITIONS = 1_000_000
 _LEVELS = ("assigned", "positioned", "flowing", "drained")
 
@@ -175,32 +174,29 @@ def _lag(partitions: Collection[int], offsets: Offsets) -> int | None:
 
 
 def _parse_partitions(text: str) -> frozenset[int]:
-    try:
-        ids = frozenset(islice(ids_in(text), _MOST_PARTITIONS))
-    except ValueError:
-        ids = frozenset()
+    ids = frozenset(islice(ids_in(text), _MOST_PARTITIONS)) if _PARTITIONS.fullmatch(text) else frozenset()
     if not ids:
         raise CliError(f"--partitions {text!r} names none; write 6-11 or 0,4-5")
     return ids
 
 
-def _show(topic: str, partitions: Collection[int], found: Iterable[Found]) -> None:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("group", "protocol", "state", "members", *_LEVELS, "lag"):
-        table.add_column(name, justify="right" if name in {"members", "lag"} else "left", overflow="fold")
-    for one in found:
-        table.add_row(*_cells(one))
-    sys.stdout.write(f"topic {topic}, partitions {ranges(partitions)}\n")
-    if table.rows:
-        Console(highlight=False, markup=False, emoji=False).print(table)
+def _show(topic: str, partitions: Collection[int], found: Sequence[Found]) -> None:
+    sys.stdout.write(f"topic {topic}, partitions {ranges(partitions)}\n\n")
+    rows = [("group", "protocol", "state", "members", *_LEVELS, "lag"), *map(_cells, found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows if found else ():
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
 
 
-def _cells(one: Found) -> Iterator[str]:
-    yield one.group.group_id
-    yield one.group.protocol
-    unstable = one.group.state == "STABLE" and not one.group.stable
-    yield "reconciling" if unstable else one.group.state.lower()
-    yield f"{one.standing.members:,}"
-    for name in _LEVELS:
-        yield ranges(getattr(one.standing, name)) or "-"
-    yield "-" if one.lag is None else f"{one.lag:,}"
+def _cells(one: Found) -> tuple[str, ...]:
+    group, levels = one.group, one.standing
+    reconciling = group.state == STABLE and not group.stable
+    return (
+        group.group_id,
+        group.protocol,
+        "reconciling" if reconciling else group.state.lower(),
+        f"{levels.members:,}",
+        *(ranges(getattr(levels, name)) or "-" for name in _LEVELS),
+        "-" if one.lag is None else f"{one.lag:,}",
+    )

@@ -5,12 +5,13 @@ writers are unknown, and nothing else.
 """
 
 import contextlib
-import time
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import structlog
 
+from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 WRITING_S: Final = 300.0
@@ -26,15 +27,17 @@ _log = structlog.get_logger(__name__)
 class Writers:
     """Asks for the producers of partitions. Blocks for I/O; one thread at a time."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], *, clock: Clock | None = None) -> None:
         """Make it; it connects when it is asked.
 
         Args:
             config: librdkafka's settings; those that say how to connect are translated.
+            clock: For tests.
         """
         self._config = config
+        self._clock = clock or SystemClock()
         self._admin: Any = None
-        self._not_before = 0.0
+        self._not_before = -math.inf
         self._warned = False
 
     def count(self, partitions: Iterable[TopicPartition], now_ms: int) -> int | None:
@@ -50,12 +53,12 @@ class Writers:
         Returns:
             None if it can't be told: the client is missing, or a broker refuses or does not answer.
         """
-        if time.monotonic() < self._not_before:
+        if self._clock.monotonic() < self._not_before:
             return None
         try:
             found = self._ask(partitions)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong there, the answer is "not known"
-            self._not_before = time.monotonic() + _AGAIN_S
+            self._not_before = self._clock.monotonic() + _AGAIN_S
             if not self._warned:
                 _log.warning("writers_not_known", error=repr(error))
             self._warned = True

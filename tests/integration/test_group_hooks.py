@@ -3,7 +3,7 @@
 import gc
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import pytest
@@ -45,14 +45,15 @@ class ConfluentReader:
         group: str,
         agent: ConsumerAgent | None,
         hook: bool,
-        **more: str,
+        *,
+        more: Mapping[str, str] | None = None,
     ) -> None:
         self.consumer = Consumer({
             "bootstrap.servers": cluster.bootstrap_servers,
             "group.id": group,
             "auto.offset.reset": "latest",
             "topic.metadata.refresh.interval.ms": 500,
-            **more,
+            **(more or {}),
         })  # fmt: skip
         if hook:
             of_confluent.RebalanceHook(agent).subscribe(self.consumer, [topic])
@@ -81,14 +82,12 @@ class KafkaPythonReader:
         group: str,
         agent: ConsumerAgent | None,
         hook: bool,
-        **more: Any,
     ) -> None:
         self.consumer = KafkaConsumer(
             bootstrap_servers=cluster.bootstrap_servers,
             group_id=group,
             auto_offset_reset="latest",
             metadata_max_age_ms=500,
-            **more,
         )
         if hook:
             of_kafka_python.RebalanceHook(self.consumer, agent).subscribe([topic])
@@ -117,11 +116,11 @@ def eager(*args: Any) -> Reader:
 
 
 def cooperative(*args: Any) -> Reader:
-    return ConfluentReader(*args, **{"partition.assignment.strategy": "cooperative-sticky"})
+    return ConfluentReader(*args, more={"partition.assignment.strategy": "cooperative-sticky"})
 
 
 def kip848(*args: Any) -> Reader:
-    return ConfluentReader(*args, **{"group.protocol": "consumer"})
+    return ConfluentReader(*args, more={"group.protocol": "consumer"})
 
 
 def kafka_python(*args: Any) -> Reader:
@@ -133,7 +132,7 @@ def producer(kafka_cluster: KafkaCluster) -> Producer:
     return Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
 
 
-def until(reader: Reader, partitions: int, topic: str = "") -> list[int]:
+def until(reader: Reader, partitions: int) -> list[int]:
     """Poll until a reader has all partitions; return the partitions of the records that came."""
     deadline, found = time.monotonic() + LIMIT_S, []
     while len(reader.assigned()) < partitions:

@@ -28,6 +28,7 @@ LAYERS = {
 PURE_CONTROL = (
     "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests",
     "instance", "duties", "pinning", "broker_clock", "topics", "probe", "rounds", "tracker_standing",
+    "presence", "reading", "group_state", "group_index",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SHARED = {"errors"}
@@ -139,11 +140,12 @@ LARGEST = {
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_400,
-    "control": 3_650,
+    "control": 3_700,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is its
-pure core, its topics and the agent with two links so far; its gate is 50 lines in the first wings."""
+pure core, its topics, agents with two links, hooks for two clients, and the prober so far; its gate is 50
+lines in the first wings."""
 
 
 @pytest.mark.parametrize("wing", LAYERS)

@@ -8,6 +8,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 
+from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.control.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.hooks.assignments import LIMIT_S, Assignments
 from kafka_partition_events.metadata.cluster import TopicPartition
@@ -16,6 +17,16 @@ Callback = Callable[[Consumer, list[ConfluentPartition]], Any]
 
 _EARLIEST: Final = -2
 """The time that ListOffsets takes for "where the log begins"."""
+
+_PASSING: Final = frozenset({
+    "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION",
+    "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH",
+    "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT",
+    "_TRANSPORT", "_WAIT_COORD",
+})  # fmt: skip
+"""Errors that pass by themselves. Not a rebalance that has begun meanwhile: it brings another try."""
+
+_PAUSE_S: Final = 0.1
 
 _log = structlog.get_logger(__name__)
 
@@ -30,8 +41,9 @@ class RebalanceHook:
 
     When the consumer is given partitions that are new to its group (`control.pinning` tells which), the
     beginning of each is committed before the callback returns, so that a restart keeps it, and the agent
-    tells the tracker. Classic groups, eager or cooperative, and those of KIP-848. If something fails, that is
-    logged, the consumer begins where it would without a hook, and the next assignment tries again.
+    tells the tracker. Classic groups, eager or cooperative, and those of KIP-848. If it fails for longer than
+    `LIMIT_S` seconds, that is logged, the consumer begins where it would without a hook, and the next
+    assignment tries again.
 
     The callbacks are for ``Consumer.subscribe`` where somebody else calls it. They ask brokers only about
     partitions that may be new, for `LIMIT_S` seconds in all; the commit, which librdkafka gives no limit of
@@ -47,6 +59,7 @@ class RebalanceHook:
         on_assign: Callback | None = None,
         on_revoke: Callback | None = None,
         on_lost: Callback | None = None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         """Make a hook for one consumer.
 
@@ -56,7 +69,9 @@ class RebalanceHook:
             on_assign: The application's own callback, called after the hook's part.
             on_revoke: Likewise.
             on_lost: Likewise; None: ``on_revoke`` is called, as confluent-kafka does.
+            pause: For tests.
         """
+        self._pause = pause
         self._mine = Assignments(agent)
         self._on_assign = on_assign
         self._on_revoke = on_revoke
@@ -120,19 +135,43 @@ class RebalanceHook:
 
     def _pin(self, consumer: Consumer, new: list[TopicPartition], deadline: float) -> set[TopicPartition]:
         """Commit the beginning of those without a commit; return all that have one now."""
-        known = consumer.committed(_of_confluent(new), timeout=_left(deadline))
-        committed = {TopicPartition(tp.topic, tp.partition) for tp in known if tp.offset >= 0}
-        pinned = self._mine.to_pin(new, committed)
-        if not pinned:
-            return committed
-        begins = consumer.offsets_for_times(_of_confluent(pinned, _EARLIEST), timeout=_left(deadline))
-        found = [tp for tp in begins if not tp.error and tp.offset >= 0]
-        done = consumer.commit(offsets=found, asynchronous=False) if found else []
-        good = {TopicPartition(tp.topic, tp.partition) for tp in done or () if not tp.error}
-        if missing := set(pinned) - good:
-            errors = ", ".join({str(tp.error) for tp in (*begins, *(done or ())) if tp.error})
-            _log.warning("new_partitions_not_pinned", partitions=sorted(missing), error=errors)
-        return committed | good
+        positioned: set[TopicPartition] = set()
+        while left := [tp for tp in new if tp not in positioned]:
+            errors = self._try_to_pin(consumer, left, deadline, positioned)
+            if errors and errors <= _PASSING and time.monotonic() + _PAUSE_S < deadline:
+                self._pause(_PAUSE_S)  # brokers take a moment to hear of new partitions
+                continue
+            if errors:
+                missing = sorted(set(left) - positioned)
+                _log.warning("new_partitions_not_pinned", partitions=missing, errors=sorted(errors))
+            break
+        return positioned
+
+    def _try_to_pin(
+        self,
+        consumer: Consumer,
+        new: list[TopicPartition],
+        deadline: float,
+        positioned: set[TopicPartition],
+    ) -> set[str]:
+        """Put those that have a commit now into a set; return the names of errors."""
+        try:
+            known = consumer.committed(_of_confluent(new), timeout=_left(deadline))
+            positioned |= {TopicPartition(tp.topic, tp.partition) for tp in known if tp.offset >= 0}
+            pinned = self._mine.to_pin(new, positioned)
+            if not pinned:
+                return _errors(known)
+            begins = consumer.offsets_for_times(_of_confluent(pinned, _EARLIEST), timeout=_left(deadline))
+            found = [tp for tp in begins if not tp.error and tp.offset >= 0]
+            done = (consumer.commit(offsets=found, asynchronous=False) or []) if found else []
+        except KafkaException as error:
+            return {error_name(error.args[0])}
+        positioned |= {TopicPartition(tp.topic, tp.partition) for tp in done if not tp.error}
+        return _errors([*known, *begins, *done])
+
+
+def _errors(partitions: Iterable[ConfluentPartition]) -> set[str]:
+    return {error_name(tp.error) for tp in partitions if tp.error}
 
 
 def _plain(partitions: Iterable[ConfluentPartition]) -> list[TopicPartition]:

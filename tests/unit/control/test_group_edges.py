@@ -1,0 +1,96 @@
+"""What brokers refuse, and what nobody answers: how the prober's two clients take it."""
+
+from concurrent.futures import Future
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_partition_events import MetadataFetchError
+from kafka_partition_events.control.group_admin import GroupAdmin
+from kafka_partition_events.control.writers import WRITING_S, Writers
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.testing import ManualClock
+from tests.control_kit import START_MS
+
+ONE = [TopicPartition("orders", 0)]
+
+
+class Groups(GroupAdmin):
+    """Asks a client that answers as it is told, by group."""
+
+    def __init__(self, **answers: Any) -> None:
+        super().__init__({"bootstrap.servers": "localhost:1"})
+        self._answers = answers
+
+    def names(self) -> set[str]:
+        futures = {}
+        for name, answer in self._answers.items():
+            futures[name] = future = Future[Any]()
+            if isinstance(answer, int):
+                future.set_exception(KafkaException(KafkaError(answer)))
+            else:
+                future.set_result(answer)
+        client = SimpleNamespace(describe_consumer_groups=lambda _ids, request_timeout: futures)
+        self._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
+        return set(self.describe(set(futures), 1.0))
+
+
+def description(state: str = "STABLE") -> Any:
+    return SimpleNamespace(
+        members=[], type=SimpleNamespace(name="CLASSIC"), state=SimpleNamespace(name=state)
+    )
+
+
+class TestGroups:
+    def test_one_that_may_not_be_seen_is_left_out(self) -> None:
+        found = Groups(billing=description(), secret=KafkaError.GROUP_AUTHORIZATION_FAILED)
+        assert found.names() == {"billing"}
+
+    def test_one_that_does_not_exist_is_dead(self) -> None:
+        groups = Groups(gone=KafkaError.GROUP_ID_NOT_FOUND)
+        assert groups.names() == {"gone"}
+        assert groups.describe({"gone"}, 1.0)["gone"].state == "DEAD"
+
+    def test_no_answer_is_an_error(self) -> None:
+        with pytest.raises(MetadataFetchError, match="can't look at the group billing"):
+            Groups(billing=KafkaError._TIMED_OUT, shipping=description()).names()
+
+    def test_so_it_is_if_there_is_no_broker(self) -> None:
+        admin = GroupAdmin({"bootstrap.servers": "localhost:1"})
+        with pytest.raises(MetadataFetchError, match="can't look at the consumer groups"):
+            admin.groups(0.2)
+
+
+class Asked(Writers):
+    """Knows what producers brokers remember, and since when; None: the client is not installed."""
+
+    def __init__(self, clock: ManualClock, ages_s: dict[int, float] | None) -> None:
+        super().__init__({}, clock=clock)
+        self.ages_s = ages_s
+        self.times = 0
+
+    def _ask(self, partitions: Any) -> list[Any]:
+        self.times += 1
+        if self.ages_s is None:
+            raise ModuleNotFoundError("kafka")
+        return [
+            SimpleNamespace(producer_id=id_, last_timestamp=START_MS - 1_000 * age)
+            for id_, age in self.ages_s.items()
+        ] * 2
+
+
+class TestWriters:
+    def test_are_those_that_wrote_lately_each_once(self) -> None:
+        writers = Asked(ManualClock(), {7: 0.0, 8: WRITING_S, 9: WRITING_S + 1})
+        assert writers.count(ONE, START_MS) == 2
+
+    def test_are_not_known_without_the_client_and_that_is_not_tried_at_each_look(self) -> None:
+        clock = ManualClock()
+        writers = Asked(clock, None)
+        assert [writers.count(ONE, START_MS) for _ in range(3)] == [None] * 3
+        assert writers.times == 1
+        clock.advance(60.0)
+        writers.ages_s = {}
+        assert writers.count(ONE, START_MS) == 0

@@ -1,0 +1,259 @@
+"""Rebalance hooks beside clients that answer or do not: what is committed; the rebalance goes on."""
+
+from collections.abc import Callable, Coroutine, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from attrs import define, field
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ConfluentPartition
+from kafka import TopicPartition as KafkaPartition
+from kafka.errors import KafkaTimeoutError
+
+from kafka_partition_events.control.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.hooks import confluent as of_confluent
+from kafka_partition_events.control.hooks import kafka_python as of_kafka_python
+from kafka_partition_events.control.reading import Reading
+from tests.control_kit import NEW, Link
+
+OLD = frozenset(range(6))
+LOW = 40
+"""Where all logs begin."""
+
+
+@define
+class Brokers:
+    """What they know, and what a client may not do."""
+
+    count: int = 6
+    committed: dict[int, int] = field(factory=dict)
+    commits: list[dict[int, int]] = field(factory=list)
+    broken: set[str] = field(factory=set)
+    error: int = KafkaError.TOPIC_AUTHORIZATION_FAILED
+
+    def check(self, what: str) -> None:
+        if what in self.broken:
+            raise KafkaException(KafkaError(self.error))
+
+    def commit(self, offsets: dict[int, int]) -> None:
+        self.commits.append(offsets)
+        self.committed |= offsets
+
+
+class Agent(ConsumerAgent):
+    """Notes what it is told."""
+
+    def __init__(self) -> None:
+        super().__init__(Link(), "c", "billing")
+        self.told: list[Reading] = []
+
+    def tell(self, reading: Reading) -> None:
+        self.told.append(reading)
+
+    def last(self, name: str) -> set[int]:
+        return {tp.partition for tp in getattr(self.told[-1], name)}
+
+
+@define
+class Confluent:
+    """A consumer of confluent-kafka with the hook."""
+
+    brokers: Brokers
+    agent: Agent
+    called: list[tuple[str, set[int]]] = field(factory=list)
+    hook: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        def mine(name: str) -> Callable[[Any, Sequence[ConfluentPartition]], None]:
+            return lambda _consumer, partitions: self.called.append(
+                (name, {tp.partition for tp in partitions})
+            )
+
+        self.hook = of_confluent.RebalanceHook(
+            self.agent,
+            on_assign=mine("assigned"),
+            on_revoke=mine("revoked"),
+            pause=lambda _seconds: self.brokers.broken.clear(),
+        )
+        self.hook.subscribe(self, ["orders", "^regex.*"])
+
+    def rebalance(self, what: str, partitions: frozenset[int]) -> None:
+        getattr(self.hook, f"on_{what}")(self, [ConfluentPartition("orders", p) for p in sorted(partitions)])
+
+    # -- Consumer --------------------------------------------------------------------------------------
+
+    def subscribe(self, topics: list[str], **callbacks: Any) -> None:
+        assert topics == ["orders", "^regex.*"]
+        assert set(callbacks) == {"on_assign", "on_revoke", "on_lost"}
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        self.brokers.check("count")
+        found = SimpleNamespace(error=None, partitions=dict.fromkeys(range(self.brokers.count)))
+        return SimpleNamespace(cluster_id="c-1", topics={topic: found})
+
+    def committed(self, partitions: list[ConfluentPartition], timeout: float) -> list[ConfluentPartition]:
+        self.brokers.check("committed")
+        known = self.brokers.committed
+        return [
+            ConfluentPartition(tp.topic, tp.partition, known.get(tp.partition, -1001)) for tp in partitions
+        ]
+
+    def offsets_for_times(
+        self, partitions: list[ConfluentPartition], timeout: float
+    ) -> list[ConfluentPartition]:
+        self.brokers.check("beginnings")
+        return [ConfluentPartition(tp.topic, tp.partition, LOW) for tp in partitions]
+
+    def commit(self, offsets: list[ConfluentPartition], asynchronous: bool) -> list[ConfluentPartition]:
+        assert not asynchronous
+        self.brokers.check("commit")
+        self.brokers.commit({tp.partition: tp.offset for tp in offsets})
+        return offsets
+
+
+@define
+class KafkaPython:
+    """A consumer of kafka-python with the hook."""
+
+    brokers: Brokers
+    agent: Agent
+    called: list[tuple[str, set[int]]] = field(factory=list)
+    hook: Any = None
+
+    def __attrs_post_init__(self) -> None:
+        def mine(name: str) -> Callable[[Any], None]:
+            return lambda partitions: self.called.append((name, {tp.partition for tp in partitions}))
+
+        async def awaited(partitions: Any) -> None:
+            mine("revoked")(partitions)
+
+        listener = SimpleNamespace(
+            on_partitions_assigned=mine("assigned"), on_partitions_revoked=awaited, on_partitions_lost=awaited
+        )
+        self.hook = of_kafka_python.RebalanceHook(self, self.agent, listener=listener)
+        self.hook.subscribe(["orders"])
+
+    def rebalance(self, what: str, partitions: frozenset[int]) -> None:
+        method = {"assign": "assigned", "revoke": "revoked", "lost": "lost"}[what]
+        given = {KafkaPartition("orders", partition) for partition in partitions}
+        run(getattr(self.hook, f"on_partitions_{method}")(given))
+
+    # -- KafkaConsumer ---------------------------------------------------------------------------------
+
+    def check(self, what: str) -> None:
+        if what in self.brokers.broken:
+            raise KafkaTimeoutError(what)
+
+    def subscribe(self, topics: list[str], listener: Any) -> None:
+        assert (topics, listener) == (["orders"], self.hook)
+
+    def partitions_for_topic(self, topic: str) -> set[int]:
+        self.check("count")
+        return set(range(self.brokers.count))
+
+    @property
+    def _cluster(self) -> Any:
+        return SimpleNamespace(cluster_id="c-1")
+
+    @property
+    def _coordinator(self) -> Any:
+        return self
+
+    @property
+    def _fetcher(self) -> Any:
+        return self
+
+    async def fetch_committed_offsets_async(self, partitions: list[KafkaPartition], timeout_ms: int) -> Any:
+        self.check("committed")
+        known = self.brokers.committed
+        return {tp: SimpleNamespace(offset=known[tp.partition]) for tp in partitions if tp.partition in known}
+
+    async def _fetch_offsets_by_times_async(self, times: Any, timeout_ms: int) -> Any:
+        self.check("beginnings")
+        assert set(times.values()) == {-2}
+        return {tp: SimpleNamespace(offset=LOW) for tp in times}
+
+    async def _commit_offsets_sync_async(self, offsets: Any, timeout_ms: int) -> None:
+        self.check("commit")
+        self.brokers.commit({tp.partition: at.offset for tp, at in offsets.items()})
+
+
+def run(coroutine: Coroutine[Any, Any, None]) -> None:
+    with pytest.raises(StopIteration):
+        coroutine.send(None)
+
+
+@pytest.fixture(params=[Confluent, KafkaPython])
+def start(request: pytest.FixtureRequest) -> Callable[[Brokers], Any]:
+    return lambda brokers: request.param(brokers, Agent())
+
+
+Start = Callable[[Brokers], Any]
+
+
+def test_the_beginning_of_new_partitions_is_committed_before_the_callback_returns(start: Start) -> None:
+    brokers = Brokers()
+    consumer = start(brokers)
+    consumer.rebalance("assign", OLD)
+    assert brokers.commits == []
+    consumer.rebalance("assign", NEW)
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)]
+    assert consumer.agent.last("assigned") == OLD | NEW
+    assert consumer.agent.last("positioned") == NEW
+    assert consumer.agent.told[-1].cluster_id == "c-1"
+
+
+def test_what_the_group_has_committed_is_left_as_it_is_and_told(start: Start) -> None:
+    brokers = Brokers(committed={6: 77, 7: 78})
+    consumer = start(brokers)
+    consumer.rebalance("assign", OLD | NEW)
+    assert brokers.commits == [dict.fromkeys(NEW - {6, 7}, LOW)]
+    assert consumer.agent.last("positioned") == NEW
+    consumer.rebalance("revoke", OLD | NEW)
+    consumer.rebalance("assign", NEW)
+    assert len(brokers.commits) == 1
+
+
+@pytest.mark.parametrize("broken", ["committed", "beginnings", "commit"])
+def test_a_failure_stops_no_rebalance_and_the_next_one_tries_again(start: Start, broken: str) -> None:
+    brokers = Brokers()
+    consumer = start(brokers)
+    brokers.broken.add(broken)
+    consumer.rebalance("assign", NEW)
+    assert consumer.called == [("assigned", NEW)]
+    assert (consumer.agent.last("assigned"), consumer.agent.last("positioned")) == (NEW, set())
+    brokers.broken.clear()
+    consumer.rebalance("lost", NEW)
+    consumer.rebalance("assign", NEW)
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)]
+    assert consumer.agent.last("positioned") == NEW
+
+
+def test_without_a_count_at_the_start_the_first_assignment_tells_what_is_old(start: Start) -> None:
+    brokers = Brokers(broken={"count"})
+    consumer = start(brokers)
+    brokers.broken.clear()
+    consumer.rebalance("assign", OLD)
+    brokers.count = 12
+    consumer.rebalance("assign", NEW)
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)]
+
+
+def test_the_applications_own_callbacks_are_called(start: Start) -> None:
+    consumer = start(Brokers())
+    consumer.rebalance("assign", OLD)
+    consumer.rebalance("revoke", frozenset({0}))
+    consumer.rebalance("lost", frozenset({1}))
+    assert consumer.called == [("assigned", OLD), ("revoked", {0}), ("revoked", {1})]
+    assert consumer.agent.last("assigned") == OLD - {0, 1}
+
+
+def test_what_passes_by_itself_is_tried_again_at_once() -> None:
+    # A broker that hears late of partitions that it leads; kafka-python tries again by itself.
+    brokers = Brokers(error=KafkaError.NOT_LEADER_FOR_PARTITION)
+    consumer = Confluent(brokers, Agent())
+    brokers.broken.add("beginnings")
+    consumer.rebalance("assign", NEW)
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)]
+    assert consumer.agent.last("positioned") == NEW

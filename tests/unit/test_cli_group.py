@@ -1,0 +1,102 @@
+"""`kpe group probe`: what it shows of what brokers answer."""
+
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.cli import group as command
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.control.group_state import Group, Member
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.testing.scripted import cluster_of
+
+NEW = frozenset({2, 3})
+
+
+def on(*partitions: int) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition("orders", partition) for partition in partitions)
+
+
+class Brokers:
+    """Topic "orders" with four partitions of 10 records, and three groups."""
+
+    def topics(self, names: list[str], timeout: float) -> Any:
+        return {name: cluster_of({name: [1] * 4}).by_topic[name] for name in names if name == "orders"}
+
+    def groups(self, timeout: float) -> list[str]:
+        return ["billing", "by-hand", "other"]
+
+    def describe(self, ids: list[str], timeout: float) -> dict[str, Group]:
+        reconciling = Member(member_id="m", assigned=on(0, 1, 2), target=on(0, 1, 2, 3))
+        known = {
+            "billing": {"protocol": "consumer", "members": (reconciling,)},
+            "by-hand": {"state": "EMPTY"},
+        }
+        return {name: Group(group_id=name, **known.get(name, {})) for name in ids}  # type: ignore[arg-type]
+
+    def committed(self, wanted: dict[str, Any], timeout: float) -> dict[str, dict[TopicPartition, int]]:
+        known = {"billing": dict.fromkeys(on(0, 1, 2), 4), "by-hand": dict.fromkeys(on(0, 1, 2, 3), 10)}
+        return {name: known.get(name, {}) for name in wanted}
+
+    def ends(self, partitions: list[TopicPartition], timeout: float) -> tuple[Any, Any]:
+        return dict.fromkeys(partitions, 0), dict.fromkeys(partitions, 10)
+
+
+def probed(group: str | None = None, partitions: frozenset[int] | None = NEW) -> list[dict[str, Any]]:
+    asked, found = command.probe(Brokers(), "orders", group, partitions)  # type: ignore[arg-type]
+    return [one.document("orders", asked) for one in found]
+
+
+def test_groups_that_have_the_topic_or_offsets_of_it() -> None:
+    billing, by_hand = probed()
+    assert billing == {
+        "kind": "group_probe",
+        "topic": "orders",
+        "partitions": "2-3",
+        "group": "billing",
+        "protocol": "consumer",
+        "state": "stable",
+        "stable": False,
+        "members": 1,
+        "assigned": "2",
+        "positioned": "2",
+        "flowing": "2",
+        "drained": "",
+        "lag": None,
+    }
+    assert (by_hand["group"], by_hand["members"], by_hand["drained"], by_hand["lag"]) == (
+        "by-hand", 0, "2-3", 0,
+    )  # fmt: skip
+
+
+def test_the_lag_of_the_partitions_that_were_asked_for() -> None:
+    assert probed("billing", frozenset({0, 2}))[0]["lag"] == 12
+
+
+def test_a_group_that_is_named_is_shown_whatever_it_reads() -> None:
+    assert [one["group"] for one in probed("other")] == ["other"]
+
+
+def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    asked, found = command.probe(Brokers(), "orders", None, None)  # type: ignore[arg-type]
+    command._show("orders", asked, found)
+    heading, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()]
+    assert heading == ["topic", "orders,", "partitions", "0-3"]
+    assert rows[1:] == [
+        ["billing", "consumer", "reconciling", "1", "0-2", "0-2", "0-2", "-", "-"],
+        ["by-hand", "classic", "empty", "0", "-", "0-3", "0-3", "0-3", "0"],
+    ]
+
+
+def test_partitions_that_are_not_there_are_an_error() -> None:
+    with pytest.raises(CliError, match="has partitions 0-3, not 4-5"):
+        probed(partitions=frozenset({3, 4, 5}))
+
+
+@pytest.mark.parametrize("text", ["", "x", "6-", "5-4"])
+def test_words_that_name_no_partitions_are_refused_before_anybody_is_asked(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["group", "probe", "-b", "localhost:1", "--topic", "orders", "--partitions", text]) == 2
+    assert "write 6-11 or 0,4-5" in capsys.readouterr().err
