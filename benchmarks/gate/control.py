@@ -69,7 +69,7 @@ class Control:
                     f"{topic}: {change.state}, gate {change.gate}, {change.totals}, "
                     f"uncovered {change.uncovered_groups}, {change.unverified}, {change.detail}"
                 )
-        error.add_note(tail(self._log))
+        error.add_note(tail(self._log, 60))
         return error
 
     # -- the tracker ---------------------------------------------------------------------------------
