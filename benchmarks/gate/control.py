@@ -86,6 +86,13 @@ class Control:
     def kill_tracker(self) -> None:
         self._tracker.kill()
 
+    def check(self) -> None:
+        """Raise a `BenchError` if the tracker has ended by itself, and start another one."""
+        if not self._tracker.alive:
+            error = self.explain(BenchError("the tracker has ended by itself"))
+            self.start_tracker()
+            raise error
+
     @contextmanager
     def frozen(self) -> Iterator[None]:
         """Suspend the broker for the time of a ``with``: connections stay open, nothing answers."""

@@ -112,6 +112,7 @@ class Batch:
             time.sleep(_LOOK_S)
 
     def _look(self, true: Callable[[], bool]) -> bool:
+        self.bench.control.check()
         self.bench.control.changes.look()
         for worker in (*self.producers, *self.consumers):
             worker.check()

@@ -18,7 +18,7 @@ RUNS = 20
 AT_ONCE = 10
 """How many runs of a cell, with topics and groups of their own, share processes and a batch."""
 
-RATE = 40
+RATE = 25
 """Records per second of each producer, every second one with a key."""
 LINGER_MS = 20
 PRODUCERS_LOOK_S = 2.0
