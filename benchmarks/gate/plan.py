@@ -18,9 +18,9 @@ RUNS = 20
 AT_ONCE = 10
 """How many runs of a cell, with topics and groups of their own, share processes and a batch."""
 
-RATE = 25
+RATE = 10
 """Records per second of each producer, every second one with a key."""
-LINGER_MS = 20
+LINGER_MS = 50
 PRODUCERS_LOOK_S = 2.0
 CONSUMERS_LOOK_S = 10.0
 """How old consumers let their metadata become: Kafka's ``metadata.max.age.ms``, whose default is 300 s."""
