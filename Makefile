@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-spark wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark wheel lock clean setup
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -47,6 +47,12 @@ bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random
 
 bench-events: setup    ## a broker loss among 200,000 partitions: listeners, outbox, Kafka, hot path (13 minutes)
 	@$(BIN)/python -m benchmarks.events
+
+bench-gate: setup      ## gated growth on real clusters: is a record missed? (40 minutes); see docs/gated-growth.md
+	@$(BIN)/python -m benchmarks.gate
+
+bench-converge: setup  ## one change under 1,000 - 10,000 simulated instances (10 minutes)
+	@$(BIN)/python -m benchmarks.convergence
 
 bench-spark: setup     ## the Spark jobs: partition column, what-if, fleet tables; see docs/spark-partition-column.md
 	@$(BIN)/python -m benchmarks.spark

@@ -160,9 +160,16 @@ class ControlAgent(ABC):
                 self._presence.ledger.take_change(change)
 
     def _publish(self, reports: Reports, now: float) -> float:
-        """Publish, and return when to look again."""
+        """Publish, and return when to look again.
+
+        An ack waits until it is known when this process was born. Answers are ordered by that: the first one
+        would seem to be of a later process than those that follow, and be the last word for ever.
+        """
         for ack in reports.acks:
-            self._link.publish("acks", key_of(ack), encode(ack), self._noting(ack))
+            if ack.born_ms is None:
+                self._presence.was_lost(ack, now)
+            else:
+                self._link.publish("acks", key_of(ack), encode(ack), self._noting(ack))
         if (lease := reports.lease) is not None:
             self._link.publish("leases", key_of(lease), encode(lease), self._noting(None))
         return min(reports.again_at, now + BUSY_S) if reports.busy else reports.again_at

@@ -45,6 +45,7 @@ class ClusterView:
         count: How many partitions the topic has; None: there is no such topic.
         topic_id: Its id; None where it can't be told.
         readers: The groups with members that read the topic; None as long as nobody has looked.
+        readers_are_old: Whether nobody has looked for them since the change has happened.
         writers: How many producers brokers know to be writing (DescribeProducers); None: not known. That is
             a lower bound: brokers know idempotent ones only.
     """
@@ -53,6 +54,7 @@ class ClusterView:
     count: int | None = None
     topic_id: str | None = None
     readers: frozenset[str] | None = None
+    readers_are_old: bool = False
     writers: int | None = None
 
 
@@ -143,6 +145,8 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
     totals = _totals(known, _uncovered(change, fleet, cluster, now_ms))
     groups = coverage(change, fleet, cluster, now_ms)
     affected, told = change.spec.affected, groups is not None
+    # A group may have begun to read between the last look and growth.
+    guessed = change.spec.required_groups is None and cluster.readers_are_old
     covered = groups or ()
     leaving = change.spec.kind in {Kind.DECREASE, Kind.OFFLINE} or change.state in _BACK
     lagging = [c.group for c in covered if not affected <= (c.drained if leaving else c.positioned)]
@@ -154,7 +158,7 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
         exists=_exists(change, cluster),
         acked=bool(live) and followed >= change.spec.min_acked_ratio * len(live),
         assigned=told and all(affected <= c.assigned | c.flowing for c in covered),
-        positioned=told and all(affected <= c.positioned for c in covered),
+        positioned=told and not guessed and all(affected <= c.positioned for c in covered),
         flowing=told and all(affected <= c.flowing for c in covered),
         drained=told and all(affected <= c.drained for c in covered),
         unarmed=tuple(f.instance_id for f in known if not f.departed and f.status not in _ARMED),

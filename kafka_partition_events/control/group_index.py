@@ -9,33 +9,24 @@ from kafka_partition_events.control.group_state import STABLE, Group, reads
 
 @define
 class GroupIndex:
-    """What is known of groups. Not thread-safe.
+    """What is known of groups. Not thread-safe."""
 
-    Attributes:
-        scanned: The topics for which a scan has been made: what concerns them is complete.
-    """
-
-    scanned: frozenset[str] = frozenset()
     _assigned: dict[str, frozenset[str]] = field(factory=dict)
     _commits: dict[str, frozenset[str]] = field(factory=dict)
     _hidden: set[str] = field(factory=set)
 
-    def scan(
-        self, groups: Iterable[Group], commits: Mapping[str, frozenset[str]], topics: Iterable[str]
-    ) -> None:
+    def scan(self, groups: Iterable[Group], commits: Mapping[str, frozenset[str]]) -> None:
         """Take what a scan has shown of all groups.
 
         Args:
             groups: The groups.
             commits: The topics of which they have offsets.
-            topics: Those that the scan was made for.
         """
         known, self._assigned, self._hidden = self._assigned, {}, set()
         self._commits = {**commits}
         for group in groups:
             self._assigned[group.group_id] = known.get(group.group_id, frozenset())
             self.saw(group)
-        self.scanned = frozenset(topics)
 
     def saw(self, group: Group) -> None:
         """Take what a look at one group has shown.

@@ -16,11 +16,14 @@ class Probe:
         readers: The groups with members that read a topic, by topic.
         writers: How many producers brokers know to be writing to it (DescribeProducers), by topic.
         acks: Answers for whole groups; only those that say something new.
+        after: The ids of the changes that had happened before the look began. A group that began to read in
+            the middle may have been missed by any sooner one.
     """
 
     readers: Mapping[str, frozenset[str]] = field(factory=dict)
     writers: Mapping[str, int] = field(factory=dict)
     acks: tuple[Ack, ...] = ()
+    after: frozenset[str] = frozenset()
 
 
 class Prober(Protocol):

@@ -18,7 +18,7 @@ from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
 
 SCAN_EVERY_S: Final = 600.0
-"""How old what is known of all groups may be; a topic that no scan was made for is scanned for at once."""
+"""How old what is known of all groups may be, where nothing calls for a scan at once."""
 
 _ANSWER_S: Final = 5.0
 
@@ -42,7 +42,8 @@ class GroupProber:
 
     A look asks only for what open changes concern: one request to describe their groups, one for the offsets
     of each, two for the ends of the partitions. A scan of all groups, of all their offsets too, comes before
-    the first look for a topic and then every `SCAN_EVERY_S` seconds; without open changes nothing is asked.
+    the first look for a topic, when a change has happened, and then every `SCAN_EVERY_S` seconds; without open
+    changes nothing is asked.
 
     Writers are told where kafka-python is installed and can connect as the settings say.
     """
@@ -73,6 +74,7 @@ class GroupProber:
         self._incarnation = uuid.uuid4().hex
         self._cluster_id: str | None = None
         self._index = GroupIndex()
+        self._scanned: frozenset[tuple[str, bool]] = frozenset()
         self._scanned_at = 0.0
         self._memory: dict[str, _OfChange] = {}
         self._begin: OffsetsByPartition = {}
@@ -89,7 +91,7 @@ class GroupProber:
         self._forget_all_but(by_topic)
         if not by_topic:
             return Probe()
-        self._scan_if_due(frozenset(by_topic))
+        self._scan_if_due(by_topic)
         concerned = {topic: self._concerned(topic, by_topic[topic]) for topic in by_topic}
         groups = self._admin.describe(set().union(*concerned.values()), _ANSWER_S)
         for group in groups.values():
@@ -127,16 +129,18 @@ class GroupProber:
         self._begin = {tp: offset for tp, offset in self._begin.items() if tp.topic in by_topic}
         self._end = {tp: offset for tp, offset in self._end.items() if tp.topic in by_topic}
 
-    def _scan_if_due(self, topics: frozenset[str]) -> None:
+    def _scan_if_due(self, by_topic: Mapping[str, list[Change]]) -> None:
+        """Scan now and then, for each new topic, and when a change has happened: that opens its gate."""
+        wanted = frozenset((topic, c.state.happened) for topic in by_topic for c in by_topic[topic])
         now = self._clock.monotonic()
-        if topics <= self._index.scanned and now < self._scanned_at + SCAN_EVERY_S:
+        if wanted <= self._scanned and now < self._scanned_at + SCAN_EVERY_S:
             return
         ids = self._admin.groups(_ANSWER_S)
         groups = self._admin.describe(ids, _ANSWER_S)
         offsets = self._admin.committed(dict.fromkeys(groups), _ANSWER_S)
         commits = {name: frozenset(tp.topic for tp in found) for name, found in offsets.items()}
-        self._index.scan(groups.values(), commits, topics)
-        self._scanned_at = now
+        self._index.scan(groups.values(), commits)
+        self._scanned, self._scanned_at = wanted, now
 
     def _concerned(self, topic: str, changes: Iterable[Change]) -> set[str]:
         told_of = (name for change in changes for name in self._memory[change.change_id].said)

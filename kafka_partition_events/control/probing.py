@@ -85,7 +85,8 @@ class Probing:
             due = time.monotonic() + LOOK_S
             with self._condition:
                 self._seen = _states(changes)
-                self._probe = evolve(found, acks=())
+                happened = frozenset(change.change_id for change in changes if change.state.happened)
+                self._probe = evolve(found, acks=(), after=happened)
                 self._acks += found.acks
                 self._condition.notify_all()
         self._prober.close()

@@ -41,7 +41,7 @@ class Sight:
     cluster: Cluster | None
     probe: Probe = field(factory=Probe)
 
-    def of(self, spec: Spec) -> ClusterView:
+    def of(self, spec: Spec, change_id: str = "") -> ClusterView:
         """Return what is seen of a change's topic; blind if that is on a cluster that nobody looks at."""
         cluster = self.cluster
         if cluster is None or cluster.cluster_id != spec.cluster_id:
@@ -53,6 +53,7 @@ class Sight:
             count=None if info is None else len(info.partitions),
             topic_id=None if info is None else info.topic_id,
             readers=self.probe.readers.get(spec.topic),
+            readers_are_old=change_id not in self.probe.after,
             writers=self.probe.writers.get(spec.topic),
         )
 
@@ -112,7 +113,8 @@ class Rounds:
             desk.obey(command, appended_ms, sight)
         self._follow_what_nobody_asked_for(desk, sight)
         waiting = [c for c in desk.known if not c.state.final]
-        due = [c for c in waiting if self._goes_on(desk, c, sight.of(c.spec), troubles or {})]
+        views = {c.change_id: sight.of(c.spec, c.change_id) for c in waiting}
+        due = [c for c in waiting if self._goes_on(desk, c, views[c.change_id], troubles or {})]
         known = desk.known
         return Outcome(
             at_ms=now_ms,

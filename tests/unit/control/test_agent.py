@@ -66,6 +66,7 @@ def test_a_gate_is_set_before_the_growth_and_lifted_by_the_change(world: Make) -
     story.request(gated())
     here = world(6, 12)
     here.poller.poll_once()
+    here.look()
     here.link.write(story.change)
     assert here.look() <= BUSY_S
     here.poller.poll_once()
@@ -124,6 +125,17 @@ def test_what_was_lost_is_said_again_when_they_are_back(world: Make) -> None:
     assert here.agent.last_error is None
 
 
+def test_nothing_is_answered_before_the_first_lease_tells_when_the_process_was_born(world: Make) -> None:
+    here = world(6)
+    here.poller.poll_once()
+    here.link.write(grown(growth()).change)
+    assert here.look() <= BUSY_S
+    assert here.link.of("acks", "born_ms") == []
+    here.clock.advance(BUSY_S)
+    here.look()
+    assert here.link.of("acks", "born_ms") == [1_001], "else it would count as of a later process"
+
+
 def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended(world: Make) -> None:
     here = world(6)
     here.poller.poll_once()
@@ -178,6 +190,8 @@ def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_see
     assert here.link.published == []
     here.partitioner.adopt = adopt  # type: ignore[method-assign]
     here.partitioner.adopt(here.poller.cluster)
+    here.look()
+    here.clock.advance(BUSY_S)
     here.look()
     assert here.link.of("acks", "status") == ["applied"]
 

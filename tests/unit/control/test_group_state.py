@@ -114,7 +114,7 @@ class TestSettling:
 class TestReaders:
     def index(self, *groups: Group, commits: dict[str, frozenset[str]] | None = None) -> GroupIndex:
         index = GroupIndex()
-        index.scan(groups, commits or {}, ["orders"])
+        index.scan(groups, commits or {})
         return index
 
     def readers(self, index: GroupIndex, *now: Group) -> set[str] | None:
@@ -165,5 +165,5 @@ class TestReaders:
 
     def test_one_that_is_gone_at_the_next_scan_is_forgotten(self) -> None:
         index = self.index(group(NEW))
-        index.scan([], {}, ["orders"])
+        index.scan([], {})
         assert index.of("orders") == set()

@@ -230,6 +230,14 @@ class TestWhatItAsks:
         assert brokers.asked["scan"] == 2
         assert probe.readers == {"orders": {"billing"}, "other": frozenset()}
 
+    def test_of_all_groups_at_once_when_a_change_has_happened(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        prober.look([ASKED], START_MS)
+        brokers.has("began-to-read-after-the-request")
+        probe = prober.look([evolve(ASKED, state=State.OBSERVED)], START_MS)
+        assert probe.readers == {"orders": {"billing", "began-to-read-after-the-request"}}
+
     def test_it_does_not_say_what_it_does_not_know(self, brokers: Brokers, prober: GroupProber) -> None:
         brokers.writers = None
         brokers.groups_now["new"] = Group(

@@ -293,3 +293,15 @@ def test_a_group_that_the_prober_tells_of_opens_the_gate() -> None:
     told = ack("group:billing", Status.OBSERVED, group="billing", members=1, assigned=NEW, positioned=NEW)
     world.ledger.take_ack(told, world.now_ms)
     assert State.CONVERGING in states(world.round())
+
+
+def test_a_gate_does_not_open_by_what_was_seen_of_groups_before_growth() -> None:
+    world = World(probe=Probe(readers={TOPIC: frozenset()}))
+    world.lives("a")
+    world.round(asks(spec=gated(required_groups=None)))
+    world.says("a", Status.HELD)
+    world.count = 12
+    world.round()
+    assert world.change.state is State.GATED, "a group may have begun to read since then"
+    world.probe = Probe(readers={TOPIC: frozenset()}, after=frozenset({ONE}))
+    assert State.CONVERGING in states(world.round())

@@ -1,0 +1,78 @@
+"""``python -m benchmarks.convergence``: see --help."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from attrs import evolve
+
+from benchmarks.command import Book, exit_code_of, say
+from benchmarks.convergence import plots, report
+from benchmarks.convergence.one_run import Run, run_once
+from benchmarks.kept import Measured, Result
+from kafka_partition_events.testing import KafkaCluster
+
+_SIZES = (1_000, 3_000, 10_000)
+_QUICK = 100
+
+_DESCRIPTION = """\
+Let a topic grow under fleets of simulated instances, with real records, a real broker and a real tracker:
+how long the change takes, and what it costs. About two minutes a fleet. Needs Java 17+.
+"""
+
+_EPILOG = """\
+what becomes of the results:
+  They take their place in benchmarks/results/convergence.json, and docs/change-convergence.md and its picture
+  are made anew. With --quick they are only shown, unless --results names another file.
+
+exit codes: 0 all measured; 2 wrong usage, or Java, the cluster or a change failed; 130 interrupted.
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(words)
+    book = evolve(_BOOK, elsewhere=arguments.results)
+    if arguments.render:
+        return book.render_again()
+    sizes = [_QUICK] if arguments.quick else arguments.sizes or _SIZES
+
+    def campaign() -> bool:
+        with KafkaCluster(1, progress=say) as cluster:
+            for size in sizes:
+                run = run_once(cluster, size)
+                result = Result(str(size), 1, {"tracker": Measured([run])})
+                say(report.render({result.scenario: result}))
+                if arguments.results or not arguments.quick:
+                    book.add(result)
+        return True
+
+    return exit_code_of(campaign)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.convergence",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--size", dest="sizes", action="append", type=int, metavar="N", help="this fleet; repeatable")
+    add("--quick", action="store_true", help=f"a fleet of {_QUICK}, to see that it works")
+    add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
+    add("--render", action="store_true", help="measure nothing; make page and picture")
+    return parser
+
+
+_BOOK = Book(
+    name="convergence",
+    page="change-convergence.md",
+    new_page=report.NEW_PAGE,
+    parse=lambda data: Run(**data),
+    render=report.render_page,
+    draw=lambda found: {report.IMAGE: plots.picture(report.runs_of(found))},
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,167 @@
+"""``python -m benchmarks.gate``: see --help."""
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from attrs import evolve
+from confluent_kafka.admin import AdminClient
+
+from benchmarks.command import Book, exit_code_of, say
+from benchmarks.errors import BenchError
+from benchmarks.gate import report
+from benchmarks.gate.control import Control
+from benchmarks.gate.counting import Run
+from benchmarks.gate.one_batch import Bench, run_batch
+from benchmarks.gate.plan import AT_ONCE, GROUPS, PRODUCERS, RUNS, SCENARIOS, Client, Scenario
+from benchmarks.kept import Measured, Result
+from kafka_partition_events.testing import KafkaCluster
+
+_QUICK_SIZE = 2
+_SEPARATOR = "/"
+
+_DESCRIPTION = f"""\
+Count the records that a group with auto.offset.reset=latest misses when its topic grows: not gated, gated,
+and gated with something failing in the middle. {RUNS} runs of each cell on two real clusters, {AT_ONCE} at a
+time.
+
+A cell is GUARD+CONSUMERS[+FAULT]/PRODUCER, such as hook+confluent-848/kafka-python; without /PRODUCER both
+producers, which share batches. Needs Java 17+. Keep the machine to yourself meanwhile.
+"""
+
+_EPILOG = """\
+what becomes of the results:
+  A finished scenario takes its place in benchmarks/results/gated_growth.json at once, and
+  docs/gated-growth.md is made anew from that file. A second call goes on where the first was stopped; --again
+  measures anew. With --quick or for one of two producers, numbers are only shown, unless --results names
+  another file.
+
+examples:
+  python -m benchmarks.gate                              everything that is missing
+  python -m benchmarks.gate --cell hook+confluent+producer --again
+  python -m benchmarks.gate --cell none+confluent/kafka-python --quick
+  python -m benchmarks.gate --render                     the page only
+
+exit codes: 0 all measured; 1 some batch failed (what there is was rendered); 2 wrong usage, or Java or a
+cluster failed; 130 interrupted (finished scenarios are kept).
+"""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    arguments = _parser().parse_args(words)
+    book = evolve(_BOOK, elsewhere=arguments.results)
+    if arguments.render:
+        return book.render_again()
+    asked = _asked(arguments.cells or [*SCENARIOS])
+    keep = arguments.results or not (arguments.quick or any(len(p) < len(PRODUCERS) for p in asked.values()))
+    done = book.load() if keep and not arguments.again else {}
+    left = {name: producers for name, producers in asked.items() if not _is_done(done.get(name))}
+    batches = 1 if arguments.quick else RUNS // AT_ONCE
+    minutes = sum(SCENARIOS[name].seconds_a_batch for name in left) * batches / 60
+    say(f"{len(left)} scenarios of {batches} batches, about {minutes:.0f} minutes")
+
+    def campaign() -> bool:
+        complete = True
+        with KafkaCluster(1, broker_config=GROUPS) as data, Control(data) as control:
+            bench = Bench(data, control, AdminClient({**data.confluent_options, "log_level": 2}))
+            for name, producers in left.items():
+                size = _QUICK_SIZE if arguments.quick else AT_ONCE
+                result = _measured(bench, SCENARIOS[name], producers, batches, size)
+                complete = complete and result.complete
+                if keep:
+                    book.add(result)
+                say(report.render([SCENARIOS[name]], {name: result}))
+        return complete
+
+    return exit_code_of(campaign)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.gate",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    cells = [*SCENARIOS, *(f"{name}{_SEPARATOR}{p}" for name in SCENARIOS for p in PRODUCERS)]
+    add("--cell", dest="cells", action="append", metavar="NAME", choices=cells, help="only this; repeatable")
+    add("--quick", action="store_true", help=f"one batch of {_QUICK_SIZE} topics, to see that it works")
+    add("--again", action="store_true", help="measure what is finished once more")
+    add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
+    add("--render", action="store_true", help="measure nothing; make the page")
+    add("--list", action=_List, nargs=0, help="show the scenarios, and exit")
+    return parser
+
+
+class _List(argparse.Action):
+    """Show what there is, as ``--help`` shows help."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        say("\n".join(SCENARIOS))
+        parser.exit()
+
+
+def _asked(cells: Sequence[str]) -> dict[str, tuple[Client, ...]]:
+    """Return which producers are wanted in which scenario."""
+    asked: dict[str, tuple[Client, ...]] = {}
+    for cell in cells:
+        name, _, wanted = cell.partition(_SEPARATOR)
+        found = {*asked.get(name, ()), *(p for p in PRODUCERS if wanted in {"", p})}
+        asked[name] = tuple(p for p in PRODUCERS if p in found)
+    return asked
+
+
+def _is_done(result: Result[Run] | None) -> bool:
+    return result is not None and result.complete
+
+
+def _measured(
+    bench: Bench, scenario: Scenario, producers: Sequence[Client], batches: int, size: int
+) -> Result[Run]:
+    measured: dict[str, Measured[Run]] = {producer: Measured() for producer in producers}
+    for number in range(batches):
+        began = time.monotonic()
+        try:
+            runs = run_batch(bench, scenario, number, producers, size)
+        except BenchError as error:
+            say("\n".join([f"{scenario.name}: {error}", *getattr(error, "__notes__", ())]))
+            for into in measured.values():
+                into.broken = str(error)
+            break
+        for producer, found in runs.items():
+            measured[producer].kept += found
+            say(
+                f"{scenario.name}, batch {number + 1} of {batches}, {producer}: {_in_words(found)} "
+                f"({time.monotonic() - began:.0f} s)"
+            )
+    return Result(scenario.name, batches * size, measured)
+
+
+def _in_words(runs: Sequence[Run]) -> str:
+    opened = [run.open_s for run in runs if run.open_s is not None]
+    return (
+        f"missed {sum(run.missed_new for run in runs)} of {sum(run.acked_new for run in runs)} on new "
+        f"partitions, {sum(run.missed_old for run in runs)} on old ones; "
+        f"early {sum(run.early for run in runs)}"
+        + (f"; open after {min(opened):.1f} - {max(opened):.1f} s" if opened else "")
+    )
+
+
+def _draw(_found: Mapping[str, Result[Run]]) -> dict[str, str | None]:
+    return {}
+
+
+_BOOK = Book(
+    name="gated_growth",
+    page="gated-growth.md",
+    new_page=report.NEW_PAGE,
+    parse=lambda data: Run(**data),
+    render=report.render_page,
+    draw=_draw,
+)
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""The control topics on a cluster of their own, the tracker, and whoever asks it for something."""
+
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Producer
+
+from benchmarks.errors import BenchError
+from benchmarks.gate.plan import TRACKER_LOOKS_S
+from benchmarks.gate.story import Changes
+from kafka_partition_events.control.codec import encode, key_of
+from kafka_partition_events.control.records import Command
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.topics import PREFIX, control_topics, differences
+from kafka_partition_events.control.words import Verb
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.ports import HOST, free_ports
+from kafka_partition_events.testing.processes import SupervisedProcess, tail
+
+_LIMIT_S = 60.0
+_BROKER: Final = 1
+_REQUESTED_BY, _APPROVED_BY = "alice", "bob"
+
+
+class Control:
+    """A broker with the control topics and a tracker for the topics of another cluster."""
+
+    def __init__(self, data: KafkaCluster) -> None:
+        self._data = data
+        self._cluster = KafkaCluster(1)
+        self._scratch = tempfile.TemporaryDirectory(prefix="bench-gate-tracker-")
+        self._trackers = 0
+
+    def __enter__(self) -> Self:
+        self._cluster.start()
+        config = {"bootstrap.servers": self.bootstrap_servers}
+        topics = ControlTopicAdmin(config)
+        topics.carry_out(differences(control_topics(), {}))
+        topics.close()
+        self._producer = Producer({**config, "acks": "all", "log_level": 2})
+        self.changes = Changes(self.bootstrap_servers)
+        self.start_tracker()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill_tracker()
+        self.changes.close()
+        self._cluster.__exit__(kind, error, trace)
+        self._scratch.cleanup()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._cluster.bootstrap_servers
+
+    def explain(self, error: BenchError) -> BenchError:
+        """Return the error with what is known of the changes and the end of what the tracker has logged."""
+        for topic, change in self.changes.by_topic.items():
+            if not change.state.final:
+                error.add_note(
+                    f"{topic}: {change.state}, gate {change.gate}, {change.totals}, "
+                    f"uncovered {change.uncovered_groups}, {change.unverified}, {change.detail}"
+                )
+        error.add_note(tail(self._log, 60))
+        return error
+
+    # -- the tracker ---------------------------------------------------------------------------------
+
+    def start_tracker(self) -> None:
+        self._trackers += 1
+        self._log = Path(self._scratch.name) / f"tracker-{self._trackers}.log"
+        (port,) = free_ports(1)
+        command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker"]
+        command += ["-b", self._data.bootstrap_servers, "--control", self.bootstrap_servers]
+        command += ["--interval", f"{TRACKER_LOOKS_S:.0f}s", "--listen", f"{HOST}:{port}"]
+        self._tracker = SupervisedProcess(command, log=self._log)
+
+    def kill_tracker(self) -> None:
+        self._tracker.kill()
+
+    def check(self) -> None:
+        """Raise a `BenchError` if the tracker has ended by itself, and start another one."""
+        if not self._tracker.alive:
+            error = self.explain(BenchError("the tracker has ended by itself"))
+            self.start_tracker()
+            raise error
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Suspend the broker for the time of a ``with``: connections stay open, nothing answers."""
+        self._cluster.freeze(_BROKER)
+        try:
+            yield
+        finally:
+            self._cluster.thaw(_BROKER)
+            self._cluster.await_registered(_BROKER)
+
+    # -- commands ------------------------------------------------------------------------------------
+
+    def request(self, specs: Sequence[Spec]) -> None:
+        """Request changes, each under its topic's name, and wait until the tracker knows them."""
+        time.sleep(2 * TRACKER_LOOKS_S)  # until it knows the topics
+        self._command(
+            [
+                Command(change_id=spec.topic or "", verb=Verb.REQUEST, actor=_REQUESTED_BY, spec=spec)
+                for spec in specs
+            ]
+        )
+        wanted = {spec.topic for spec in specs}
+        deadline = time.monotonic() + _LIMIT_S
+        while not wanted <= self.changes.by_topic.keys():
+            if time.monotonic() > deadline:
+                raise self.explain(BenchError("the tracker does not answer"))
+            self.changes.look()
+        for change in (self.changes.by_topic[topic] for topic in wanted if topic is not None):
+            if change.state.final:
+                raise BenchError(f"the request is {change.state}: {change.detail}")
+
+    def approve(self, topics: Collection[str]) -> None:
+        """Let the tracker go on."""
+        self._command([Command(change_id=topic, verb=Verb.APPROVE, actor=_APPROVED_BY) for topic in topics])
+
+    def _command(self, commands: Sequence[Command]) -> None:
+        for command in commands:
+            self._producer.produce(f"{PREFIX}commands", encode(command), key_of(command))
+        if self._producer.flush(_LIMIT_S):
+            raise BenchError("the control topics take no commands")

@@ -1,0 +1,141 @@
+"""What is measured: who is guarded how, what goes wrong meanwhile, and the settings that all share."""
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from attrs import frozen
+
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import Execute, GateRule, Kind
+
+Client = Literal["confluent", "kafka-python"]
+Guard = Literal["none", "hook", "probed"]
+Fault = Literal["none", "producer", "consumer", "consumer-late", "tracker", "control"]
+
+OLD, GROWN = 6, 12
+PRODUCERS: Final[tuple[Client, ...]] = ("confluent", "kafka-python")
+RUNS = 20
+AT_ONCE = 10
+"""How many runs of a cell, with topics and groups of their own, share processes and a batch."""
+
+RATE = 10
+"""Records per second of each producer, every second one with a key."""
+LINGER_MS = 50
+PRODUCERS_LOOK_S = 2.0
+CONSUMERS_LOOK_S = 10.0
+"""How old consumers let their metadata become: Kafka's ``metadata.max.age.ms``, whose default is 300 s."""
+START_LIMIT_S = 30.0
+"""For how long an agent may look for its first change: twenty of them start at once on a busy machine."""
+TRACKER_LOOKS_S = 2.0
+SESSION_S = 6.0
+COMMIT_S = 5.0
+"""The default interval of automatic commits."""
+SETTLE_S = 10.0
+DEADLINE_S = 300.0
+FROZEN_DEADLINE_S = 40.0
+"""The deadline of changes whose control topics are put out of reach."""
+UNGATED_S = 20.0
+"""For how long is written after growth when nobody waits for anybody."""
+AFTER_S = 6.0
+"""For how long is written after the gate has opened."""
+STRIKE_S = (1.0, 3.0)
+"""How long after growth something goes wrong, by batch."""
+LATE_S = 1.0
+"""How long after the first record on a new partition a consumer is killed late: before it has committed."""
+
+GROUPS: Final = {
+    "group.consumer.min.session.timeout.ms": "6000",
+    "group.consumer.session.timeout.ms": "6000",
+    "group.consumer.min.heartbeat.interval.ms": "1000",
+    "group.consumer.heartbeat.interval.ms": "1000",
+}
+"""The brokers' settings that make a killed member of a KIP-848 group as soon missed as one of a classic."""
+
+
+@frozen
+class Consumers:
+    """A client as a consumer, and the protocol of its group."""
+
+    name: str
+    title: str
+    client: Client
+    new_protocol: bool = False
+
+
+CONSUMERS = {
+    consumers.name: consumers
+    for consumers in (
+        Consumers("confluent", "confluent-kafka, classic", "confluent"),
+        Consumers("confluent-848", "confluent-kafka, KIP-848", "confluent", new_protocol=True),
+        Consumers("kafka-python", "kafka-python, classic", "kafka-python"),
+    )
+}
+
+FAULTS: Final[dict[Fault, str]] = {
+    "none": "nothing",
+    "producer": "the producers are killed while the gate is held, and started again",
+    "consumer": "one of two consumers is killed while the gate is held",
+    "consumer-late": "one of two consumers is killed after the gate has opened, before its next commit",
+    "tracker": "the tracker is killed while the gate is held, and another one started",
+    "control": "the control topics' cluster is frozen while the gate is held",
+}
+
+
+@frozen
+class Scenario:
+    """Who consumes, how the group is guarded against growth, and what goes wrong."""
+
+    guard: Guard
+    consumers: Consumers
+    fault: Fault = "none"
+
+    @property
+    def name(self) -> str:
+        parts = (self.guard, self.consumers.name, *([self.fault] if self.fault != "none" else []))
+        return "+".join(parts)
+
+    @property
+    def deadline_s(self) -> float:
+        return FROZEN_DEADLINE_S if self.fault == "control" else DEADLINE_S
+
+    @property
+    def seconds_a_batch(self) -> float:
+        """About how long a batch takes."""
+        if self.guard == "none":
+            return 25.0 + UNGATED_S
+        waits = {"probed": SETTLE_S, "hook": 0.0}[self.guard]
+        return 55.0 + waits + {"control": FROZEN_DEADLINE_S, "none": 0.0}.get(self.fault, 10.0)
+
+    def spec(self, cluster_id: str, topic: str) -> Spec:
+        """Return the change that is asked for; the tracker grows the topic."""
+        return Spec(
+            kind=Kind.INCREASE,
+            cluster_id=cluster_id,
+            topic=topic,
+            from_count=OLD,
+            to_count=GROWN,
+            execute=Execute.TRACKER,
+            gate=GateRule.CONSUMERS_FIRST,
+            deadline_s=self.deadline_s,
+            settle_s=SETTLE_S,
+            needs_approval=True,
+        )
+
+
+def _scenarios() -> Iterator[Scenario]:
+    guards: tuple[Guard, ...] = ("none", "hook", "probed")
+    for guard in guards:
+        for consumers in CONSUMERS.values():
+            yield Scenario(guard, consumers)
+    classic, new, python = CONSUMERS.values()
+    yield Scenario("hook", classic, "producer")
+    for consumers in CONSUMERS.values():
+        yield Scenario("hook", consumers, "consumer")
+    yield Scenario("hook", new, "tracker")
+    yield Scenario("hook", classic, "control")
+    yield Scenario("hook", python, "control")
+    yield Scenario("hook", classic, "consumer-late")
+    yield Scenario("probed", classic, "consumer-late")
+
+
+SCENARIOS = {scenario.name: scenario for scenario in _scenarios()}
