@@ -7,6 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+AT_ONCE ?= 2
 
 .PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark wheel lock clean setup
 
@@ -27,8 +28,8 @@ setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
 demo: setup            ## run the main job and write demo-report.html
 	@$(BIN)/kpe demo
 
-test: setup            ## run all tests
-	@$(BIN)/python -m pytest
+test: setup            ## run all tests, files in two processes (AT_ONCE=1: in one)
+	@$(BIN)/python -m pytest $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile)
 
 lint: $(VENV)/.ready   ## ruff: style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
