@@ -113,6 +113,7 @@ class TestPlan:
             client="confluent",
             bootstrap="a:1",
             control=None,
+            prefix="kpe.",
             topics=("x", "y"),
             out=tmp_path / "d",
         )
