@@ -42,8 +42,8 @@ class GroupProber:
 
     A look asks only for what open changes concern: one request to describe their groups, one for the offsets
     of each, two for the ends of the partitions. A scan of all groups, of all their offsets too, comes before
-    the first look for a topic, when a change has happened, and then every `SCAN_EVERY_S` seconds; without open
-    changes nothing is asked.
+    the first look for a topic, when a change has happened, and then every `SCAN_EVERY_S` seconds; without
+    open changes nothing is asked.
 
     Writers are told where kafka-python is installed and can connect as the settings say.
     """
