@@ -102,9 +102,15 @@ CONSUME: Final[dict[Client, Callable[[Task, int, Diary, threading.Event], None]]
 
 def main(text: str) -> None:
     task, stop = Task.parse(text), stopped_by_sigterm()
-    diary, consume = Diary(task.out), CONSUME[task.client]
-    with ThreadPoolExecutor(len(task.topics)) as pool:
-        for _ in pool.map(lambda index: consume(task, index, diary, stop), range(len(task.topics))):
+    diary, size = Diary(task.out), len(task.topics)
+
+    def work(index: int) -> None:
+        # One after the other, so that their looks for new partitions do not fall together.
+        if not stop.wait(CONSUMERS_LOOK_S * index / size):
+            CONSUME[task.client](task, index, diary, stop)
+
+    with ThreadPoolExecutor(size) as pool:
+        for _ in pool.map(work, range(size)):
             pass
 
 
