@@ -122,6 +122,7 @@ def _measured(
     bench: Bench, scenario: Scenario, producers: Sequence[Client], batches: int, size: int
 ) -> Result[Run]:
     measured: dict[str, Measured[Run]] = {producer: Measured() for producer in producers}
+    bench.control.begin()
     for number in range(batches):
         began = time.monotonic()
         try:

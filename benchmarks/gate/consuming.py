@@ -22,17 +22,14 @@ from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.links.kafka_python import KafkaPythonControlLink
 
-_POLL_S = 0.2
+_POLL_S = 1.0
+"""A shorter poll may never get kafka-python into its group: joining goes on only while it lasts."""
 
 
-def agent_of(
-    task: Task, index: int, link: Callable[[dict[str, str]], ControlLink], servers: str
-) -> ConsumerAgent | None:
-    """Return the started agent of one consumer; None if the process runs no hook."""
-    if task.control is None:
-        return None
+def agent_of(task: Task, index: int, link: ControlLink) -> ConsumerAgent:
+    """Return the started agent of one consumer."""
     topic = task.topics[index]
-    agent = ConsumerAgent(link({servers: task.control}), f"{topic}/{task.name}", topic, app="bench-gate")
+    agent = ConsumerAgent(link, f"{topic}/{task.name}", topic, app="bench-gate")
     if not agent.start(START_LIMIT_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")
     return agent
@@ -53,10 +50,12 @@ def consume_confluent(task: Task, index: int, diary: Diary, stop: threading.Even
             **({"group.protocol": "consumer"} if task.new_protocol else classic),
         }
     )
-    agent = agent_of(task, index, ConfluentControlLink, "bootstrap.servers")
-    if agent is None:
+    agent: ConsumerAgent | None = None
+    if task.control is None:
         consumer.subscribe([topic])
     else:
+        link = ConfluentControlLink({"bootstrap.servers": task.control}, prefix=task.prefix)
+        agent = agent_of(task, index, link)
         ConfluentHook(agent).subscribe(consumer, [topic])
     while not stop.is_set():
         message = consumer.poll(_POLL_S)
@@ -79,10 +78,12 @@ def consume_kafka_python(task: Task, index: int, diary: Diary, stop: threading.E
         session_timeout_ms=round(1_000 * SESSION_S),
         heartbeat_interval_ms=1_000,
     )
-    agent = agent_of(task, index, KafkaPythonControlLink, "bootstrap_servers")
-    if agent is None:
+    agent: ConsumerAgent | None = None
+    if task.control is None:
         consumer.subscribe([topic])
     else:
+        link = KafkaPythonControlLink({"bootstrap_servers": task.control.split(",")}, prefix=task.prefix)
+        agent = agent_of(task, index, link)
         KafkaPythonHook(consumer, agent).subscribe([topic])
     while not stop.is_set():
         # It commits what an earlier poll has returned, at the beginning of the next one.
@@ -101,9 +102,15 @@ CONSUME: Final[dict[Client, Callable[[Task, int, Diary, threading.Event], None]]
 
 def main(text: str) -> None:
     task, stop = Task.parse(text), stopped_by_sigterm()
-    diary, consume = Diary(task.out), CONSUME[task.client]
-    with ThreadPoolExecutor(len(task.topics)) as pool:
-        for _ in pool.map(lambda index: consume(task, index, diary, stop), range(len(task.topics))):
+    diary, size = Diary(task.out), len(task.topics)
+
+    def work(index: int) -> None:
+        # One after the other, so that their looks for new partitions do not fall together.
+        if not stop.wait(CONSUMERS_LOOK_S * index / size):
+            CONSUME[task.client](task, index, diary, stop)
+
+    with ThreadPoolExecutor(size) as pool:
+        for _ in pool.map(work, range(size)):
             pass
 
 

@@ -18,7 +18,7 @@ from kafka_partition_events.control.codec import encode, key_of
 from kafka_partition_events.control.records import Command
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import PREFIX, control_topics, differences
+from kafka_partition_events.control.topics import control_topics, differences
 from kafka_partition_events.control.words import Verb
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -30,32 +30,49 @@ _REQUESTED_BY, _APPROVED_BY = "alice", "bob"
 
 
 class Control:
-    """A broker with the control topics and a tracker for the topics of another cluster."""
+    """A broker with control topics, and a tracker for the topics of another cluster.
+
+    Attributes:
+        prefix: What the names of the control topics begin with now.
+        changes: What the tracker writes.
+    """
 
     def __init__(self, data: KafkaCluster) -> None:
         self._data = data
         self._cluster = KafkaCluster(1)
         self._scratch = tempfile.TemporaryDirectory(prefix="bench-gate-tracker-")
-        self._trackers = 0
+        self._begun = self._trackers = 0
 
     def __enter__(self) -> Self:
         self._cluster.start()
-        config = {"bootstrap.servers": self.bootstrap_servers}
-        topics = ControlTopicAdmin(config)
-        topics.carry_out(differences(control_topics(), {}))
-        topics.close()
-        self._producer = Producer({**config, "acks": "all", "log_level": 2})
-        self.changes = Changes(self.bootstrap_servers)
-        self.start_tracker()
+        self._producer = Producer(
+            {"bootstrap.servers": self.bootstrap_servers, "acks": "all", "log_level": 2}
+        )
+        self.begin()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.kill_tracker()
-        self.changes.close()
+        self._end()
         self._cluster.__exit__(kind, error, trace)
         self._scratch.cleanup()
+
+    def begin(self) -> None:
+        """Begin with new control topics: what was asked of other topics before does not matter."""
+        if self._begun:
+            self._end()
+        self._begun += 1
+        self.prefix = f"kpe{self._begun}."
+        admin = ControlTopicAdmin({"bootstrap.servers": self.bootstrap_servers})
+        admin.carry_out(differences(control_topics(self.prefix), {}))
+        admin.close()
+        self.changes = Changes(self.bootstrap_servers, self.prefix)
+        self.start_tracker()
+
+    def _end(self) -> None:
+        self.kill_tracker()
+        self.changes.close()
 
     @property
     def bootstrap_servers(self) -> str:
@@ -69,7 +86,7 @@ class Control:
                     f"{topic}: {change.state}, gate {change.gate}, {change.totals}, "
                     f"uncovered {change.uncovered_groups}, {change.unverified}, {change.detail}"
                 )
-        error.add_note(tail(self._log, 60))
+        error.add_note(tail(self._log, 120))
         return error
 
     # -- the tracker ---------------------------------------------------------------------------------
@@ -80,6 +97,7 @@ class Control:
         (port,) = free_ports(1)
         command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker"]
         command += ["-b", self._data.bootstrap_servers, "--control", self.bootstrap_servers]
+        command += ["--prefix", self.prefix]
         command += ["--interval", f"{TRACKER_LOOKS_S:.0f}s", "--listen", f"{HOST}:{port}"]
         self._tracker = SupervisedProcess(command, log=self._log)
 
@@ -130,6 +148,6 @@ class Control:
 
     def _command(self, commands: Sequence[Command]) -> None:
         for command in commands:
-            self._producer.produce(f"{PREFIX}commands", encode(command), key_of(command))
+            self._producer.produce(f"{self.prefix}commands", encode(command), key_of(command))
         if self._producer.flush(_LIMIT_S):
             raise BenchError("the control topics take no commands")

@@ -96,6 +96,7 @@ class Batch:
             client=client,
             bootstrap=self.bench.data.bootstrap_servers,
             control=self.bench.control.bootstrap_servers if control else None,
+            prefix=self.bench.control.prefix,
             topics=topics,
             out=self.scratch / f"{role}-{name}",
             new_protocol=self.scenario.consumers.new_protocol and role == "consuming",

@@ -55,7 +55,7 @@ class ConfluentSender:
         look = {"interval": PRODUCERS_LOOK_S}
         self._producer = PartitioningProducer(config, DefaultPartitioner(), poller_options=look)
         if task.control is not None:
-            link = ConfluentControlLink({"bootstrap.servers": task.control})
+            link = ConfluentControlLink({"bootstrap.servers": task.control}, prefix=task.prefix)
             start_agent(self._producer.poller, link, task, index, idempotent=False)
 
     def send(self, number: int) -> None:
@@ -83,7 +83,7 @@ class KafkaPythonSender:
         )
         poller = attach(self._producer, interval=PRODUCERS_LOOK_S)
         if task.control is not None:
-            link = KafkaPythonControlLink({"bootstrap_servers": task.control.split(",")})
+            link = KafkaPythonControlLink({"bootstrap_servers": task.control.split(",")}, prefix=task.prefix)
             start_agent(poller, link, task, index, idempotent=self._producer.config["enable_idempotence"])
 
     def send(self, number: int) -> None:

@@ -11,7 +11,6 @@ from confluent_kafka.admin import AdminClient
 from benchmarks.gate.plan import GROWN
 from kafka_partition_events.control.codec import Skipped, decode_or_skip
 from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.control.words import Gate
 
 _LIMIT_S = 10.0
@@ -48,7 +47,7 @@ class Growth:
 class Changes:
     """What ``kpe.changes`` tells, as it comes. Its `look` waits for nobody."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, prefix: str) -> None:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -58,7 +57,7 @@ class Changes:
                 "log_level": 2,
             }
         )
-        self._consumer.assign([TopicPartition(f"{PREFIX}changes", 0, 0)])
+        self._consumer.assign([TopicPartition(f"{prefix}changes", 0, 0)])
         self.by_topic: dict[str, Change] = {}
         self.openings: dict[str, Opening] = {}
         self._skipped = Skipped()

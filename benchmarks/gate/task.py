@@ -24,6 +24,7 @@ class Task:
         client: Which client it uses.
         bootstrap: The data cluster.
         control: The control topics' cluster; None if the process does not run the library's agent or hook.
+        prefix: What the names of the control topics begin with.
         topics: The topics; a topic's group has its name.
         out: Its diary.
         new_protocol: Whether groups are of KIP-848.
@@ -34,6 +35,7 @@ class Task:
     client: Client
     bootstrap: str
     control: str | None
+    prefix: str
     topics: tuple[str, ...]
     out: Path
     new_protocol: bool = False

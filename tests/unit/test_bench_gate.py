@@ -113,6 +113,7 @@ class TestPlan:
             client="confluent",
             bootstrap="a:1",
             control=None,
+            prefix="kpe.",
             topics=("x", "y"),
             out=tmp_path / "d",
         )
@@ -124,7 +125,7 @@ BAD = count(acked(NEW, 0, 31), acked(NEW, 1, 31), received=set())
 
 
 def result(name: str, runs: list[Run]) -> dict[str, Result[Run]]:
-    measured = {producer: Measured(runs) for producer in PRODUCERS}
+    measured: dict[str, Measured[Run]] = {producer: Measured(runs) for producer in PRODUCERS}
     return {name: Result(name, len(runs), measured, ENVIRONMENT)}
 
 
