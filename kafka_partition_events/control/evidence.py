@@ -58,10 +58,19 @@ class ClusterView:
 
 @frozen(kw_only=True)
 class Fleet:
-    """What the logs of leases and of acks to one change tell."""
+    """What the logs of leases and of acks to one change tell.
+
+    Attributes:
+        tenancies: Who uses which instance id.
+        acks: The last answer of each instance.
+        leases_read: The offset of the first lease that is not in it, by partition; None: not known.
+        acks_read: The same of acks.
+    """
 
     tenancies: Mapping[str, Tenancy] = field(factory=dict)
     acks: Mapping[str, Appended[Ack]] = field(factory=dict)
+    leases_read: tuple[int, ...] | None = None
+    acks_read: tuple[int, ...] | None = None
 
 
 @frozen(kw_only=True)
