@@ -131,9 +131,13 @@ def silver_of(spark: "SparkSession", entries: Iterable[Entry]) -> "dict[str, Dat
 
 
 def inputs_from(spark: "SparkSession", entries: Sequence[Entry]) -> "ChangeInputs":
-    """Return what the gold tables are computed from, with the last record's time as now."""
-    from kafka_partition_events.spark.changes.inputs import inputs_of  # noqa: PLC0415
+    """Return what the gold tables are computed from, with the last record's time as now.
+
+    Give it a session that interprets: compiling so many plans takes longer.
+    """
+    from kafka_partition_events.spark.changes.inputs import inputs_of, last_known  # noqa: PLC0415
+    from tests.fleet_kit import computed  # noqa: PLC0415
 
     silver = silver_of(spark, entries)
     until_ms = max(entry.at_ms for entry in entries)
-    return inputs_of(silver["changes"], silver["leases"], silver["acks"], until_ms)
+    return inputs_of(computed(last_known(silver["changes"])), silver["leases"], silver["acks"], until_ms)

@@ -22,10 +22,11 @@ SETTLED: Final = (*_FOLLOWED, *_REFUSED, Status.ROLLED_BACK)
 """What an instance says that has done what it will do."""
 
 _PLACE: Final = ("partition", "offset")
+_WHERE: Final = (*_PLACE, "at_ms")
 _OF_PROCESS: Final = (
     "instance_id", "incarnation", "born_ms", "lease_seq", "at_ms", "digest", "state", "ttl_s", "idempotent",
-    "client", "app", "app_version",
 )  # fmt: skip
+_DETAILS: Final = ("role", "view", "client", "app", "app_version")
 _OF_ANSWER: Final = (
     "instance_id", "incarnation", "born_ms", "ack_seq", "at_ms", "digest", "status", "reason",
 )  # fmt: skip
@@ -102,18 +103,21 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
         acks: Rows of ``silver/acks``.
     """
     points = F.broadcast(points)
-    processes = (
-        leases.select(*_OF_PROCESS, "role", "view", F.col("cluster_id").alias("_cluster"), *_PLACE)
-        .join(points, _is_read("leases_read"))
-        .select("change_id", *_OF_PROCESS, _use().alias("use"), _concerns().alias("concerned"))
+    # Narrow rows first: of all leases of a fleet few are the last ones, and only these are looked into.
+    read = leases.select(*_OF_PROCESS, *_PLACE).join(points, _is_read("leases_read"))
+    held = tenancies(read.select("change_id", *_OF_PROCESS, *_PLACE), "change_id")
+    known = held.select("*", *(F.col(f"holder.{name}").alias(name) for name in _WHERE)).join(
+        points, "change_id"
     )
+    details = leases.select(*_WHERE, *_DETAILS, F.col("cluster_id").alias("_cluster"))
+    concerned = details.join(F.broadcast(known), list(_WHERE)).withColumn("use", _use()).where(_concerns())
+
     answers = acks.select("change_id", *_OF_ANSWER, *_PLACE).join(points, "change_id")
     said = latest_acks(answers.where(_is_read("acks_read")).select("change_id", *_OF_ANSWER)).select(
         "change_id",
         "instance_id",
         F.struct("incarnation", "status", "reason").alias("ack"),
     )
-    concerned = tenancies(processes, "change_id").where("holder.concerned").join(points, "change_id")
     return _judged(concerned.join(said, ["change_id", "instance_id"], "left"))
 
 
@@ -131,7 +135,7 @@ def _use() -> Column:
 
 def _concerns() -> Column:
     here = F.col("_cluster").isNull() | (F.col("_cluster") == F.col("cluster_id"))
-    return (F.col("role") == Role.PRODUCER) & here & (F.col("topic").isNull() | _use().isNotNull())
+    return (F.col("role") == Role.PRODUCER) & here & (F.col("topic").isNull() | F.col("use").isNotNull())
 
 
 def _judged(rows: DataFrame) -> DataFrame:
@@ -161,12 +165,10 @@ def _judged(rows: DataFrame) -> DataFrame:
             .alias("followed")
         ),
         (F.col("holder.idempotent") & ~down & (now <= at + ttl_ms)).alias("known"),
-        F.col("holder.use.seen").alias("seen"),
-        F.col("holder.use.used").alias("used"),
+        F.col("use.seen").alias("seen"),
+        F.col("use.used").alias("used"),
         (now - at).alias("lease_age_ms"),
-        F.col("holder.client").alias("client"),
-        F.col("holder.app").alias("app"),
-        F.col("holder.app_version").alias("app_version"),
+        *("client", "app", "app_version"),
     )
 
 
@@ -186,7 +188,7 @@ def _status() -> Column:
 def _shown() -> Column:
     """Return what a lease proves: that growth has arrived, and nothing else."""
     grows = F.col("kind").isin(Kind.INCREASE, Kind.OBSERVE) & ~has_one_of("point_state", _BACK)
-    seen, used, to_count = F.col("holder.use.seen"), F.col("holder.use.used"), F.col("to_count")
+    seen, used, to_count = F.col("use.seen"), F.col("use.used"), F.col("to_count")
     # With a gate it may just not have heard that the gate is open; then it has to say that it is capped.
     few = (F.col("gate") == Gate.NONE) & has_one_of("point_state", _HAPPENED)
     return F.when(

@@ -16,8 +16,7 @@ class ChangeInputs:
     """What was read of changes and of those whom they concern; still lazy.
 
     Attributes:
-        changes: As `kafka_partition_events.spark.changes.latest.latest_changes` returns them, and
-            ``opened_ms``: when the first record was appended that told of an open gate.
+        changes: As `last_known` returns them.
         followers: As `kafka_partition_events.spark.changes.followers.followers` returns them, of now.
         leases: Rows of ``silver/leases``.
         acks: Rows of ``silver/acks``.
@@ -35,18 +34,28 @@ ChangeTable = Callable[[ChangeInputs], DataFrame]
 """Returns the rows of one gold table, of all the changes. Pure."""
 
 
+def last_known(changes: DataFrame) -> DataFrame:
+    """Return changes as `kafka_partition_events.spark.changes.latest.latest_changes` does, and ``opened_ms``.
+
+    That is when the first record was appended that told of an open gate.
+
+    Args:
+        changes: Rows of ``silver/changes``: all of those changes whose rows are wanted.
+    """
+    return latest_changes(changes).join(_opened(changes), "change_id", "left")
+
+
 def inputs_of(changes: DataFrame, leases: DataFrame, acks: DataFrame, until_ms: int) -> ChangeInputs:
     """Return inputs, with what follows from the records.
 
     Args:
-        changes: Rows of ``silver/changes``: all of those changes whose rows are wanted.
+        changes: As `last_known` returns them; they are read several times, so better computed already.
         leases: Rows of ``silver/leases``.
         acks: Rows of ``silver/acks``.
         until_ms: The time now by the brokers' clock: when the last record was appended.
     """
-    last = latest_changes(changes).join(_opened(changes), "change_id", "left")
-    known = followers(as_known(last, until_ms), leases, acks)
-    return ChangeInputs(changes=last, followers=known, leases=leases, acks=acks, until_ms=until_ms)
+    known = followers(as_known(changes, until_ms), leases, acks)
+    return ChangeInputs(changes=changes, followers=known, leases=leases, acks=acks, until_ms=until_ms)
 
 
 def day_of_change() -> Column:

@@ -80,9 +80,9 @@ _FORMS: Final = {
         format=FORMATS[Change],
         schema=_CHANGE,
         required=(
-            "change_id", "number", "tracker_epoch", "revision", "state", "requested_by", "requested_ms",
-            "spec.kind", "spec.cluster_id",
-        ),  # fmt: skip
+            *("change_id", "number", "tracker_epoch", "revision", "state", "requested_by", "requested_ms"),
+            *("spec.kind", "spec.cluster_id"),
+        ),
         words={"state": State, "gate": Gate, "spec.kind": Kind, "becomes": State, "counted.state": State},
         defaults={"gate": "none", "late": False, "blind": False},
     ),
@@ -208,7 +208,7 @@ def _defect(topic: str, form: _Form) -> Column:
         *([_has_whole_uses()] if topic == "leases" else []),
     )
     return F.when(
-        F.col(topic).isNotNull(),
+        F.col("of") == topic,
         F.when(~ours, UNPARSED)
         .when(~field("version").eqNullSafe(str(VERSION)), UNKNOWN)
         .when(~fits, UNPARSED),
