@@ -52,7 +52,7 @@ def spec_of(chance: random.Random, number: int) -> Spec:
             (draining, _TOPIC),
         ]
     )
-    named = {"cluster_id": f"cluster-{number}", "topic": f"topic-{number}"}
+    named: dict[str, Any] = {"cluster_id": f"cluster-{number}", "topic": f"topic-{number}"}
     if chance.random() < 0.2:
         named["topic_id"] = None
     return make(**{**named, **more})
