@@ -1,12 +1,16 @@
 """One change and everybody whom it concerns, as a story: what happens, and the state that it leads to."""
 
 import itertools
-from collections.abc import Iterable
+import json
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from attrs import define, evolve, field
 
+from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.change_machine import step
+from kafka_partition_events.control.codec import encode, key_of
 from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.records import Ack, Change, Command, Lease, Refusal, TopicUse
@@ -152,3 +156,41 @@ def grown(spec: Spec, producers: str = "ab") -> Story:
     story.sees(count=spec.to_count)
     story.tick()
     return story
+
+
+@define(eq=False)
+class Link:
+    """The control topics in memory. ``down`` refuses reads, and loses what is published."""
+
+    appended: list[tuple[bytes, bytes | None]] = field(factory=list)
+    published: list[tuple[str, dict[str, Any]]] = field(factory=list)
+    down: bool = False
+    closed: bool = False
+    reads: int = 0
+    at_ms: int = 1_000
+    changed: threading.Condition = field(factory=threading.Condition)
+    _position: int = 0
+
+    def write(self, change: Change) -> None:
+        self.appended.append((key_of(change).encode(), encode(change)))
+
+    def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
+        with self.changed:
+            self.reads += 1
+            self.changed.notify_all()
+        if self.down:
+            raise ControlTopicError("nobody answers")
+        found, self._position = self.appended[self._position :], len(self.appended)
+        return found
+
+    def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+        self.at_ms += 1
+        if not self.down:
+            self.published.append((topic, json.loads(value)))
+        on_done(None if self.down else self.at_ms)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def of(self, topic: str, name: str) -> list[Any]:
+        return [record[name] for found, record in self.published if found == topic]

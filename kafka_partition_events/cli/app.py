@@ -22,6 +22,7 @@ from kafka_partition_events.cli.config import config_app
 from kafka_partition_events.cli.doctor import Question, diagnose_partitioner
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.events import events_app
+from kafka_partition_events.cli.group import group_app
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.mapping import mapping_app
 from kafka_partition_events.cli.observe import observe_command
@@ -32,6 +33,7 @@ from kafka_partition_events.cli.silence import silence_app
 from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
 from kafka_partition_events.cli.spark import spark_app
 from kafka_partition_events.cli.topics import topics_app
+from kafka_partition_events.cli.tracker import tracker_command
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
 from kafka_partition_events.errors import KafkaPartitionEventsError
 
@@ -48,6 +50,8 @@ app.command("observe", short_help="Run the service: journal, incidents, sinks, m
 app.command("check", short_help="Tell the cluster's state as a Nagios plugin does.")(check_command)
 app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
 app.add_typer(topics_app, name="topics", short_help="Make the topics that change control needs.")
+app.command("tracker", short_help="Carry out changes, and follow who has followed.")(tracker_command)
+app.add_typer(group_app, name="group", short_help="See how far consumer groups are with partitions.")
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
@@ -90,6 +94,7 @@ def top(
     kpe doctor partitioner -b localhost:9092 --topic orders    do its writers agree on a key hash?
     kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
     kpe topics init -b localhost:9092               the topics that change control needs
+    kpe tracker -b localhost:9092                   carries out changes, and tells who has followed
     kpe observe --config kpe.toml                   the service: events to sinks, metrics, incidents
     kpe config show --config kpe.toml               its configuration, and where it comes from
     kpe events ls --config kpe.toml --since 2h      what it has seen

@@ -5,11 +5,9 @@ and publishes those; see docs/decisions/2026-11-21-change-control.md. Times are 
 """
 
 import math
-import random
 from collections.abc import Callable, Mapping
-from typing import Final
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field
 
 from kafka_partition_events.control.instance import (
     Answer,
@@ -19,33 +17,13 @@ from kafka_partition_events.control.instance import (
     opens_itself_at,
     order_for,
 )
-from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.orders import as_limits, last_change
-from kafka_partition_events.control.records import MOST_TOPICS, Ack, Change, Lease, Order, TopicUse
+from kafka_partition_events.control.presence import Presence, Reports
+from kafka_partition_events.control.records import Ack, Change, Lease, Order, TopicUse
 from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import LeaseState, Status
+from kafka_partition_events.control.words import Status
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.limits import Limits
-
-HEARTBEAT_S: Final = 30.0
-_JITTER: Final = 0.2
-
-
-@frozen(kw_only=True)
-class Reports:
-    """What is to be published now.
-
-    Attributes:
-        acks: Answers to changes.
-        lease: A sign of life, if one is due.
-        again_at: When to look again at the latest, without reading anything new.
-        busy: Whether a change that concerns this instance is open, so that there may be news any moment.
-    """
-
-    acks: tuple[Ack, ...]
-    lease: Lease | None
-    again_at: float
-    busy: bool
 
 
 @define
@@ -62,27 +40,17 @@ def _never(_spec: Spec) -> bool:
 
 
 @define
-class Duties:
-    """The duties of one instance. Not thread-safe.
+class Duties(Presence):
+    """The duties of one producer. Not thread-safe.
 
     Attributes:
-        lease: What its leases say of it; sequence, birth and view are filled in here.
-        ledger: What was read of ``kpe.changes``; the agent puts records in.
         rejects: Tells whether a policy of the application forbids a change.
-        spread: Over how many seconds a fleet's answers are spread.
-        rng: Jitters the heartbeat.
     """
 
-    lease: Lease
-    ledger: Ledger = field(factory=Ledger)
     rejects: Callable[[Spec], bool] = _never
-    spread: float = 5.0
-    rng: random.Random = field(factory=random.Random)
     _watches: dict[str, Watch] = field(factory=dict)
     _said: dict[str, _Said] = field(factory=dict)
     _acks: int = 0
-    _view: tuple[TopicUse, ...] = ()
-    _lease_due: float = -math.inf
 
     # -- what partitioners are to do -----------------------------------------------------------------
 
@@ -136,11 +104,11 @@ class Duties:
             use = uses.get(change.spec.topic or "", TopicUse(topic="", seen=0, used=0))
             self._note(change, answer(change, order, order, use, rejects=self._rejects(change)), use, now)
         acks = tuple(self._ack(change, now) for change, _ in orders if self._is_due(change, now))
-        lease = self._lease(view, cluster, now)
+        lease = self.next_lease(view, None if cluster is None else cluster.cluster_id, now)
         moments = [opens_itself_at(c, self._watches[c.change_id]) for c, _ in orders if c.holds]
         moments += [said.due for said in self._said.values() if said.due is not None]
         again_at = min((moment for moment in moments if moment > now), default=math.inf)
-        return Reports(acks=acks, lease=lease, again_at=min(again_at, self._lease_due), busy=bool(orders))
+        return Reports(acks=acks, lease=lease, again_at=min(again_at, self.lease_due), busy=bool(orders))
 
     def _forget_all_but(self, known: set[str], open_ones: set[str]) -> None:
         self._watches = {id_: watch for id_, watch in self._watches.items() if id_ in known}
@@ -186,35 +154,8 @@ class Duties:
 
     def begin_again(self, lease: Lease) -> None:
         """Be another process, which has said nothing yet but knows what this one knew."""
-        self.lease, self._said, self._acks = lease, {}, 0
-        self._view, self._lease_due = (), -math.inf
-
-    # -- signs of life -------------------------------------------------------------------------------
-
-    def was_born(self, appended_ms: int) -> None:
-        """Take note of when a lease was appended, as its delivery report tells; the first time counts."""
-        if self.lease.born_ms is None:
-            self.lease = evolve(self.lease, born_ms=appended_ms)
-
-    def last_lease(self) -> Lease:
-        """Return the lease of an instance that stops in good order."""
-        return self._next_lease(self._view, LeaseState.DOWN)
-
-    def _lease(self, view: tuple[TopicUse, ...], cluster: Cluster | None, now: float) -> Lease | None:
-        if view != self._view:
-            self._view = view
-            self._lease_due = min(self._lease_due, now + ack_delay("", self.lease.instance_id, self.spread))
-        if now < self._lease_due:
-            return None
-        self._lease_due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
-        if cluster is not None:
-            self.lease = evolve(self.lease, cluster_id=cluster.cluster_id)
-        return self._next_lease(view, LeaseState.UP)
-
-    def _next_lease(self, view: tuple[TopicUse, ...], state: LeaseState) -> Lease:
-        self.lease = evolve(self.lease, lease_seq=self.lease.lease_seq + 1)
-        listed = view[:MOST_TOPICS]
-        return evolve(self.lease, view=listed, topics_left_out=len(view) - len(listed), state=state)
+        super().begin_again(lease)
+        self._said, self._acks = {}, 0
 
     def _seen_and_used(
         self, cluster: Cluster | None, used: Mapping[str, int], first: set[str | None]

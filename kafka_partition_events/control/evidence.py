@@ -211,7 +211,7 @@ def _follower(change: Change, tenancy: Tenancy, acks: Mapping[str, Appended[Ack]
         instance_id=lease.instance_id,
         status=_status(change, lease.use_of(change.spec.topic, change.spec.topic_id), ack),
         reason=ack.reason if ack else "",
-        departed=_departed(tenancy, now_ms),
+        departed=has_departed(tenancy, now_ms),
         late=change.observed_ms is not None and born_ms > change.observed_ms,
         duplicate=rival is not None
         and rival.record.state is LeaseState.UP
@@ -220,7 +220,7 @@ def _follower(change: Change, tenancy: Tenancy, acks: Mapping[str, Appended[Ack]
     )
 
 
-def _departed(tenancy: Tenancy, now_ms: int) -> bool:
+def has_departed(tenancy: Tenancy, now_ms: int) -> bool:
     """Tell whether an instance has stopped, or is lost and a grace of one time to live has passed, too."""
     lease = tenancy.holder.record
     return lease.state is LeaseState.DOWN or now_ms > tenancy.holder.at_ms + 2_000 * lease.ttl_s
@@ -288,7 +288,7 @@ def _uncovered(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) 
 def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> list[Coverage] | None:
     """Return how far the required groups are, by name; None if it is not known which those are."""
     acks = [appended.record for appended in fleet.acks.values()]
-    here = {name for name, tenancy in fleet.tenancies.items() if not _departed(tenancy, now_ms)}
+    here = {name for name, tenancy in fleet.tenancies.items() if not has_departed(tenancy, now_ms)}
     required = change.spec.required_groups
     if change.spec.topic is None:
         return []  # which partitions a broker leads, and so which groups are concerned, changes all the time

@@ -142,6 +142,12 @@ class Ledger:
             if change.state.final:
                 self.acks.pop(change_id, None)
 
+    def drop_lost(self, before_ms: int) -> None:
+        """Forget instances that have not been heard of since then, as the topic itself does."""
+        lost = [name for name, tenancy in self.tenancies.items() if tenancy.holder.at_ms < before_ms]
+        for name in lost:
+            del self.tenancies[name]
+
     def next_epoch(self) -> int:
         """Return the epoch of a tracker that has fenced all others and then read everything."""
         return 1 + max((change.tracker_epoch for change in self.changes.values()), default=0)

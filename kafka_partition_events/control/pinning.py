@@ -17,7 +17,7 @@ from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.words import Kind
 from kafka_partition_events.metadata.cluster import TopicPartition
 
-_GROWTH = frozenset({Kind.INCREASE, Kind.OBSERVE})
+GROWTH = frozenset({Kind.INCREASE, Kind.OBSERVE})
 
 
 def to_pin(
@@ -38,7 +38,7 @@ def to_pin(
     first_new = {**counts_before}
     for change in changes:
         spec = change.spec
-        if spec.topic is not None and spec.kind in _GROWTH and not change.state.final:
+        if spec.topic is not None and spec.kind in GROWTH and not change.state.final:
             first_new[spec.topic] = min(spec.from_count, first_new.get(spec.topic, spec.from_count))
     return [
         tp

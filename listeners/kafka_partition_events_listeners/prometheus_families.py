@@ -251,3 +251,55 @@ PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
     EVENTS_SUPPRESSED, INCIDENTS_OPEN,
 )  # fmt: skip
+
+# -- changes: in the tracker -----------------------------------------------------------------------------
+
+TRACKER_ELECTED = Family("tracker_elected", "Whether this is the tracker; else it stands by.")
+TRACKER_SETBACKS = Family("tracker_setbacks_total", "How often the tracker had to begin again.")
+TRACKER_ROUND_DURATION = Family(
+    "tracker_round_duration_seconds",
+    "How long it took to read what is new, to decide and to write.",
+    histogram=True,
+)
+CHANGES = Family("changes", "Changes that are kept.", ("state",))
+CHANGE_TRANSITIONS = Family(
+    "change_transitions_total", "How often changes came to a state.", ("kind", "state")
+)
+COMMANDS_REFUSED = Family("commands_refused_total", "Commands that were refused.", ("reason",))
+CONTROL_SKIPPED = Family(
+    "control_records_skipped_total", "Records of control topics that were not understood.", ("reason",)
+)
+INSTANCES = Family("instances", "Processes that have leases.", ("role",))
+
+TRACKER: Final = (
+    TRACKER_ELECTED, TRACKER_SETBACKS, TRACKER_ROUND_DURATION, CHANGES, CHANGE_TRANSITIONS, COMMANDS_REFUSED,
+    CONTROL_SKIPPED, INSTANCES,
+)  # fmt: skip
+
+_CHANGE = ("change_id",)
+CHANGE_INFO = Family(
+    "change_info", "What the change is, and where it is.", ("change_id", "kind", "topic", "state")
+)
+CHANGE_AGE = Family("change_age_seconds", "How long ago the change was requested, or noticed.", _CHANGE)
+CHANGE_DEADLINE = Family("change_deadline_timestamp_seconds", "When everybody must have followed.", _CHANGE)
+CHANGE_GATE_HELD = Family(
+    "change_gate_held_seconds", "For how long producers have waited for consumers; 0 if they do not.", _CHANGE
+)
+CHANGE_PENDING = Family(
+    "change_pending_instances", "Producers that have not followed: silent, looking on or waiting.", _CHANGE
+)
+CHANGE_APPLIED = Family("change_applied_instances", "Producers that use what they are to use.", _CHANGE)
+CHANGE_CAPPED = Family("change_capped_instances", "Producers that can't afford all partitions.", _CHANGE)
+CHANGE_REJECTED = Family(
+    "change_rejected_instances", "Producers that refuse the change, or have failed to follow.", _CHANGE
+)
+CHANGE_DEPARTED = Family("change_departed_instances", "Producers that have stopped or are lost.", _CHANGE)
+CHANGE_UNCOVERED = Family(
+    "change_uncovered_groups", "Required groups without a position on what is new.", _CHANGE
+)
+
+OPEN_CHANGE: Final = (
+    CHANGE_INFO, CHANGE_AGE, CHANGE_DEADLINE, CHANGE_GATE_HELD, CHANGE_PENDING, CHANGE_APPLIED, CHANGE_CAPPED,
+    CHANGE_REJECTED, CHANGE_DEPARTED, CHANGE_UNCOVERED,
+)  # fmt: skip
+"""There only as long as the change is open."""

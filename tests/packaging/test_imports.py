@@ -27,7 +27,7 @@ LAYERS = {
 }
 PURE_CONTROL = (
     "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests",
-    "instance", "duties", "pinning", "broker_clock", "topics",
+    "instance", "duties", "pinning", "broker_clock", "topics", "probe", "rounds", "tracker_standing",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SHARED = {"errors"}
@@ -139,7 +139,7 @@ LARGEST = {
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_400,
-    "control": 1_930,
+    "control": 4_070,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is its

@@ -19,7 +19,7 @@ RUNBOOKS = DOCS / "runbooks.md"
 
 FAMILIES = (
     *fam.OBSERVER, *fam.CLUSTER, *fam.BY_TOPIC, *fam.LISTENERS, *fam.PARTITIONERS, *fam.PIPELINE,
-    fam.PIPELINE_ERRORS,
+    fam.PIPELINE_ERRORS, *fam.TRACKER, *fam.OPEN_CHANGE,
 )  # fmt: skip
 """Those that are there by default."""
 HISTOGRAM = {"_bucket": {"le"}, "_count": set[str](), "_sum": set[str]()}
@@ -105,8 +105,8 @@ def test_the_runbooks_name_metrics_that_exist() -> None:
 # -- queries -------------------------------------------------------------------------------------------
 
 
-def test_there_are_three_dashboards() -> None:
-    assert [path.name for path in DASHBOARDS] == ["cluster-now.json", "events.json", "kpe-itself.json"]
+def test_there_are_four_dashboards() -> None:
+    assert [path.stem for path in DASHBOARDS] == ["changes", "cluster-now", "events", "kpe-itself"]
 
 
 def test_every_query_of_the_dashboards_parses(promtool: str, tmp_path: Path) -> None:

@@ -1,61 +1,21 @@
 """The agent beside a poller: what it sets, what it publishes, and that nothing of it reaches the producer."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from attrs import define, field
 
-from kafka_partition_events import ControlTopicError, DefaultPartitioner, MetadataPoller
-from kafka_partition_events.control.agent import BUSY_S, InstanceAgent
-from kafka_partition_events.control.codec import encode, key_of
+from kafka_partition_events import DefaultPartitioner, MetadataPoller
+from kafka_partition_events.control.agent import InstanceAgent
+from kafka_partition_events.control.agent_thread import BUSY_S
+from kafka_partition_events.control.codec import encode
 from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.records import Change
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
-from tests.control_kit import CLUSTER, NEW, ONE, Story, gated, grown, growth, lease
+from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth, lease
 
 LIMIT_S = 20.0
-
-
-@define(eq=False)
-class Link:
-    """The control topics in memory. ``down`` refuses reads, and loses what is published."""
-
-    appended: list[tuple[bytes, bytes | None]] = field(factory=list)
-    published: list[tuple[str, dict[str, Any]]] = field(factory=list)
-    down: bool = False
-    closed: bool = False
-    reads: int = 0
-    at_ms: int = 1_000
-    changed: threading.Condition = field(factory=threading.Condition)
-    _position: int = 0
-
-    def write(self, change: Change) -> None:
-        self.appended.append((key_of(change).encode(), encode(change)))
-
-    def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
-        with self.changed:
-            self.reads += 1
-            self.changed.notify_all()
-        if self.down:
-            raise ControlTopicError("nobody answers")
-        found, self._position = self.appended[self._position :], len(self.appended)
-        return found
-
-    def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
-        self.at_ms += 1
-        if not self.down:
-            self.published.append((topic, json.loads(value)))
-        on_done(None if self.down else self.at_ms)
-
-    def close(self) -> None:
-        self.closed = True
-
-    def of(self, topic: str, name: str) -> list[Any]:
-        return [record[name] for found, record in self.published if found == topic]
 
 
 class World:

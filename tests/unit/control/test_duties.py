@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from kafka_partition_events.control.duties import HEARTBEAT_S, Duties
+from kafka_partition_events.control.duties import Duties
+from kafka_partition_events.control.presence import HEARTBEAT_S
 from kafka_partition_events.control.records import MOST_TOPICS, Ack, Capacity, Change
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import Kind, LeaseState, Status, Verb

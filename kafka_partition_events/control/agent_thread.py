@@ -1,0 +1,179 @@
+"""The thread that all agents have: it reads ``kpe.changes``, and publishes what their duties tell."""
+
+import os
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from attrs import evolve
+
+from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode, key_of
+from kafka_partition_events.control.link import ControlLink
+from kafka_partition_events.control.presence import Presence, Reports
+from kafka_partition_events.control.records import Ack, Change
+from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.forking import reset_in_children
+
+BUSY_S: Final = 2.0
+"""How long after a look the next one comes while a change of this process's topics is open."""
+
+READ_LIMIT_S: Final = 2.0
+START_LIMIT_S: Final = 5.0
+_RETRY_S: Final = 10.0
+
+_log = structlog.get_logger(__name__)
+
+
+class ControlAgent(ABC):
+    """A thread around an instance's duties. Without the control topics, nothing but a line in the log.
+
+    Thread-safe. A forked child is an instance of its own, with its process id behind the instance id.
+    """
+
+    def __init__(self, link: ControlLink, duties: Presence, clock: Clock | None) -> None:
+        """Make an agent; nothing is asked before it is started.
+
+        Args:
+            link: Reaches the control topics; the agent closes it.
+            duties: What to say; what decides is there.
+            clock: For tests.
+        """
+        self.skipped = Skipped()
+        """Records of ``kpe.changes`` that were not understood."""
+        self.last_error: str | None = None
+        """Why the control topics could not be read the last time; None when they could."""
+        self._link = link
+        self._instance_id = duties.lease.instance_id
+        self._presence = duties
+        self._clock = clock or SystemClock()
+        self._running = False
+        self._start_afresh()
+        reset_in_children(self)
+
+    @abstractmethod
+    def _act(self, now: float) -> float:
+        """Do what is to be done after ``kpe.changes`` was read; return when to look again."""
+
+    def _start_afresh(self) -> None:
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._woken = False
+        self._reached = False
+        self._looks = 0
+        # What became of published records: appended on any thread, taken by ours.
+        self._heard: deque[tuple[Ack | None, int | None]] = deque()
+
+    def reset_after_fork(self) -> None:
+        """Be another process; whatever wakes it there starts the thread."""
+        self._start_afresh()
+        instance_id = f"{self._instance_id}/{os.getpid()}"
+        fresh = evolve(self._presence.lease, instance_id=instance_id, lease_seq=0, born_ms=None)
+        self._presence.begin_again(evolve(fresh, incarnation=uuid.uuid4().hex))
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    def start(self, limit: float = START_LIMIT_S) -> bool:
+        """Start the thread, and wait until what holds now is known and done.
+
+        Args:
+            limit: Seconds to wait at most.
+
+        Returns:
+            Whether the control topics could be read.
+        """
+        self._running = True
+        self._wake()
+        with self._condition:
+            self._condition.wait_for(lambda: self._looks > 0, limit)
+            return self._looks > 0 and self.last_error is None
+
+    def close(self) -> None:
+        """Stop, and say so. Idempotent."""
+        with self._condition:
+            if not self._running:
+                return
+            thread, self._thread, self._running = self._thread, None, False
+            self._condition.notify_all()
+        if thread is not None:
+            thread.join(READ_LIMIT_S + 1.0)
+        last = self._presence.last_lease()
+        self._link.publish("leases", key_of(last), encode(last), lambda _at_ms: None)
+        self._link.close()
+
+    def _wake(self) -> None:
+        with self._condition:
+            self._woken = True
+            self._condition.notify_all()
+            if self._thread is None and self._running:
+                self._thread = threading.Thread(target=self._run, name="kpe-agent", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while self._thread is threading.current_thread():
+            with self._condition:
+                self._woken = False
+            try:
+                again_at = self._look()
+            except Exception as error:  # noqa: BLE001 - a bug must not end the agent: gates would stay held
+                _log.error("agent_failed", error=repr(error))
+                again_at = self._clock.monotonic() + BUSY_S
+            with self._condition:
+                self._looks += 1
+                self._condition.notify_all()
+                while self._thread is threading.current_thread() and not self._woken:
+                    left = again_at - self._clock.monotonic()
+                    if left <= 0:
+                        break
+                    self._clock.wait(self._condition, left)
+
+    # -- a look --------------------------------------------------------------------------------------
+
+    def _look(self) -> float:
+        self._read()
+        if not self._reached:
+            # A record for a topic that is not there might create it, and not as it should be.
+            return self._clock.monotonic() + _RETRY_S
+        self._take_deliveries()
+        return self._act(self._clock.monotonic())
+
+    def _read(self) -> None:
+        try:
+            appended = self._link.read_changes(READ_LIMIT_S if self._reached else START_LIMIT_S)
+        except ControlTopicError as error:
+            if self.last_error is None:
+                _log.warning("control_topics_unreachable", error=str(error))
+            self.last_error = str(error)
+            return
+        self._reached = True
+        if self.last_error is not None:
+            _log.info("control_topics_reachable")
+            self.last_error = None
+        for key, value in appended:
+            if value is None:
+                self._presence.ledger.take_tombstone(key.decode(errors="replace").rpartition("|")[2])
+            elif (change := decode_or_skip(Change, value, self.skipped)) is not None:
+                self._presence.ledger.take_change(change)
+
+    def _publish(self, reports: Reports, now: float) -> float:
+        """Publish, and return when to look again."""
+        for ack in reports.acks:
+            self._link.publish("acks", key_of(ack), encode(ack), self._noting(ack))
+        if (lease := reports.lease) is not None:
+            self._link.publish("leases", key_of(lease), encode(lease), self._noting(None))
+        return min(reports.again_at, now + BUSY_S) if reports.busy else reports.again_at
+
+    def _noting(self, ack: Ack | None) -> Callable[[int | None], None]:
+        return lambda at_ms: self._heard.append((ack, at_ms))
+
+    def _take_deliveries(self) -> None:
+        while self._heard:
+            ack, at_ms = self._heard.popleft()
+            if ack is None and at_ms is not None:
+                self._presence.was_born(at_ms)
+            elif ack is not None and at_ms is None:
+                self._presence.was_lost(ack, self._clock.monotonic())

@@ -1,0 +1,114 @@
+"""The group on ``kpe.commands``: it elects the tracker, and hands it the commands. Needs confluent-kafka."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.control.codec import Skipped, decode_or_skip
+from kafka_partition_events.control.log_reader import CURE, appended_ms
+from kafka_partition_events.control.records import Command
+from kafka_partition_events.errors import ControlTopicError
+
+SESSION_S: Final = 10.0
+"""How long a tracker may be silent until another one is elected."""
+
+_AT_ONCE: Final = 1_000
+
+Place = tuple[list[TopicPartition], Any]
+"""Up to where commands were read, and as whom: what a transaction commits."""
+
+
+def tracker_name(prefix: str) -> str:
+    """Return the tracker's consumer group; it is its transactional id, too."""
+    return f"{prefix.rstrip('.')}-tracker"
+
+
+class Membership:
+    """The membership in the group. One thread at a time.
+
+    Attributes:
+        elected: Whether this is the tracker.
+    """
+
+    def __init__(self, config: Mapping[str, Any], prefix: str, skipped: Skipped) -> None:
+        """Join in the background.
+
+        Args:
+            config: librdkafka's settings for the cluster of the control topics.
+            prefix: What their names begin with.
+            skipped: Counts commands that are not understood.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self._topic = f"{prefix}commands"
+        self._skipped = skipped
+        self.elected = False
+        self._next: int | None = None
+        self._consumer = Consumer(
+            {
+                "log_level": 2,
+                **connecting(config),
+                "group.id": tracker_name(prefix),
+                "session.timeout.ms": int(SESSION_S * 1_000),
+                "heartbeat.interval.ms": 2_000,
+                # Who has the partition keeps it when another tracker comes.
+                "partition.assignment.strategy": "cooperative-sticky",
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                # The offsets of a tracker that was fenced in the middle are waited for.
+                "isolation.level": "read_committed",
+            }
+        )
+        self._consumer.subscribe(
+            [self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
+        )
+
+    def commands(self, timeout: float) -> list[tuple[Command, int]]:
+        """Return the commands that have come, and when each was appended; wait for one if there is none.
+
+        Raises:
+            ControlTopicError: there is no such topic.
+            KafkaException: anything else that this member does not get over.
+        """
+        first = self._consumer.poll(timeout)
+        messages = [] if first is None else [first, *self._consumer.consume(_AT_ONCE, 0)]
+        found = []
+        for message in messages:
+            if (error := message.error()) is not None:
+                raise self._failure(error)
+            self._next = (message.offset() or 0) + 1
+            command = decode_or_skip(Command, message.value() or b"", self._skipped)
+            if command is not None:
+                found.append((command, appended_ms(message)))
+        return found
+
+    def place(self) -> Place | None:
+        """Return up to where commands were read, and as whom; None if that is committed."""
+        if self._next is None:
+            return None
+        return [TopicPartition(self._topic, 0, self._next)], self._consumer.consumer_group_metadata()
+
+    def committed(self) -> None:
+        """Take note that the place was committed."""
+        self._next = None
+
+    def close(self) -> None:
+        """Leave the group at once."""
+        self._consumer.close()
+
+    def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        consumer.incremental_assign(partitions)
+        self.elected = self.elected or bool(partitions)
+
+    def _taken(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self.elected, self._next = False, None
+        consumer.incremental_unassign(partitions)
+
+    def _failure(self, error: KafkaError) -> Exception:
+        missing = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 - public name
+        if error.code() in missing:
+            return ControlTopicError(f"there is no topic {self._topic}; {CURE}")
+        return KafkaException(error)

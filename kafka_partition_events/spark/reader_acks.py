@@ -1,0 +1,129 @@
+"""Spark as a reader that a change can wait for: a query's progress tells which partitions it has.
+
+Spark's Kafka source is in no consumer group and commits nothing to Kafka; its positions are in the query's
+checkpoint. It begins a partition that comes with growth at its beginning, whatever ``startingOffsets`` says,
+so nothing is to be pinned.
+"""
+
+import json
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.streaming.listener import StreamingQueryListener
+
+from kafka_partition_events.control.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.link import ControlLink
+from kafka_partition_events.control.reading import Reading
+from kafka_partition_events.metadata.cluster import TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.listener import (
+        QueryProgressEvent,
+        QueryStartedEvent,
+        QueryTerminatedEvent,
+        SourceProgress,
+    )
+
+Offsets = dict[TopicPartition, int]
+
+
+class ReaderAcks(StreamingQueryListener):
+    """Tells the tracker which partitions streaming queries read, as their progress shows.
+
+    ::
+
+        spark.streams.addListener(ReaderAcks(lambda: ConfluentControlLink(config)))
+
+    Each query is an instance of its own, ``spark:QUERY_ID``, which outlives restarts from a checkpoint. A
+    change waits for it under the name ``spark:NAME`` where the query has a name, else under its instance id:
+    in ``required_groups``, or, as it has a lease, with all others that read the topic.
+
+    A partition in a progress's end offset has a position that a restart keeps. One whose end offset is beyond
+    where the query began flows. Spark calls listeners one after the other, on a thread of its own.
+    """
+
+    def __init__(self, link: Callable[[], ControlLink], *, cluster_id: str | None = None) -> None:
+        """Make a listener.
+
+        Args:
+            link: Makes a link to the control topics, one for each query.
+            cluster_id: Kafka's id of the cluster that the queries read; None: changes of topics that are
+                called the same on any cluster are answered.
+        """
+        self._link = link
+        self._cluster_id = cluster_id
+        self._queries: dict[str, tuple[ConsumerAgent, Reading, Offsets]] = {}
+
+    def onQueryStarted(self, event: "QueryStartedEvent") -> None:  # noqa: N802 - Spark's name
+        """Begin to follow a query."""
+        id_ = f"spark:{event.id}"
+        group = f"spark:{event.name}" if event.name else id_
+        agent = ConsumerAgent(self._link(), id_, group, app=event.name or "")
+        self._queries[str(event.id)] = (agent, Reading(cluster_id=self._cluster_id), {})
+        agent.start(limit=0.0)  # a query waits for its listeners to hear that it starts
+
+    def onQueryProgress(self, event: "QueryProgressEvent") -> None:  # noqa: N802
+        """Tell what it has read."""
+        id_ = str(event.progress.id)
+        if id_ not in self._queries:  # it ran before the listener was added
+            return
+        agent, reading, began = self._queries[id_]
+        after, began = advanced(reading, began, *_offsets_of(event.progress.sources))
+        self._queries[id_] = (agent, after, began)
+        if after != reading:
+            agent.tell(after)
+
+    def onQueryIdle(self, event: Any) -> None:  # noqa: N802
+        """Do nothing: what it has read is as before."""
+
+    def onQueryTerminated(self, event: "QueryTerminatedEvent") -> None:  # noqa: N802
+        """Say that it is gone; one that runs again from its checkpoint has the same name."""
+        if (known := self._queries.pop(str(event.id), None)) is not None:
+            known[0].close()
+
+
+def advanced(reading: Reading, began: Offsets, start: Offsets, end: Offsets) -> tuple[Reading, Offsets]:
+    """Return what a query reads after a progress, and where it began. Pure.
+
+    Args:
+        reading: What it read before.
+        began: Where it began, as far as known.
+        start: Where the progress's batch starts. A partition that is missing is new: Spark begins it at its
+            beginning, and that is 0.
+        end: Where the batch ends; empty if nothing is told.
+    """
+    if not end:
+        return reading, began
+    began = {tp: began.get(tp, start.get(tp, 0)) for tp in end}
+    counts: dict[str, int] = {}
+    for tp in end:
+        counts[tp.topic] = max(counts.get(tp.topic, 0), tp.partition + 1)
+    has = frozenset(end)
+    flowing = frozenset(tp for tp, offset in end.items() if offset > began[tp])
+    after = Reading(
+        cluster_id=reading.cluster_id, counts=counts, assigned=has, positioned=has, flowing=flowing
+    )
+    return after, began
+
+
+def _offsets_of(sources: "Iterable[SourceProgress]") -> tuple[Offsets, Offsets]:
+    start: Offsets = {}
+    end: Offsets = {}
+    for source in sources:
+        if source.description.startswith("KafkaV"):
+            start |= offsets_in(source.startOffset)
+            end |= offsets_in(source.endOffset)
+    return start, end
+
+
+def offsets_in(text: str | None) -> Offsets:
+    """Return the offsets that Kafka's source tells, ``{"orders": {"0": 12}}``; none of anything else."""
+    try:
+        topics = json.loads(text or "null")
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, partitions in (topics or {}).items()
+            for partition, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        return {}

@@ -1,0 +1,114 @@
+"""A collector of ``prometheus_client`` for the tracker of changes."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from prometheus_client.core import Metric
+
+from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.tracker_standing import SKIPPED, TrackerStanding
+from kafka_partition_events.control.words import Gate, Kind, Reason, Role, State
+from kafka_partition_events_listeners import prometheus_families as fam
+from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
+from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
+
+MOST_CHANGES: Final = 100
+"""Of how many open changes there are series, the oldest first. There is one for each topic or broker."""
+
+
+class ChangeCollector:
+    """Exposes a tracker and its open changes to Prometheus; register it with a registry.
+
+    Scrapes come from any thread. A tracker that stands by tells of no changes.
+    """
+
+    def __init__(
+        self, read: Callable[[], TrackerStanding], *, kafka_cluster: Callable[[], str], namespace: str = "kpe"
+    ) -> None:
+        """Make a collector.
+
+        Args:
+            read: Returns how the tracker stands; called once for each scrape.
+            kafka_cluster: Returns the label of that name.
+            namespace: What names begin with.
+        """
+        self._read = read
+        self._label = kafka_cluster
+        self._scraper = Scraper(namespace)
+
+    def describe(self) -> list[Metric]:
+        """Return all families without series."""
+        return [family.metric(self._scraper.namespace) for family in (*fam.TRACKER, *fam.OPEN_CHANGE)]
+
+    def collect(self) -> list[Metric]:
+        """Return the families and their series as they are now."""
+        standing = self._read()
+        parts: list[Part] = [lambda: tracker_readings(standing), lambda: change_readings(standing)]
+        return self._scraper.run(parts, self._label())
+
+
+def tracker_readings(found: TrackerStanding) -> Iterable[Reading]:
+    """Return what is told of the tracker; all words are there at 0 before they occur."""
+    states = Counter(change.state for change in found.changes.values())
+    yield single(fam.TRACKER_ELECTED, found.elected)
+    yield single(fam.TRACKER_SETBACKS, found.setbacks)
+    yield single(fam.TRACKER_ROUND_DURATION, found.rounds)
+    yield fam.CHANGES, {(str(state),): states[state] for state in State} if found.elected else {}
+    moves = {(kind, state): found.moves.get((kind, state), 0) for kind in Kind for state in State}
+    yield (
+        fam.CHANGE_TRANSITIONS,
+        {(str(kind), str(state)): count for (kind, state), count in moves.items()},
+    )
+    yield fam.COMMANDS_REFUSED, {(str(reason),): found.refused.get(reason, 0) for reason in Reason}
+    yield fam.CONTROL_SKIPPED, {(reason,): found.skipped.get(reason, 0) for reason in SKIPPED}
+    yield fam.INSTANCES, {(str(role),): found.instances[role] for role in Role if role in found.instances}
+
+
+def change_readings(found: TrackerStanding) -> Iterable[Reading]:
+    """Return what is told of each open change."""
+    waiting = sorted(
+        (change for change in found.changes.values() if not change.state.final),
+        key=lambda change: change.requested_ms,
+    )[:MOST_CHANGES]
+    now_ms = found.now_ms or 0
+
+    def each(family: Family, value: Callable[[Change], float]) -> Reading:
+        return family, {(change.change_id,): value(change) for change in waiting}
+
+    yield fam.CHANGE_INFO, {_info(change): 1 for change in waiting}
+    yield each(fam.CHANGE_AGE, lambda change: _seconds(change.requested_ms, now_ms))
+    yield (
+        fam.CHANGE_DEADLINE,
+        {
+            (change.change_id,): change.deadline_ms / 1_000
+            for change in waiting
+            if change.deadline_ms is not None
+        },
+    )
+    yield each(fam.CHANGE_GATE_HELD, lambda change: _held(change, now_ms))
+    yield each(fam.CHANGE_PENDING, _pending)
+    yield each(fam.CHANGE_APPLIED, lambda change: change.totals.applied)
+    yield each(fam.CHANGE_CAPPED, lambda change: change.totals.capped)
+    yield each(fam.CHANGE_REJECTED, lambda change: change.totals.rejected + change.totals.failed)
+    yield each(fam.CHANGE_DEPARTED, lambda change: change.totals.departed)
+    yield each(fam.CHANGE_UNCOVERED, lambda change: len(change.uncovered_groups))
+
+
+def _info(change: Change) -> tuple[str, ...]:
+    return change.change_id, str(change.spec.kind), change.spec.topic or "", str(change.state)
+
+
+def _pending(change: Change) -> int:
+    totals = change.totals
+    back = totals.applied + totals.capped if change.state is State.ROLLING_BACK else 0
+    return totals.pending + totals.observed + totals.held + back
+
+
+def _held(change: Change, now_ms: int) -> float:
+    waits = change.gate is Gate.HELD and change.observed_ms is not None and change.holds
+    return _seconds(change.observed_ms or 0, now_ms) if waits else 0.0
+
+
+def _seconds(since_ms: int, now_ms: int) -> float:
+    return max(0, now_ms - since_ms) / 1_000

@@ -1,0 +1,167 @@
+"""The reader of the control topics on a real Kafka: marks of transactions, tombstones, topics that change."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_partition_events import ControlTopicError
+from kafka_partition_events.control.codec import Record, encode, key_of
+from kafka_partition_events.control.log_reader import ControlLog
+from kafka_partition_events.control.records import Change, Command
+from kafka_partition_events.control.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.control.words import Status, Verb
+from kafka_partition_events.testing import KafkaCluster
+from tests.control_kit import ONE, Story, ack, growth, lease
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 20.0
+
+
+@pytest.fixture
+def prefix(kafka_cluster: KafkaCluster) -> str:
+    prefix = f"t{uuid.uuid4().hex[:8]}."
+    create_topics(kafka_cluster, prefix)
+    return prefix
+
+
+def create_topics(cluster: KafkaCluster, prefix: str) -> None:
+    wanted = control_topics(prefix)
+    admin = ControlTopicAdmin({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.carry_out(differences(wanted, admin.look(wanted)))
+    admin.close()
+
+
+@pytest.fixture
+def log(kafka_cluster: KafkaCluster, prefix: str) -> Iterator[ControlLog]:
+    log = ControlLog({"bootstrap.servers": kafka_cluster.bootstrap_servers}, prefix)
+    yield log
+    log.close()
+
+
+Writes = Callable[..., None]
+
+
+@pytest.fixture
+def write(kafka_cluster: KafkaCluster, prefix: str) -> Writes:
+    topics = {"Command": "commands", "Change": "changes", "Lease": "leases", "Ack": "acks"}
+
+    def write(*records: Record, partition: int = -1) -> None:
+        # A new one each time: it knows the partitions that there are now.
+        producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+        for record in records:
+            topic = f"{prefix}{topics[type(record).__name__]}"
+            producer.produce(topic, encode(record), key_of(record), partition=partition)
+        assert producer.flush(LIMIT_S) == 0
+
+    return write
+
+
+@pytest.fixture
+def tracker(kafka_cluster: KafkaCluster, prefix: str) -> Producer:
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers, "transactional.id": f"{prefix}tracker"}
+    producer = Producer(config)
+    producer.init_transactions(LIMIT_S)
+    return producer
+
+
+def read_until(log: ControlLog, true: Callable[[], bool]) -> None:
+    """Read until something is there: a commit takes a moment to be seen, and so does a new topic."""
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        try:
+            log.read(LIMIT_S)
+        except ControlTopicError:
+            assert time.monotonic() < deadline
+        if true():
+            return
+        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s"
+        time.sleep(0.05)
+
+
+def a_change(change_id: str = ONE) -> Change:
+    story = Story()
+    change = story.request(growth(), change_id)
+    assert change is not None
+    return change
+
+
+def test_it_reads_everything_to_the_end_and_then_what_is_new(log: ControlLog, write: Writes) -> None:
+    before = time.time() * 1_000
+    write(*(lease(name) for name in "abcdef"), ack("a", Status.HELD))
+    log.read(LIMIT_S)
+    assert sorted(log.ledger.tenancies) == [*"abcdef"]
+    assert before - 1_000 < log.ledger.tenancies["a"].holder.at_ms < time.time() * 1_000 + 1_000
+    write(ack("a", Status.APPLIED, ack_seq=2), lease("g"))
+    log.read(LIMIT_S)
+    assert "g" in log.ledger.tenancies
+    assert log.ledger.acks[ONE]["a"].record.status is Status.APPLIED
+
+
+def test_it_reads_what_was_committed_and_waits_for_no_mark(
+    log: ControlLog, tracker: Producer, prefix: str
+) -> None:
+    one, other = a_change(), a_change("chg-2")
+    for change, commit in ((one, True), (other, False)):
+        tracker.begin_transaction()
+        tracker.produce(f"{prefix}changes", encode(change), key_of(change))
+        tracker.flush(LIMIT_S)
+        tracker.commit_transaction(LIMIT_S) if commit else tracker.abort_transaction(LIMIT_S)
+    read_until(log, lambda: bool(log.ledger.changes))
+    assert log.ledger.changes == {ONE: one}
+    tracker.begin_transaction()
+    tracker.produce(f"{prefix}changes", None, key_of(one))
+    tracker.commit_transaction(LIMIT_S)
+    read_until(log, lambda: not log.ledger.changes)
+    assert log.ledger.retired == {ONE}
+
+
+def test_it_finds_the_partitions_that_a_topic_has_gained(
+    kafka_cluster: KafkaCluster, log: ControlLog, write: Writes, prefix: str
+) -> None:
+    write(lease("a"))
+    log.read(LIMIT_S)
+    kafka_cluster.grow_topic(f"{prefix}leases", 13)
+    write(lease("b"), partition=12)
+    read_until(log, lambda: "b" in log.ledger.tenancies)
+
+
+def test_a_topic_that_was_created_anew_is_read_from_its_beginning(
+    kafka_cluster: KafkaCluster, log: ControlLog, write: Writes, prefix: str
+) -> None:
+    write(lease("a"), lease("b"))
+    log.read(LIMIT_S)
+    kafka_cluster.delete_topic(f"{prefix}leases")
+    with pytest.raises(ControlTopicError, match=rf"no topic {prefix}leases; `kpe topics init`"):
+        log.read(LIMIT_S)
+    kafka_cluster.create_topic(f"{prefix}leases", 12)
+    write(lease("c"))
+    read_until(log, lambda: "c" in log.ledger.tenancies)
+
+
+def test_what_is_not_understood_is_counted(kafka_cluster: KafkaCluster, log: ControlLog, prefix: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+    producer.produce(f"{prefix}acks", b"rubbish", "a")
+    producer.produce(f"{prefix}acks", b'{"format":"kpe.ack","version":99}', "b")
+    assert producer.flush(LIMIT_S) == 0
+    log.read(LIMIT_S)
+    assert log.skipped == {"malformed": 1, "version": 1}
+
+
+def test_commands_are_read_whenever_they_are_asked_for(log: ControlLog, write: Writes) -> None:
+    command = Command(change_id=ONE, verb=Verb.APPROVE, actor="bob")
+    write(command)
+    for _ in range(2):
+        ((read, at_ms),) = log.read_commands(LIMIT_S)
+        assert read == command
+        assert at_ms > 0
+
+
+def test_nobody_there_is_an_error_that_says_so() -> None:
+    log = ControlLog({"bootstrap.servers": "127.0.0.1:1"})
+    with pytest.raises(ControlTopicError, match=r"127\.0\.0\.1:1"):
+        log.read(1.0)
+    log.close()

@@ -1,0 +1,202 @@
+"""Consumers with `latest` and new partitions, on a real Kafka: what a hook saves, and what is lost."""
+
+import gc
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from kafka import KafkaConsumer
+
+from kafka_partition_events.control.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.hooks import confluent as of_confluent
+from kafka_partition_events.control.hooks import kafka_python as of_kafka_python
+from kafka_partition_events.testing import KafkaCluster
+from tests.control_kit import NEW, Link, grown, growth
+
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
+]
+LIMIT_S = 20.0
+EACH = 5
+"""Records on each new partition, all of them written before anybody is assigned it."""
+
+
+class Reader(Protocol):
+    """A consumer that begins at the end of what it has no offset of."""
+
+    def read(self, seconds: float) -> list[int]:
+        """Poll, and return the partitions of the records that came."""
+
+    def assigned(self) -> set[int]:
+        """Return its partitions."""
+
+    def close(self) -> None: ...
+
+
+class ConfluentReader:
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        topic: str,
+        group: str,
+        agent: ConsumerAgent | None,
+        hook: bool,
+        **more: str,
+    ) -> None:
+        self.consumer = Consumer({
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "latest",
+            "topic.metadata.refresh.interval.ms": 500,
+            **more,
+        })  # fmt: skip
+        if hook:
+            of_confluent.RebalanceHook(agent).subscribe(self.consumer, [topic])
+        else:
+            self.consumer.subscribe([topic])
+
+    def read(self, seconds: float) -> list[int]:
+        deadline, found = time.monotonic() + seconds, []
+        while (left := deadline - time.monotonic()) > 0:
+            if (message := self.consumer.poll(left)) is not None and message.error() is None:
+                found.append(message.partition())
+        return [partition for partition in found if partition is not None]
+
+    def assigned(self) -> set[int]:
+        return {tp.partition for tp in self.consumer.assignment()}
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+class KafkaPythonReader:
+    def __init__(
+        self,
+        cluster: KafkaCluster,
+        topic: str,
+        group: str,
+        agent: ConsumerAgent | None,
+        hook: bool,
+        **more: Any,
+    ) -> None:
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=cluster.bootstrap_servers,
+            group_id=group,
+            auto_offset_reset="latest",
+            metadata_max_age_ms=500,
+            **more,
+        )
+        if hook:
+            of_kafka_python.RebalanceHook(self.consumer, agent).subscribe([topic])
+        else:
+            self.consumer.subscribe([topic])
+
+    def read(self, seconds: float) -> list[int]:
+        deadline, found = time.monotonic() + seconds, []
+        while (left := deadline - time.monotonic()) > 0:
+            for records in self.consumer.poll(timeout_ms=round(1_000 * min(left, 0.2))).values():
+                found += [record.partition for record in records]
+        return found
+
+    def assigned(self) -> set[int]:
+        return {tp.partition for tp in self.consumer.assignment()}
+
+    def close(self) -> None:
+        self.consumer.close()
+
+
+MakesReader = Callable[..., Reader]
+
+
+def eager(*args: Any) -> Reader:
+    return ConfluentReader(*args)
+
+
+def cooperative(*args: Any) -> Reader:
+    return ConfluentReader(*args, **{"partition.assignment.strategy": "cooperative-sticky"})
+
+
+def kip848(*args: Any) -> Reader:
+    return ConfluentReader(*args, **{"group.protocol": "consumer"})
+
+
+def kafka_python(*args: Any) -> Reader:
+    return KafkaPythonReader(*args)
+
+
+@pytest.fixture
+def producer(kafka_cluster: KafkaCluster) -> Producer:
+    return Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})
+
+
+def until(reader: Reader, partitions: int, topic: str = "") -> list[int]:
+    """Poll until a reader has all partitions; return the partitions of the records that came."""
+    deadline, found = time.monotonic() + LIMIT_S, []
+    while len(reader.assigned()) < partitions:
+        assert time.monotonic() < deadline, f"has {reader.assigned()} after {LIMIT_S:g} s"
+        found += reader.read(0.1)
+    return found
+
+
+def grow_and_write(cluster: KafkaCluster, producer: Producer, topic: str) -> None:
+    """Let the topic grow, and write to its new partitions. Nobody polls, so nobody is assigned them yet."""
+    cluster.grow_topic(topic, 12)
+    for number in range(6 * EACH):
+        producer.produce(topic, b"v", partition=6 + number % 6)
+    assert producer.flush(LIMIT_S) == 0
+
+
+@pytest.fixture(params=[eager, cooperative, kip848, kafka_python], ids=lambda make: make.__name__)
+def make(request: pytest.FixtureRequest) -> Iterator[MakesReader]:
+    made: list[Reader] = []
+
+    def make(*args: Any) -> Reader:
+        made.append(request.param(*args))
+        return made[-1]
+
+    yield make
+    for reader in made:
+        reader.close()
+    gc.collect()  # of kafka-python's sockets, while their warning is filtered
+
+
+def test_a_hook_saves_what_is_lost_without_one(
+    kafka_cluster: KafkaCluster, producer: Producer, make: MakesReader
+) -> None:
+    received: dict[str, list[int]] = {}
+    topic = f"grows-{uuid.uuid4().hex[:8]}"
+    kafka_cluster.create_topic(topic, 6)
+    readers = {
+        name: make(kafka_cluster, topic, f"{topic}-{name}", None, name == "hook") for name in ("hook", "none")
+    }
+    for reader in readers.values():
+        until(reader, 6)
+    grow_and_write(kafka_cluster, producer, topic)
+    for name, reader in readers.items():
+        received[name] = until(reader, 12)
+        received[name] += reader.read(1.0)
+    assert received["none"] == [], "it begins at the end, and nothing was written since then"
+    assert sorted(received["hook"]) == sorted(list(NEW) * EACH)
+
+
+def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
+    kafka_cluster: KafkaCluster, producer: Producer, make: MakesReader
+) -> None:
+    topic = f"grown-{uuid.uuid4().hex[:8]}"
+    kafka_cluster.create_topic(topic, 6)
+    grow_and_write(kafka_cluster, producer, topic)
+    link = Link()
+    link.write(grown(growth(topic=topic, topic_id=None, cluster_id=kafka_cluster.cluster_id)).change)
+    agent = ConsumerAgent(link, "member-0", f"{topic}-group")
+    assert agent.start(LIMIT_S)
+    reader = make(kafka_cluster, topic, f"{topic}-group", agent, True)
+    received = until(reader, 12) + reader.read(1.0)
+    agent.close()
+    assert sorted(received) == sorted(list(NEW) * EACH)
+    assert link.of("acks", "positioned")[-1] == "6-11"
+    assert link.of("acks", "assigned")[-1] == "6-11"
+    assert link.of("leases", "cluster_id")[-1] == kafka_cluster.cluster_id

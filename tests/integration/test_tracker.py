@@ -1,0 +1,341 @@
+"""The tracker on a real Kafka: a change from request to convergence, a killed tracker, a fenced one."""
+
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import Self
+
+import pytest
+from attrs import define, field
+from confluent_kafka import KafkaException, Producer
+
+from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.control.agent import InstanceAgent
+from kafka_partition_events.control.codec import Skipped, decode, encode, key_of
+from kafka_partition_events.control.duties import Duties
+from kafka_partition_events.control.growth import Grower
+from kafka_partition_events.control.link import ControlLink
+from kafka_partition_events.control.links.confluent import ConfluentControlLink
+from kafka_partition_events.control.log_reader import ControlLog
+from kafka_partition_events.control.membership import SESSION_S, tracker_name
+from kafka_partition_events.control.probe import Probe
+from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change, Command, Lease
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.tenure import Setting, Tenure
+from kafka_partition_events.control.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.control.tracker import Tracker
+from kafka_partition_events.control.watcher import Watcher
+from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Status, Verb
+from kafka_partition_events.testing import KafkaCluster
+from tests.control_kit import Story, growth
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 40.0
+
+
+def wait_until(true: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not true():
+        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
+        time.sleep(0.1)
+
+
+class Groups:
+    """A prober to whom group "billing" is always where it should be."""
+
+    def __init__(self) -> None:
+        self._said = 0
+
+    def look(self, changes: Collection[Change], now_ms: int) -> Probe:
+        topics = [str(change.spec.topic) for change in changes]
+        self._said += 1
+        return Probe(
+            readers={topic: frozenset({"billing"}) for topic in topics},
+            writers=dict.fromkeys(topics, 0),
+            acks=tuple(self._ack(change) for change in changes if change.state.happened),
+        )
+
+    def _ack(self, change: Change) -> Ack:
+        new = change.spec.affected
+        return Ack(
+            change_id=change.change_id,
+            revision=change.revision,
+            instance_id=f"{GROUP_PREFIX}billing",
+            incarnation="prober-1",
+            ack_seq=self._said,
+            role=Role.PROBER,
+            group="billing",
+            status=Status.OBSERVED,
+            members=2,
+            assigned=new,
+            positioned=new,
+        )
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@define
+class World:
+    """Control topics, a topic with six partitions, and a producer with an agent that writes to it."""
+
+    config: dict[str, str]
+    prefix: str
+    topic: str
+    producer: PartitioningProducer
+    agent: InstanceAgent
+    reader: ControlLink
+    changes: list[Change] = field(factory=list)
+
+    def route(self) -> int:
+        (partitioner,) = (
+            each.listener
+            for each in self.producer.poller.registrations
+            if isinstance(each.listener, DefaultPartitioner)
+        )
+        found = partitioner.route(self.topic)
+        return 0 if found is None else found.count
+
+    @property
+    def cluster_id(self) -> str:
+        cluster = self.producer.poller.cluster
+        assert cluster is not None
+        return str(cluster.cluster_id)
+
+    def increase(self, **fields: object) -> Spec:
+        known = {"topic": self.topic, "topic_id": None, "cluster_id": self.cluster_id}
+        return growth(**{**known, "required_groups": (), **fields})
+
+    def command(self, change_id: str, verb: Verb, **fields: object) -> None:
+        command = Command(change_id=change_id, verb=verb, actor="alice", **fields)  # type: ignore[arg-type]
+        producer = Producer(self.config)
+        producer.produce(f"{self.prefix}commands", encode(command), key_of(command))
+        assert producer.flush(LIMIT_S) == 0
+
+    def read(self) -> list[Change]:
+        """Return every record of ``kpe.changes`` so far."""
+        found = self.reader.read_changes(LIMIT_S)
+        self.changes += [decode(Change, value) for _, value in found if value is not None]
+        return self.changes
+
+    def states(self, change_id: str) -> list[State]:
+        """Return the states of a change, in the order in which they were written; each once."""
+        return [*dict.fromkeys(change.state for change in self.read() if change.change_id == change_id)]
+
+    def last(self, change_id: str) -> Change:
+        return [change for change in self.read() if change.change_id == change_id][-1]
+
+
+@pytest.fixture
+def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    prefix, topic = f"t{uuid.uuid4().hex[:8]}.", f"grown-{uuid.uuid4().hex[:8]}"
+    wanted = control_topics(prefix)
+    admin = ControlTopicAdmin(config)
+    admin.carry_out(differences(wanted, {}))
+    wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
+    admin.close()
+    kafka_cluster.create_topic(topic, 6)
+    producer = PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.3})
+    producer.produce(topic, b"v", b"k")
+    producer.flush(LIMIT_S)
+    link = ConfluentControlLink(config, producer, prefix=prefix)
+    lease = Lease(instance_id="a", incarnation="", lease_seq=0, role=Role.PRODUCER, idempotent=True)
+    agent = InstanceAgent(producer.poller, link, lease, duties=partial(Duties, spread=0.2))
+    reader = ConfluentControlLink(config, prefix=prefix)
+    made = World(config, prefix, topic, producer, agent, reader)
+    wait_until(lambda: made.route() == 6, "the topic is known")
+    assert agent.start(LIMIT_S)
+    polling = threading.Event()
+
+    def poll() -> None:
+        while not polling.wait(0.1):
+            producer.poll(0)
+            agent._wake()  # else it looks again in half a minute, as nothing is open yet
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    yield made
+    polling.set()
+    thread.join()
+    producer.close()
+    reader.close()
+
+
+@pytest.fixture
+def tracker(world: World) -> Iterator[Tracker]:
+    tracker = Tracker(world.config, prefix=world.prefix, interval=1.0, open_prober=Groups)
+    stop = threading.Event()
+    thread = threading.Thread(target=tracker.run, args=(stop,))
+    thread.start()
+    yield tracker
+    stop.set()
+    thread.join(LIMIT_S)
+    assert not thread.is_alive()
+    tracker.close()
+
+
+def test_an_increase_from_request_to_convergence(world: World, tracker: Tracker) -> None:
+    wait_until(lambda: tracker.standing.elected, "it is elected")
+    spec = world.increase(
+        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=("billing",)
+    )
+    world.command("chg-1", Verb.REQUEST, spec=spec)
+    wait_until(lambda: world.states("chg-1")[-1:] == [State.CONVERGED], "the change has converged")
+    assert world.states("chg-1") == [
+        State.REQUESTED, State.OBSERVED, State.GATED, State.CONVERGING, State.CONVERGED
+    ]  # fmt: skip
+    change = world.last("chg-1")
+    assert (change.unarmed, change.opened_by, change.totals.applied) == (0, "evidence", 1)
+    assert world.route() == 12
+    revisions = [each.revision for each in world.changes]
+    assert revisions == sorted(set(revisions))
+
+
+def test_growth_that_nobody_asked_for_is_followed(
+    kafka_cluster: KafkaCluster, world: World, tracker: Tracker
+) -> None:
+    wait_until(lambda: "a" in _instances(world), "the producer has a lease")
+    wait_until(lambda: tracker.standing.elected, "it is elected")
+    kafka_cluster.grow_topic(world.topic, 8)
+    wait_until(lambda: any(c.state is State.CONVERGED for c in world.read()), "it was followed to the end")
+    (change_id,) = {change.change_id for change in world.changes}
+    spec = world.last(change_id).spec
+    assert (spec.kind, spec.topic, spec.from_count, spec.to_count) == (Kind.OBSERVE, world.topic, 6, 8)
+
+
+def test_what_can_not_grow_is_told(world: World) -> None:
+    story = Story()
+    change = story.request(world.increase(execute=Execute.TRACKER, topic="no-such-topic"))
+    assert change is not None
+    grower = Grower(world.config)
+    assert not grower.grow([change])
+    assert grower.troubles["chg-1"].startswith("the tracker can't add partitions to no-such-topic")
+    assert not grower.grow([])
+    assert not grower.troubles
+    grower.close()
+
+
+# -- several trackers ----------------------------------------------------------------------------------
+
+
+def test_a_tracker_that_was_fenced_writes_nothing(world: World) -> None:
+    watcher, grower = Watcher(world.config, 1.0), Grower(world.config)
+    setting = Setting(
+        config=world.config,
+        prefix=world.prefix,
+        name=tracker_name(world.prefix),
+        watcher=watcher,
+        grower=grower,
+        open_prober=None,
+        skipped=Skipped(),
+    )
+    with watcher.poller:
+        first = Tenure(setting)
+        request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=world.increase())
+        first.round([(request, first.now_ms)], None)
+        second = Tenure(setting)
+        assert second.epoch == first.epoch + 1
+        assert second.ledger.changes["chg-1"].state is State.REQUESTED
+        late = Command(change_id="chg-1", verb=Verb.CANCEL, actor="alice")
+        with pytest.raises(KafkaException, match="fenced"):
+            first.round([(late, first.now_ms)], None)
+        assert first.ledger.changes["chg-1"].state is State.REQUESTED
+        approval = Command(change_id="chg-1", verb=Verb.APPROVE, actor="bob")
+        second.round([(approval, second.now_ms)], None)
+        wait_until(lambda: len(world.states("chg-1")) == 2, "what the second one has written is there")
+        assert world.states("chg-1") == [State.REQUESTED, State.APPROVED]
+        for tenure in (first, second):
+            tenure.close()
+    grower.close()
+
+
+def test_a_stand_by_takes_over_at_once_from_one_that_is_stopped_and_soon_from_one_that_is_killed(
+    kafka_cluster: KafkaCluster, world: World
+) -> None:
+    with Process(world) as first, Process(world) as second:
+        wait_until(lambda: {first.ready, second.ready} == {"ok", "ok, standing by"}, "one is elected")
+        elected, other = (first, second) if first.ready == "ok" else (second, first)
+        assert elected.stop() == (0, "kpe: stopped")
+        began = time.monotonic()
+        wait_until(lambda: other.ready == "ok", "the other one takes over")
+        assert time.monotonic() - began < SESSION_S
+        assert "kpe_tracker_elected{" in other.get("metrics")
+        with Process(world) as third:
+            wait_until(lambda: third.ready == "ok, standing by", "a third one stands by")
+            world.command("chg-1", Verb.REQUEST, spec=world.increase())
+            wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "the change is requested")
+            other.kill()
+            kafka_cluster.grow_topic(world.topic, 12)
+            wait_until(lambda: world.states("chg-1")[-1] is State.CONVERGED, "its successor follows")
+            assert len({change.tracker_epoch for change in world.changes}) == 2
+
+
+def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
+    world.prefix = "no-such."
+    with Process(world) as process:
+        code, told = process.wait()
+        assert code == 2
+        assert "run: kpe topics init -b 127.0.0.1:" in told
+        assert told.endswith("--prefix no-such.")
+
+
+class Process:
+    """``kpe tracker``."""
+
+    def __init__(self, world: World) -> None:
+        command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--interval", "1s"]
+        where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix]
+        self._process = subprocess.Popen(
+            [*command, *where, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+        )
+        self._address: str | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exc: object) -> None:
+        self.kill()
+        self._process.communicate()
+
+    @property
+    def ready(self) -> str:
+        return self.get("readyz").strip()
+
+    def get(self, path: str) -> str:
+        while self._address is None:
+            assert self._process.stderr is not None
+            line = self._process.stderr.readline()
+            assert line, "it has ended"
+            found = re.search(r"(http://\S+) has /metrics", line)
+            self._address = found[1] if found else None
+        with urllib.request.urlopen(f"{self._address}/{path}", timeout=LIMIT_S) as answer:  # noqa: S310
+            return str(answer.read().decode())
+
+    def stop(self) -> tuple[int, str]:
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> tuple[int, str]:
+        """Return the exit code, and the last line that it has told."""
+        _, told = self._process.communicate(timeout=LIMIT_S)
+        return self._process.returncode, told.splitlines()[-1]
+
+
+def _instances(world: World) -> Collection[str]:
+    log = ControlLog(world.config, world.prefix)
+    log.read(LIMIT_S)
+    log.close()
+    return log.ledger.tenancies

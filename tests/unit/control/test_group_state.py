@@ -1,0 +1,168 @@
+"""How far a group is, told from what brokers say of it; and which groups a topic has."""
+
+from typing import Any
+
+from kafka_partition_events.control.group_index import GroupIndex
+from kafka_partition_events.control.group_state import Group, Member, Offsets, Settling, Standing, standing
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import Status
+from kafka_partition_events.metadata.cluster import TopicPartition
+from tests.control_kit import NEW, draining, growth, shrinking
+
+NOW_MS = 1_700_000_000_000
+HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
+NONE: frozenset[int] = frozenset()
+
+
+def of_orders(partitions: frozenset[int]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition("orders", partition) for partition in partitions)
+
+
+def group(*shares: frozenset[int], name: str = "billing", **fields: Any) -> Group:
+    """A group with a member for each share of "orders"."""
+    members = tuple(Member(member_id=f"m{n}", assigned=of_orders(share)) for n, share in enumerate(shares))
+    return Group(**{"group_id": name, "members": members, **fields})
+
+
+def hidden(name: str = "billing") -> Group:
+    """A classic group in the middle of a rebalance: nobody can see who has what."""
+    return group(NONE, name=name, state="PREPARING_REBALANCE")
+
+
+def levels(found: Group, committed: dict[int, int] | None = None, *, settled: bool = False) -> Standing:
+    """With logs that begin at 100 and end at 110."""
+    offsets = Offsets(
+        committed=committed or {}, begin=dict.fromkeys(NEW, 100), end=dict.fromkeys(NEW, 110)
+    )  # fmt: skip
+    return standing(found, "orders", NEW, offsets, settled=settled)
+
+
+class TestLevels:
+    def test_assigned_is_what_its_members_have_of_the_affected_partitions(self) -> None:
+        found = levels(group(HALF | {0, 1}, REST | {2}))
+        assert (found.members, found.owned, found.assigned) == (2, 9, NEW)
+        assert levels(group(HALF)).assigned == HALF
+        assert levels(group()).assigned == NONE
+
+    def test_positioned_is_what_it_has_committed_even_if_nobody_has_it_now(self) -> None:
+        assert levels(group(), dict.fromkeys(HALF, 100)).positioned == HALF
+
+    def test_a_settled_assignment_is_a_position_too(self) -> None:
+        assert levels(group(HALF), dict.fromkeys(REST, 100)).positioned == REST
+        assert levels(group(HALF), dict.fromkeys(REST, 100), settled=True).positioned == NEW
+
+    def test_flowing_is_beyond_the_beginning(self) -> None:
+        assert levels(group(NEW), {6: 100, 7: 101, 8: 110}).flowing == {7, 8}
+
+    def test_drained_is_at_the_end(self) -> None:
+        assert levels(group(NEW), {6: 109, 7: 110}).drained == {7}
+
+    def test_an_empty_partition_is_drained(self) -> None:
+        empty = Offsets(begin={6: 100}, end={6: 100})
+        assert standing(group(NEW), "orders", NEW, empty).drained == {6}
+
+    def test_nothing_flows_or_is_drained_whose_offsets_are_not_known(self) -> None:
+        found = standing(group(NEW), "orders", NEW, Offsets(committed={6: 5}))
+        assert (found.positioned, found.flowing, found.drained) == ({6}, NONE, NONE)
+
+    def test_what_it_says_is_that_it_has_followed(self) -> None:
+        def says(spec: Spec, **found: Any) -> Status:
+            return Standing(members=1, owned=0, **found).status(spec)
+
+        assert says(growth(), positioned=NEW) is Status.APPLIED
+        assert says(growth(), positioned=HALF, assigned=NEW, drained=NEW) is Status.OBSERVED
+        assert says(shrinking(), positioned=frozenset({4, 5})) is Status.OBSERVED
+        assert says(shrinking(), drained=frozenset({4, 5})) is Status.APPLIED
+        assert says(draining(), drained=frozenset({1, 4})) is Status.APPLIED
+
+
+class TestSettling:
+    def after(self, *looks: tuple[int, Group]) -> Settling:
+        memory = Settling()
+        for second, found in looks:
+            memory = memory.looked(found, "orders", NEW, NOW_MS + 1_000 * second)
+        return memory
+
+    def test_when_it_stands_unchanged_for_so_long(self) -> None:
+        memory = self.after((0, group(NEW)), (10, group(NEW)))
+        assert not memory.settled(30, NOW_MS + 29_999)
+        assert memory.settled(30, NOW_MS + 30_000)
+
+    def test_never_for_0_seconds(self) -> None:
+        assert not self.after((0, group(NEW)), (99, group(NEW))).settled(0, NOW_MS + 99_000)
+
+    def test_not_before_it_is_complete(self) -> None:
+        memory = self.after((0, group(HALF)), (20, group(HALF, REST)))
+        assert not memory.settled(30, NOW_MS + 49_000)
+        assert memory.settled(30, NOW_MS + 50_000)
+
+    def test_it_begins_again_when_partitions_change_hands_or_the_group_rebalances(self) -> None:
+        for interrupted in (group(REST, HALF), hidden()):
+            memory = self.after((0, group(HALF, REST)), (20, interrupted), (21, group(HALF, REST)))
+            assert not memory.settled(30, NOW_MS + 50_000)
+            assert memory.settled(30, NOW_MS + 51_000)
+
+    def test_not_while_members_do_not_have_what_they_are_to_have(self) -> None:
+        reconciling = Member(member_id="m", assigned=of_orders(NEW), target=of_orders(HALF))
+        done = Member(member_id="m", assigned=of_orders(NEW), target=of_orders(NEW))
+        for member, expected in ((reconciling, False), (done, True)):
+            found = group(protocol="consumer", members=(member,))
+            assert found.stable is expected
+            assert self.after((0, found)).settled(30, NOW_MS + 30_000) is expected
+
+
+class TestReaders:
+    def index(self, *groups: Group, commits: dict[str, frozenset[str]] | None = None) -> GroupIndex:
+        index = GroupIndex()
+        index.scan(groups, commits or {}, ["orders"])
+        return index
+
+    def readers(self, index: GroupIndex, *now: Group) -> frozenset[str] | None:
+        return index.readers("orders", {one.group_id: one for one in now})
+
+    def test_groups_with_members_that_have_the_topic(self) -> None:
+        reads, other = group(NEW), Group(group_id="other", members=(Member(member_id="m"),))
+        index = self.index(reads, other)
+        assert index.of("orders") == {"billing"}
+        assert self.readers(index, reads) == {"billing"}
+
+    def test_one_that_is_to_have_it(self) -> None:
+        joins = group(members=(Member(member_id="m", target=of_orders(NEW)),), protocol="consumer")
+        assert self.readers(self.index(joins), joins) == {"billing"}
+
+    def test_not_one_without_members_whatever_it_has_committed(self) -> None:
+        empty = group(state="EMPTY")
+        index = self.index(empty, commits={"billing": frozenset({"orders"})})
+        assert index.of("orders") == {"billing"}, "it is looked at: members may come"
+        assert self.readers(index, empty) == frozenset()
+
+    def test_not_one_that_has_gone_to_another_topic(self) -> None:
+        elsewhere = Member(member_id="m", assigned=frozenset({TopicPartition("other", 0)}))
+        index = self.index(group(NEW), commits={"billing": frozenset({"orders"})})
+        assert self.readers(index, group(members=(elsewhere,))) == frozenset()
+
+    def test_one_that_rebalances_is_what_it_was(self) -> None:
+        index = self.index(group(NEW))
+        index.saw(hidden())
+        assert self.readers(index, hidden()) == {"billing"}
+
+    def test_one_that_rebalances_when_first_seen_is_known_by_what_it_has_committed(self) -> None:
+        for topic, expected in (("orders", {"billing"}), ("other", set())):
+            index = self.index(hidden(), commits={"billing": frozenset({topic})})
+            assert self.readers(index, hidden()) == expected
+
+    def test_else_nobody_knows_until_it_can_be_seen(self) -> None:
+        index = self.index(hidden(), group(NEW, name="shipping"))
+        assert index.of("orders") == {"billing", "shipping"}
+        assert self.readers(index, hidden(), group(NEW, name="shipping")) is None
+        index.saw(group(NONE))
+        assert index.of("orders") == {"shipping"}
+        assert self.readers(index, group(NEW, name="shipping")) == {"shipping"}
+
+    def test_one_that_can_not_be_seen_now_is_what_it_was(self) -> None:
+        assert self.readers(self.index(group(NEW))) == {"billing"}
+
+    def test_one_that_is_gone_at_the_next_scan_is_forgotten(self) -> None:
+        index = self.index(group(NEW))
+        index.scan([], {}, ["orders"])
+        assert index.of("orders") == set()

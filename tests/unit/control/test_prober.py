@@ -1,0 +1,254 @@
+"""When the prober asks, and what it says; what it makes of the answers is tested with `group_state`."""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from kafka_partition_events import MetadataFetchError
+from kafka_partition_events.control.group_state import Group, Member
+from kafka_partition_events.control.prober import SCAN_EVERY_S, GroupProber
+from kafka_partition_events.control.records import Ack, Change
+from kafka_partition_events.control.words import Role, State, Status
+from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
+from kafka_partition_events.testing import ManualClock
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.control_kit import CLUSTER, NEW, START_MS, Story, gated, growth
+
+Offsets = dict[TopicPartition, int]
+ALL = frozenset(range(12))
+
+
+class Brokers:
+    """What brokers answer. They count what they are asked."""
+
+    def __init__(self) -> None:
+        self.groups_now: dict[str, Group] = {}
+        self.committed_now: dict[str, Offsets] = {}
+        self.refused: set[str] = set()
+        self.partitions = 12
+        self.leaderless: frozenset[int] = frozenset()
+        self.end = 0
+        self.writers: int | None = 3
+        self.down = False
+        self.asked: Counter[str] = Counter()
+
+    def has(self, name: str, partitions: frozenset[int] = ALL, **fields: Any) -> None:
+        assigned = frozenset(TopicPartition("orders", partition) for partition in partitions)
+        members = (Member(member_id="m", assigned=assigned),)
+        self.groups_now[name] = Group(**{"group_id": name, "members": members, **fields})
+
+    def commits(self, name: str, offset: int, partitions: Iterable[int] = NEW) -> None:
+        known = self.committed_now.setdefault(name, {})
+        known |= {TopicPartition("orders", partition): offset for partition in partitions}
+
+    # -- GroupAdmin and Writers ------------------------------------------------------------------------
+
+    def cluster_id(self, timeout: float) -> str | None:
+        return CLUSTER
+
+    def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicInfo]:
+        leaders = [None if p in self.leaderless else 1 for p in range(self.partitions)]
+        return {n: cluster_of({n: leaders}).by_topic[n] for n in names if n == "orders" and self.partitions}
+
+    def groups(self, timeout: float) -> list[str]:
+        self.asked["scan"] += 1
+        if self.down:
+            raise MetadataFetchError("nobody answers")
+        return list(self.groups_now)
+
+    def describe(self, ids: Collection[str], timeout: float) -> dict[str, Group]:
+        self.asked["describe"] += 1
+        return {i: self.groups_now.get(i, Group(group_id=i, state="DEAD")) for i in ids}
+
+    def committed(
+        self, wanted: Mapping[str, Collection[TopicPartition] | None], timeout: float
+    ) -> dict[str, Offsets]:
+        return {
+            name: {
+                tp: at for tp, at in self.committed_now.get(name, {}).items() if asked is None or tp in asked
+            }
+            for name, asked in wanted.items()
+            if name not in self.refused
+        }
+
+    def ends(self, partitions: Iterable[TopicPartition], timeout: float) -> tuple[Offsets, Offsets]:
+        asked = [tp for tp in partitions if tp.partition not in self.leaderless]
+        return dict.fromkeys(asked, 0), dict.fromkeys(asked, self.end)
+
+    def count(self, partitions: Iterable[TopicPartition], now_ms: int) -> int | None:
+        return self.writers
+
+    def close(self) -> None:
+        self.asked["close"] += 1
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    brokers = Brokers()
+    brokers.has("billing")
+    return brokers
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def prober(brokers: Brokers, clock: ManualClock) -> Iterator[GroupProber]:
+    def same(_config: Mapping[str, Any]) -> Any:
+        return brokers
+
+    prober = GroupProber({}, clock=clock, admin=same, writers=same)
+    yield prober
+    prober.close()
+    assert brokers.asked["close"] == 2
+
+
+def change(**fields: Any) -> Change:
+    story = Story()
+    story.request(gated(**{"required_groups": None, **fields}))
+    return story.change
+
+
+ASKED = change()
+
+
+def acks(prober: GroupProber, *changes: Change, now_ms: int = START_MS) -> list[Ack]:
+    return sorted(prober.look(changes or [ASKED], now_ms).acks, key=lambda ack: ack.instance_id)
+
+
+class TestWhatItSays:
+    def test_is_an_answer_for_the_whole_group(self, prober: GroupProber) -> None:
+        (ack,) = acks(prober)
+        assert (ack.change_id, ack.instance_id, ack.group) == (ASKED.change_id, "group:billing", "billing")
+        assert (ack.role, ack.status, ack.members) == (Role.PROBER, Status.OBSERVED, 1)
+        assert (ack.assigned, ack.positioned) == (NEW, frozenset())
+        assert (ack.seen_count, ack.used_count) == (12, 12)
+
+    def test_only_what_is_new(self, brokers: Brokers, prober: GroupProber) -> None:
+        (first,) = acks(prober)
+        assert acks(prober) == []
+        brokers.commits("billing", 0)
+        (second,) = acks(prober)
+        assert (second.positioned, second.status) == (NEW, Status.APPLIED)
+        assert (first.incarnation, first.ack_seq, second.ack_seq) == (second.incarnation, 1, 2)
+
+    def test_again_by_another_prober(self, brokers: Brokers, prober: GroupProber) -> None:
+        (first,) = acks(prober)
+        other = GroupProber({}, admin=lambda _: brokers, writers=lambda _: brokers)  # type: ignore[arg-type, return-value]
+        (again,) = acks(other)
+        assert again.assigned == first.assigned
+        assert again.incarnation != first.incarnation
+
+    def test_for_each_change_of_its_own(self, prober: GroupProber) -> None:
+        other = evolve(ASKED, change_id="chg-2")
+        assert {ack.change_id for ack in acks(prober, ASKED, other)} == {ASKED.change_id, "chg-2"}
+
+    def test_before_the_topic_has_grown_too(self, brokers: Brokers, prober: GroupProber) -> None:
+        brokers.partitions = 6
+        brokers.has("billing", frozenset(range(6)))
+        (ack,) = acks(prober)
+        assert (ack.members, ack.assigned, ack.seen_count) == (1, frozenset(), 6)
+
+    def test_a_position_when_the_assignment_has_settled(self, prober: GroupProber) -> None:
+        acks(prober)
+        assert acks(prober, now_ms=START_MS + 29_000) == []
+        (ack,) = acks(prober, now_ms=START_MS + 30_000)
+        assert ack.positioned == NEW
+
+    def test_nothing_else_of_a_partition_that_has_no_leader_now(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.commits("billing", 5)
+        brokers.end = 5
+        (ack,) = acks(prober)
+        assert (ack.flowing, ack.drained) == (NEW, NEW)
+        brokers.leaderless = frozenset({7})
+        assert acks(prober) == []
+
+
+class TestForWhom:
+    def test_readers_and_required_groups_whatever_they_are(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.groups_now["idle"] = Group(group_id="idle", state="EMPTY")
+        brokers.commits("idle", 0)
+        asked = change(required_groups=("by-hand",))
+        brokers.commits("by-hand", 3)
+        found = {ack.group: ack for ack in acks(prober, asked)}
+        assert found.keys() == {"billing", "by-hand"}
+        assert (found["by-hand"].members, found["by-hand"].flowing) == (0, NEW)
+
+    def test_one_that_loses_its_members_is_told_so(self, brokers: Brokers, prober: GroupProber) -> None:
+        acks(prober)
+        brokers.groups_now["billing"] = Group(group_id="billing", state="EMPTY")
+        (ack,) = acks(prober)
+        assert (ack.members, ack.assigned) == (0, frozenset())
+
+    def test_nothing_is_said_of_one_whose_offsets_can_not_be_read(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.refused.add("billing")
+        probe = prober.look([ASKED], START_MS)
+        assert probe.acks == ()
+        assert probe.readers == {"orders": {"billing"}}
+
+
+class TestWhatItAsks:
+    def test_nothing_without_an_open_change_of_a_topic_of_this_cluster(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        finished = evolve(ASKED, state=State.CONVERGED)
+        elsewhere = change(cluster_id="c-2")
+        for changes in ([], [finished], [elsewhere]):
+            probe = prober.look(changes, START_MS)
+            assert (probe.readers, probe.writers, probe.acks) == ({}, {}, ())
+        assert not brokers.asked
+
+    def test_of_all_groups_once_and_then_only_of_those_concerned(
+        self, brokers: Brokers, prober: GroupProber, clock: ManualClock
+    ) -> None:
+        for _ in range(5):
+            prober.look([ASKED], START_MS)
+        assert brokers.asked["scan"] == 1
+        brokers.has("shipping")
+        clock.advance(SCAN_EVERY_S)
+        probe = prober.look([ASKED], START_MS)
+        assert brokers.asked["scan"] == 2
+        assert probe.readers == {"orders": {"billing", "shipping"}}
+
+    def test_of_all_groups_at_once_for_a_topic_that_is_new_to_it(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        prober.look([ASKED], START_MS)
+        other = evolve(ASKED, change_id="chg-2", spec=growth(topic="other"))
+        probe = prober.look([ASKED, other], START_MS)
+        assert brokers.asked["scan"] == 2
+        assert probe.readers == {"orders": {"billing"}, "other": frozenset()}
+
+    def test_it_does_not_say_what_it_does_not_know(self, brokers: Brokers, prober: GroupProber) -> None:
+        brokers.writers = None
+        brokers.groups_now["new"] = Group(
+            group_id="new", state="PREPARING_REBALANCE", members=(Member(member_id="m"),)
+        )
+        probe = prober.look([ASKED], START_MS)
+        assert (probe.readers, probe.writers) == ({}, {})
+
+    def test_a_failure_is_told_and_the_next_look_asks_again(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.down = True
+        with pytest.raises(MetadataFetchError):
+            prober.look([ASKED], START_MS)
+        brokers.down = False
+        assert len(acks(prober)) == 1
+
+    def test_a_topic_that_is_gone_has_nothing_to_be_said_of(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.partitions = 0
+        assert acks(prober) == []

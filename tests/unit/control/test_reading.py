@@ -1,0 +1,177 @@
+"""What a consumer's agent publishes, told by a hook what the consumer has."""
+
+import pytest
+
+from kafka_partition_events import ControlTopicError
+from kafka_partition_events.control.agent_thread import BUSY_S
+from kafka_partition_events.control.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.hooks.assignments import Assignments
+from kafka_partition_events.control.presence import HEARTBEAT_S
+from kafka_partition_events.control.reading import ReaderDuties, Reading
+from kafka_partition_events.control.records import Ack, Change
+from kafka_partition_events.control.words import Role, Status
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.testing import ManualClock
+from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth, lease, shrinking
+
+LIMIT_S = 20.0
+HALF, REST = frozenset({6, 7, 8}), frozenset({9, 10, 11})
+
+
+def of_orders(partitions: frozenset[int]) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition("orders", partition) for partition in partitions)
+
+
+def reading(assigned: frozenset[int] = frozenset(), positioned: frozenset[int] = frozenset()) -> Reading:
+    return Reading(
+        cluster_id=CLUSTER,
+        counts={"orders": 6},
+        assigned=of_orders(assigned),
+        positioned=of_orders(positioned),
+    )
+
+
+def duties(*changes: Change) -> ReaderDuties:
+    made = ReaderDuties(lease("c", role=Role.CONSUMER, group="billing", view=(), lease_seq=0), spread=0.0)
+    for change in changes:
+        made.ledger.take_change(change)
+    return made
+
+
+class TestAcks:
+    def acks(self, mine: ReaderDuties, told: Reading) -> tuple[Ack, ...]:
+        return mine.reports(told, 0.0).acks
+
+    def test_tell_its_share_of_what_is_new(self) -> None:
+        (ack,) = self.acks(duties(grown(gated()).change), reading(HALF | {0}, HALF))
+        assert (ack.change_id, ack.instance_id, ack.role, ack.group) == (ONE, "c", Role.CONSUMER, "billing")
+        assert (ack.assigned, ack.positioned, ack.status) == (HALF, HALF, Status.APPLIED)
+        assert (ack.seen_count, ack.used_count) == (9, 4)
+
+    def test_are_what_evidence_takes_for_a_position_of_the_group(self) -> None:
+        story = grown(gated())
+        story.lives("xy", role=Role.CONSUMER, group="billing")
+        for name, share in (("x", HALF), ("y", REST)):
+            mine = ReaderDuties(lease(name, role=Role.CONSUMER, group="billing"))
+            mine.ledger.take_change(story.change)
+            (ack,) = self.acks(mine, reading(share, share))
+            assert not story.evidence.positioned
+            story.ledger.take_ack(ack, story.now_ms)
+        assert (story.evidence.assigned, story.evidence.positioned) == (True, True)
+
+    def test_not_before_it_has_a_position(self) -> None:
+        (ack,) = self.acks(duties(grown(gated()).change), reading(HALF))
+        assert (ack.assigned, ack.positioned, ack.status) == (HALF, frozenset(), Status.OBSERVED)
+
+    def test_a_position_stays_the_groups_when_the_partition_is_gone(self) -> None:
+        mine = duties(grown(gated()).change)
+        self.acks(mine, reading(HALF, HALF))
+        (ack,) = self.acks(mine, reading(frozenset(), HALF))
+        assert (ack.assigned, ack.positioned, ack.ack_seq) == (frozenset(), HALF, 2)
+
+    def test_once_until_something_is_new_or_the_ack_was_lost(self) -> None:
+        mine = duties(grown(gated()).change)
+        (ack,) = self.acks(mine, reading(HALF, HALF))
+        assert self.acks(mine, reading(HALF, HALF)) == ()
+        mine.was_lost(ack, 0.0)
+        assert len(self.acks(mine, reading(HALF, HALF))) == 1
+
+    def test_none_of_changes_that_do_not_concern_it(self) -> None:
+        others = [growth(topic="other"), growth(cluster_id="c-2")]
+        changes = [grown(gated(required_groups=())).change]
+        for number, spec in enumerate(others):
+            story = Story()
+            story.request(spec, f"chg-{number}")
+            changes.append(story.ledger.changes[f"chg-{number}"])
+        found = self.acks(duties(*changes), reading(HALF))
+        assert [ack.change_id for ack in found] == [ONE]
+
+    def test_that_it_has_seen_that_partitions_are_to_be_left(self) -> None:
+        story = Story()
+        story.request(shrinking())
+        (ack,) = self.acks(duties(story.change), reading(frozenset({4, 5}), frozenset({4, 5})))
+        assert ack.status is Status.OBSERVED
+
+
+class TestLeases:
+    def test_make_its_group_a_reader_of_its_topics_even_without_a_partition(self) -> None:
+        (use,) = duties().reports(reading(), 0.0).lease.view  # type: ignore[union-attr]
+        assert (use.topic, use.seen, use.used) == ("orders", 6, 0)
+
+    def test_come_every_30_seconds_or_so(self) -> None:
+        mine = duties()
+        assert mine.reports(reading(), 0.0).lease is not None
+        assert mine.reports(reading(), 0.7 * HEARTBEAT_S).lease is None
+        assert mine.reports(reading(), 1.3 * HEARTBEAT_S).lease is not None
+
+
+class TestAgent:
+    def test_looks_often_while_a_change_of_its_topic_is_open(self) -> None:
+        link, clock = Link(), ManualClock()
+        agent = ConsumerAgent(link, "c", "billing", clock=clock)
+        agent._reading = reading(HALF)
+        assert agent._look() > BUSY_S
+        link.write(grown(gated()).change)
+        assert agent._look() == BUSY_S
+        assert link.of("acks", "assigned") == ["6-8"]
+        agent.close()
+
+    def test_says_at_once_what_it_is_told_and_goodbye(self) -> None:
+        link = Link()
+        link.write(grown(gated()).change)
+        agent = ConsumerAgent(link, "c", "billing", app="bills")
+        assert agent.start(LIMIT_S)
+        assert [change.change_id for change in agent.changes] == [ONE]
+        before = link.reads
+        agent.tell(reading(HALF, HALF))
+        with link.changed:
+            assert link.changed.wait_for(lambda: link.reads > before, LIMIT_S)
+        agent.close()
+        assert link.of("acks", "positioned") == ["6-8"]
+        assert link.of("leases", "role") == ["consumer"] * len(link.of("leases", "role"))
+        assert link.of("leases", "app")[-1] == "bills"
+        assert link.of("leases", "state")[-1] == "down"
+
+    def test_without_control_topics_there_is_nothing_but_a_line_in_the_log(self) -> None:
+        link = Link(down=True)
+        agent = ConsumerAgent(link, "c", "billing")
+        assert not agent.start(LIMIT_S)
+        agent.tell(reading(HALF, HALF))
+        assert agent.last_error == str(ControlTopicError("nobody answers"))
+        agent.close()
+        assert link.published == []
+
+
+class TestAssignments:
+    """What both clients' hooks share."""
+
+    def test_what_was_not_there_at_first_stays_new_until_the_group_has_an_offset(self) -> None:
+        mine = Assignments(None)
+        for count in (6, 12):
+            mine.knows("orders", count)
+        assert mine.to_pin(of_orders(NEW), ()) != []
+        assert mine.to_pin(of_orders(NEW), of_orders(NEW)) == []
+
+    def test_a_topic_that_was_made_anew_with_fewer_partitions_begins_again(self) -> None:
+        mine = Assignments(None)
+        for count in (12, 6):
+            mine.knows("orders", count)
+        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(NEW)
+
+    @pytest.mark.parametrize(("cluster_id", "expected"), [(CLUSTER, NEW), (None, NEW), ("c-2", frozenset())])
+    def test_changes_of_its_cluster_tell_what_is_new(
+        self, cluster_id: str | None, expected: frozenset[int]
+    ) -> None:
+        agent = ConsumerAgent(Link(), "c", "billing")
+        agent.changes = (grown(growth()).change,)
+        mine = Assignments(agent)
+        mine.knows("orders", 12, cluster_id)
+        assert set(mine.to_pin(of_orders(NEW), ())) == of_orders(expected)
+
+    def test_assignments_come_in_parts_and_go(self) -> None:
+        mine = Assignments(None)
+        mine.gained(of_orders(HALF), of_orders(HALF))
+        mine.gained(of_orders(REST), ())
+        assert mine.reading.assigned == of_orders(NEW)
+        mine.lost(of_orders(HALF))
+        assert (mine.reading.assigned, mine.reading.positioned) == (of_orders(REST), of_orders(HALF))

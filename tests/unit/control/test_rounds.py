@@ -1,0 +1,287 @@
+"""The rounds of a tracker: what is written, when, and what is left to do. No broker, no thread, no clock."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from attrs import define, field
+
+from kafka_partition_events.control.growth import why_not
+from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.probe import Probe
+from kafka_partition_events.control.records import Change, Command
+from kafka_partition_events.control.requests import RETIRED_AFTER_MS
+from kafka_partition_events.control.rounds import LOST_AFTER_MS, TOTALS_MS, Outcome, Rounds, Sight
+from kafka_partition_events.control.words import Execute, Kind, Reason, State, Status, Verb
+from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
+from tests.control_kit import CLUSTER, NEW, ONE, START_MS, TOPIC, TOPIC_ID, Story, ack, gated, growth, lease
+
+
+def topic_of(count: int, topic_id: str = TOPIC_ID) -> TopicInfo:
+    return TopicInfo(TOPIC, tuple(PartitionInfo(TOPIC, n, 1, (1,), (1,)) for n in range(count)), topic_id)
+
+
+@define
+class World:
+    """A tracker whose time stands still until `round` lets it pass."""
+
+    rounds: Rounds = field(factory=lambda: Rounds(Ledger(), epoch=3))
+    now_ms: int = START_MS
+    count: int = 6
+    topic_id: str = TOPIC_ID
+    cluster_id: str = CLUSTER
+    blind: bool = False
+    probe: Probe = field(factory=Probe)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.rounds.ledger
+
+    @property
+    def change(self) -> Change:
+        return self.ledger.changes[ONE]
+
+    def decide(
+        self, *commands: Command, seconds: float = 1, troubles: Mapping[str, str] | None = None
+    ) -> Outcome:
+        self.now_ms += round(1_000 * seconds)
+        cluster = Cluster(
+            nodes=(), by_topic=[topic_of(self.count, self.topic_id)], cluster_id=self.cluster_id, generation=1
+        )
+        sight = Sight(cluster=None if self.blind else cluster, probe=self.probe)
+        return self.rounds.decide([(each, self.now_ms) for each in commands], sight, self.now_ms, troubles)
+
+    def round(
+        self, *commands: Command, seconds: float = 1, troubles: Mapping[str, str] | None = None
+    ) -> Outcome:
+        outcome = self.decide(*commands, seconds=seconds, troubles=troubles)
+        self.rounds.wrote(outcome)
+        return outcome
+
+    def lives(self, names: str, seen: int = 6, **fields: Any) -> None:
+        for name in names:
+            self.ledger.take_lease(lease(name, seen, lease_seq=self.now_ms, **fields), self.now_ms)
+
+    def says(self, names: str, status: Status) -> None:
+        for name in names:
+            self.ledger.take_ack(ack(name, status, ack_seq=self.now_ms), self.now_ms)
+
+
+def asks(verb: Verb = Verb.REQUEST, change_id: str = ONE, **fields: Any) -> Command:
+    return Command(change_id=change_id, verb=verb, actor="alice", **fields)
+
+
+def states(outcome: Outcome) -> list[State]:
+    return [change.state for change in outcome.changes]
+
+
+class TestARound:
+    def test_carries_out_a_command_and_writes_under_its_epoch(self) -> None:
+        outcome = World().round(asks(spec=gated()))
+        assert {change.tracker_epoch for change in outcome.changes} == {3}
+        assert outcome.changes[0].state is State.REQUESTED
+        assert outcome.moved == outcome.changes[:1]
+
+    def test_writes_each_transition(self) -> None:
+        world = World()
+        world.lives("a")
+        world.round(asks(spec=growth(required_groups=())))
+        world.count = 12
+        outcome = world.round()
+        assert states(outcome) == [State.OBSERVED, State.CONVERGING]
+        assert [change.revision for change in outcome.changes] == [3, 4]
+
+    def test_writes_nothing_if_nothing_differs(self) -> None:
+        world = World()
+        world.round(asks(spec=gated()))
+        assert not world.round(seconds=60).changes
+
+    def test_that_was_not_written_has_not_happened(self) -> None:
+        world = World()
+        world.decide(asks(spec=gated()))
+        assert not world.ledger.changes
+
+    def test_carries_out_commands_in_their_order(self) -> None:
+        outcome = World().round(asks(spec=gated()), asks(Verb.CANCEL))
+        assert states(outcome)[-1] is State.CANCELLED
+
+    def test_tells_of_commands_that_were_refused(self) -> None:
+        outcome = World().round(asks(Verb.CANCEL))
+        assert not outcome.changes
+        assert [refusal.reason for refusal in outcome.refusals] == [Reason.NO_SUCH_CHANGE]
+
+    def test_does_nothing_for_a_command_that_comes_again(self) -> None:
+        world = World()
+        request = asks(spec=gated())
+        world.round(request)
+        assert not world.round(request).changes
+
+
+class TestWhatIsSeen:
+    @pytest.mark.parametrize("fields", [{"blind": True}, {"cluster_id": "another"}])
+    def test_of_a_cluster_that_nobody_looks_at_is_nothing(self, fields: dict[str, Any]) -> None:
+        outcome = World(**fields).round(asks(spec=gated()))
+        assert [refusal.reason for refusal in outcome.refusals] == [Reason.CLUSTER_UNKNOWN]
+
+    def test_by_the_prober_is_part_of_the_evidence(self) -> None:
+        world = World(probe=Probe(readers={TOPIC: frozenset()}, writers={TOPIC: 2}))
+        world.lives("a")
+        world.round(asks(spec=growth()))
+        assert world.change.totals.uncovered == 1
+        world.count = 12
+        world.lives("a", seen=12)
+        world.round()
+        assert world.change.state is State.CONVERGED
+
+
+class TestTotals:
+    def test_alone_are_written_now_and_then(self) -> None:
+        world = World()
+        world.lives("abc")
+        world.round(asks(spec=gated()))
+        world.says("a", Status.HELD)
+        assert not world.round(seconds=TOTALS_MS / 2_000).changes
+        world.says("b", Status.HELD)
+        (change,) = world.round(seconds=TOTALS_MS / 2_000).changes
+        assert change.totals.held == 2
+
+    def test_go_with_a_transition_at_once(self) -> None:
+        world = World()
+        world.lives("ab")
+        world.round(asks(spec=gated()))
+        world.says("ab", Status.HELD)
+        world.count = 12
+        outcome = world.round()
+        assert states(outcome) == [State.OBSERVED, State.GATED]
+        assert outcome.changes[-1].totals.held == 2
+
+
+class TestPartitions:
+    def test_are_created_when_all_hold_the_gate(self) -> None:
+        world = World()
+        world.lives("ab")
+        assert not world.round(asks(spec=gated(execute=Execute.TRACKER))).due
+        world.says("a", Status.HELD)
+        assert not world.round().due
+        world.says("b", Status.HELD)
+        assert [change.change_id for change in world.round().due] == [ONE]
+        world.count = 12
+        assert not world.round().due
+
+    def test_that_can_not_be_created_are_told_as_long_as_that_lasts(self) -> None:
+        world = World()
+        world.round(asks(spec=growth(execute=Execute.TRACKER)))
+        (told,) = world.round(troubles={ONE: "no right to alter it"}).changes
+        assert told.detail == "no right to alter it"
+        assert not world.round(troubles={ONE: "no right to alter it"}).changes
+        (cleared,) = world.round().changes
+        assert cleared.detail == ""
+
+    @pytest.mark.parametrize(
+        ("count", "topic_id", "why"),
+        [
+            (6, TOPIC_ID, None),
+            (8, TOPIC_ID, "topic orders has 8 partitions, not 6"),
+            (12, TOPIC_ID, "topic orders has 12 partitions, not 6"),
+            (6, "another", "topic orders has the id another, not topic-id-1"),
+        ],
+    )
+    def test_are_compared_just_before(self, count: int, topic_id: str, why: str | None) -> None:
+        story = Story()
+        story.request(growth())
+        assert why_not(story.change, topic_of(count, topic_id)) == why
+
+
+class TestGrowthThatNobodyAskedFor:
+    def test_is_followed(self) -> None:
+        world = World()
+        world.lives("ab")
+        assert not world.round().changes
+        world.count = 12
+        outcome = world.round()
+        change = outcome.changes[0]
+        assert (change.state, change.spec.kind) == (State.OBSERVED, Kind.OBSERVE)
+        assert (change.spec.from_count, change.spec.to_count) == (6, 12)
+        assert not world.decide().moved
+
+    def test_is_followed_if_it_happened_while_there_was_no_tracker(self) -> None:
+        one, other = World(count=12), World(count=12, rounds=Rounds(Ledger(), epoch=4))
+        for world in (one, other):
+            world.lives("a", seen=12)
+            world.lives("b", seen=6)
+            world.round()
+        assert [*one.ledger.changes] == [*other.ledger.changes], "any tracker gives it the same id"
+        (change,) = one.ledger.changes.values()
+        assert change.totals.pending == 1
+
+    def test_is_not_followed_if_somebody_asked_for_it(self) -> None:
+        world = World()
+        world.lives("a")
+        world.round(asks(spec=growth(required_groups=())))
+        world.count = 12
+        world.round()
+        world.lives("a", seen=12)
+        world.round()
+        assert world.change.state is State.CONVERGED
+        world.round()
+        assert [*world.ledger.changes] == [ONE]
+
+    def test_beyond_what_somebody_asked_for_is_followed_next(self) -> None:
+        world = World()
+        world.lives("a")
+        world.round(asks(spec=growth(required_groups=())))
+        world.count = 8
+        world.round()
+        assert world.change.reason is Reason.CONFLICT
+        world.round()
+        (found,) = (c for c in world.ledger.changes.values() if c.change_id != ONE)
+        assert (found.spec.from_count, found.spec.to_count) == (6, 8)
+
+    @pytest.mark.parametrize(
+        "fields", [{"cluster_id": "another"}, {"ttl_s": 0.1}], ids=["of another cluster", "lost"]
+    )
+    def test_concerns_nobody_who_is_not_there(self, fields: dict[str, Any]) -> None:
+        world = World(count=12)
+        world.lives("a", seen=6, **fields)
+        assert not world.round().changes
+
+    def test_of_a_topic_created_anew_is_none(self) -> None:
+        world = World(count=12, topic_id="another")
+        world.lives("a", seen=6)
+        assert not world.round().changes
+
+
+class TestTheEnd:
+    def test_a_change_that_is_long_over_gets_a_tombstone(self) -> None:
+        world = World()
+        world.round(asks(spec=gated()))
+        world.round(asks(Verb.CANCEL))
+        assert not world.round(seconds=RETIRED_AFTER_MS / 1_000 - 60).retired
+        assert [change.change_id for change in world.round(seconds=120).retired] == [ONE]
+        assert not world.ledger.changes
+        assert not world.round().retired
+
+    def test_answers_to_a_finished_change_and_lost_instances_are_forgotten(self) -> None:
+        world = World()
+        world.lives("a")
+        world.round(asks(spec=growth(required_groups=())))
+        world.says("a", Status.APPLIED)
+        world.count = 12
+        world.round()
+        assert world.change.state is State.CONVERGED
+        assert not world.ledger.acks
+        world.round(seconds=LOST_AFTER_MS / 1_000 + 60)
+        assert not world.ledger.tenancies
+
+
+def test_a_group_that_the_prober_tells_of_opens_the_gate() -> None:
+    world = World()
+    world.lives("a")
+    world.round(asks(spec=gated()))
+    world.says("a", Status.HELD)
+    world.count = 12
+    world.round()
+    assert world.change.state is State.GATED
+    told = ack("group:billing", Status.OBSERVED, group="billing", members=1, assigned=NEW, positioned=NEW)
+    world.ledger.take_ack(told, world.now_ms)
+    assert State.CONVERGING in states(world.round())

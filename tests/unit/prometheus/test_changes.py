@@ -1,0 +1,143 @@
+"""Metrics of the tracker and of open changes."""
+
+import re
+
+from attrs import evolve
+from prometheus_client import CollectorRegistry, generate_latest
+
+from kafka_partition_events.control.codec import Skipped
+from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.rounds import Outcome
+from kafka_partition_events.control.tracker_standing import Tally, TrackerStanding
+from kafka_partition_events.control.words import Kind, Reason, State, Status, Verb
+from kafka_partition_events_listeners.prometheus_changes import MOST_CHANGES, ChangeCollector
+from tests.control_kit import ONE, START_MS, Story, gated, grown, growth, lease
+
+
+def exposed(standing: TrackerStanding) -> dict[str, float]:
+    """Return what is told, without the label of the cluster, which all have."""
+    registry = CollectorRegistry()
+    registry.register(ChangeCollector(lambda: standing, kafka_cluster=lambda: "prod"))
+    told = {}
+    for line in generate_latest(registry).decode().splitlines():
+        if not line.startswith("#"):
+            series, value = line.rsplit(" ", 1)
+            assert 'kafka_cluster="prod"' in series
+            told[re.sub(r'kafka_cluster="prod",?', "", series).replace("{}", "")] = float(value)
+    return told
+
+
+def of(change: Change, now_ms: int) -> dict[str, float]:
+    """Return what is told of one change."""
+    told = exposed(TrackerStanding(elected=True, now_ms=now_ms, changes={change.change_id: change}))
+    label = f'change_id="{change.change_id}"'
+    return {name.partition("{")[0]: value for name, value in told.items() if label in name}
+
+
+def test_a_change_is_told_from_request_to_gate() -> None:
+    story = Story()
+    story.lives("abc")
+    story.request(gated())
+    assert of(story.change, story.now_ms + 2_500) == {
+        "kpe_change_info": 1,
+        "kpe_change_age_seconds": 2.5,
+        "kpe_change_gate_held_seconds": 0,
+        "kpe_change_pending_instances": 0,
+        "kpe_change_applied_instances": 0,
+        "kpe_change_capped_instances": 0,
+        "kpe_change_rejected_instances": 0,
+        "kpe_change_departed_instances": 0,
+        "kpe_change_uncovered_groups": 0,
+    }
+    story.says("ab", Status.HELD)
+    story.sees(count=12)
+    story.tick()
+    told = of(story.change, story.now_ms + 30_000)
+    assert told["kpe_change_gate_held_seconds"] == 30
+    assert told["kpe_change_pending_instances"] == 3
+    assert told["kpe_change_uncovered_groups"] == 1
+    assert told["kpe_change_deadline_timestamp_seconds"] == (story.now_ms + 600_000) / 1_000
+
+
+def test_each_answer_counts_once() -> None:
+    story = grown(growth(required_groups=()), "abcdef")
+    for name, status in zip("abcde", (*Status,)[1:6], strict=True):
+        story.says(name, status)
+    story.tick()
+    told = of(story.change, story.now_ms)
+    kinds = ("pending", "applied", "capped", "rejected")
+    assert {kind: told[f"kpe_change_{kind}_instances"] for kind in kinds} == {
+        "pending": 2, "applied": 1, "capped": 1, "rejected": 2
+    }  # fmt: skip
+
+
+def test_who_has_not_gone_back_is_pending_while_a_change_is_rolled_back() -> None:
+    story = grown(growth(required_groups=()), "ab")
+    story.says("ab", Status.APPLIED)
+    story.command(Verb.ROLLBACK)
+    story.says("a", Status.ROLLED_BACK)
+    story.tick()
+    assert story.change.state is State.ROLLING_BACK
+    assert of(story.change, story.now_ms)["kpe_change_pending_instances"] == 1
+
+
+def test_a_finished_change_has_no_series_of_its_own() -> None:
+    story = Story()
+    story.request(gated())
+    story.command(Verb.CANCEL)
+    assert of(story.change, story.now_ms) == {}
+
+
+def test_there_are_series_of_so_many_changes_only() -> None:
+    story = Story()
+    story.request(gated())
+    many = {
+        f"chg-{n}": evolve(story.change, change_id=f"chg-{n}", requested_ms=START_MS + n)
+        for n in range(MOST_CHANGES + 5)
+    }
+    told = exposed(TrackerStanding(elected=True, now_ms=START_MS, changes=many))
+    ages = [name for name in told if name.startswith("kpe_change_age")]
+    assert len(ages) == MOST_CHANGES
+    assert f'kpe_change_age_seconds{{change_id="chg-{MOST_CHANGES}"}}' not in told
+
+
+def test_who_stands_by_tells_of_no_changes_but_of_what_it_has_counted() -> None:
+    tally = Tally(setbacks=2, skipped=Skipped(version=3))
+    told = exposed(tally.standing_by("the control topics are gone"))
+    assert told["kpe_tracker_elected"] == 0
+    assert told["kpe_tracker_setbacks_total"] == 2
+    assert told['kpe_control_records_skipped_total{reason="version"}'] == 3
+    assert not [name for name in told if name.startswith(("kpe_changes", "kpe_change_age", "kpe_instances"))]
+
+
+def test_what_can_be_counted_is_there_at_0_from_the_beginning() -> None:
+    told = exposed(Tally().standing_by())
+    for kind in Kind:
+        for state in State:
+            assert told[f'kpe_change_transitions_total{{kind="{kind}",state="{state}"}}'] == 0
+    for reason in Reason:
+        assert told[f'kpe_commands_refused_total{{reason="{reason}"}}'] == 0
+
+
+def test_rounds_are_counted() -> None:
+    story, ledger, tally = Story(), Ledger(), Tally()
+    story.request(gated())
+    story.command(Verb.APPROVE, change_id="no-such")
+    ledger.take_change(story.change)
+    ledger.take_lease(lease("a"), story.now_ms)
+    outcome = Outcome(at_ms=story.now_ms, moved=(story.change,), refusals=tuple(story.refused))
+    tally.count(outcome, 0.02)
+    told = exposed(tally.standing(ledger, story.now_ms))
+    assert told["kpe_tracker_elected"] == 1
+    assert told['kpe_changes{state="requested"}'] == 1
+    assert told['kpe_changes{state="converged"}'] == 0
+    assert told['kpe_change_transitions_total{kind="partitions.increase",state="requested"}'] == 1
+    assert told['kpe_commands_refused_total{reason="no_such_change"}'] == 1
+    assert told['kpe_instances{role="producer"}'] == 1
+    assert told["kpe_tracker_round_duration_seconds_count"] == 1
+    assert told["kpe_change_info" + _info(ONE)] == 1
+
+
+def _info(change_id: str) -> str:
+    return f'{{change_id="{change_id}",kind="partitions.increase",state="requested",topic="orders"}}'
