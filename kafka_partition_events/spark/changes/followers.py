@@ -10,6 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.control.rounds import LOST_AFTER_MS
 from kafka_partition_events.control.words import Gate, Kind, LeaseState, Role, State, Status
 from kafka_partition_events.spark.changes.latest import latest_acks, tenancies
 
@@ -78,13 +79,21 @@ def as_known(changes: DataFrame, until_ms: int) -> DataFrame:
 
 def _asked() -> list[Column]:
     asked = ("cluster_id", "kind", "topic", "topic_id", "to_count")
-    return [F.col("change_id"), F.col("gate"), *(F.col(f"spec.{name}").alias(name) for name in asked)]
+    return [
+        *map(F.col, ("change_id", "requested_ms", "gate")),
+        *(F.col(f"spec.{name}").alias(name) for name in asked),
+    ]
 
 
 def _is_read(read: str) -> Column:
     """Return whether a record counts at a point: below the offset, where one is told, else by its time."""
     by_time = F.col(read).isNull() & (F.col("at_ms") <= F.col("point_ms"))
     return by_time | (F.col("offset") < F.get(read, F.col("partition")))
+
+
+def _is_remembered(at_ms: str, since: str) -> Column:
+    """Return whether a lease is not older than the tracker, and the topic, remember."""
+    return F.col(at_ms) >= F.col(since) - LOST_AFTER_MS
 
 
 # -- who follows -------------------------------------------------------------------------------------------
@@ -104,10 +113,13 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
     """
     points = F.broadcast(points)
     # Narrow rows first: of all leases of a fleet few are the last ones, and only these are looked into.
-    read = leases.select(*_OF_PROCESS, *_PLACE).join(points, _is_read("leases_read"))
+    counts = _is_read("leases_read") & _is_remembered("at_ms", "requested_ms")
+    read = leases.select(*_OF_PROCESS, *_PLACE).join(points, counts)
     held = tenancies(read.select("change_id", *_OF_PROCESS, *_PLACE), "change_id")
-    known = held.select("*", *(F.col(f"holder.{name}").alias(name) for name in _WHERE)).join(
-        points, "change_id"
+    known = (
+        held.select("*", *(F.col(f"holder.{name}").alias(name) for name in _WHERE))
+        .join(points, "change_id")
+        .where(_is_remembered("at_ms", "point_ms"))
     )
     details = leases.select(*_WHERE, *_DETAILS, F.col("cluster_id").alias("_cluster"))
     concerned = details.join(F.broadcast(known), list(_WHERE)).withColumn("use", _use()).where(_concerns())

@@ -114,6 +114,7 @@ def _ends(rows: DataFrame) -> DataFrame:
 
 def _beyond(read: str, ends: str) -> Column:
     def beyond(next_: Column, partition: Column) -> Column:
-        return next_ > 1 + F.coalesce(F.try_element_at(ends, partition), F.lit(-1))
+        # One more, for the mark of a transaction takes an offset.
+        return next_ > 2 + F.coalesce(F.try_element_at(ends, partition), F.lit(-1))
 
     return F.exists(F.transform(read, beyond), lambda one: one)
