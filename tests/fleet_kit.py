@@ -100,6 +100,18 @@ def moved(topic: str, partition: int, at: datetime, from_: int | None, to: int |
     )  # fmt: skip
 
 
+def recovered(since: datetime, at: datetime, **how: Any) -> bytes:
+    return record("metadata.recovered", at, prev_at=since, attempts=3, **how)
+
+
+def unavailable(since: datetime, at: datetime, **how: Any) -> bytes:
+    return record("metadata.unavailable", at, prev_at=since, error="no route", **how)
+
+
+def left(broker: int, at: datetime, prev_at: datetime | None = None, **how: Any) -> bytes:
+    return record("broker.left", at, prev_at=prev_at, broker=broker, **how)
+
+
 def of_sighting(sighting: Sighting, cluster: str, topic: str) -> bytes:
     """Return what an observer publishes for a sighting of the state's tests."""
     partition, kind, identity, prev_at, at = sighting

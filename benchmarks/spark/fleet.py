@@ -5,6 +5,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from attrs import field, frozen
 from confluent_kafka import Producer
@@ -16,16 +17,21 @@ from benchmarks.errors import BenchError
 from benchmarks.events.rows import Row, Target
 from benchmarks.measure import Spread
 from benchmarks.spark.fleet_story import records
-from benchmarks.spark.session import bench_session
+from benchmarks.spark.rounds import cpu_by_process
+from benchmarks.spark.session import jvm_of
+from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline
 from kafka_partition_events.spark.fleet.progress import BatchDone, Refreshed
 from kafka_partition_events.spark.fleet.sources import KafkaSource
+from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.testing import KafkaCluster
 
 BATCHES = 10
 TARGET = 50_000.0
 _M = 1_000_000
 _TOPIC_PARTITIONS = 4
+_SETTINGS = {**LASTING, "spark.driver.memory": "3g"}
+"""Those of the command, with room for what Spark keeps of run after run."""
 
 
 @frozen(kw_only=True)
@@ -43,13 +49,15 @@ class Case:
 
 @frozen(kw_only=True)
 class Took:
-    """Seconds of one run, and the bytes that are left.
+    """Seconds of one run, and bytes.
 
     Attributes:
         wall_s: From the first batch to the last table.
         ingest_s: Of these, writing bronze and ``silver/sightings``.
-        outages_s: Folding the outages' state.
-        refresh_s: Making ``silver/events`` and gold.
+        outages_s: Folding the outages' state, beside that.
+        refresh_s: Making ``silver/events`` and gold, after that.
+        cpu_s: Seconds of the processors that the JVM and its Python workers took.
+        shuffled_bytes: What all shuffles wrote, compressed.
         state_bytes: What the state of all topics comes to, packed.
         out_bytes: What all tables come to.
     """
@@ -58,6 +66,8 @@ class Took:
     ingest_s: float
     outages_s: float
     refresh_s: float
+    cpu_s: float
+    shuffled_bytes: int
     state_bytes: int
     out_bytes: int
 
@@ -66,9 +76,9 @@ class Took:
 class Size:
     """The cases: the first one is the base, which the two others have ten times as many of."""
 
-    base: Case = Case(name="10,000 partitions", events=_M // 5, keys=10_000)
-    more_events: Case = Case(name="10,000 partitions, 10x the events", events=2 * _M, keys=10_000)
-    more_keys: Case = Case(name="100,000 partitions, 10x the events", events=2 * _M, keys=100_000)
+    base: Case = Case(name="10,000 partitions", events=_M // 10, keys=10_000)
+    more_events: Case = Case(name="10,000 partitions, 10x the events", events=_M, keys=10_000)
+    more_keys: Case = Case(name="100,000 partitions, 10x the events", events=_M, keys=100_000)
     rounds: int = 2
 
     @property
@@ -105,8 +115,9 @@ def measure(*, quick: bool) -> Iterator[Row]:
     with (
         tempfile.TemporaryDirectory(prefix="kpe-bench-") as directory,
         KafkaCluster(brokers=1, progress=say) as cluster,
-        bench_session() as spark,
+        opened_session(spark_jars, settings=_SETTINGS) as spark,
     ):
+        spark.sparkContext.setLogLevel("ERROR")
         for case in size.cases:
             say(f"writing {case.events:,} events of {case.keys:,} partitions")
             _fill(cluster, case)
@@ -141,9 +152,10 @@ def run(spark: SparkSession, bootstrap: str, case: Case, directory: Path) -> Too
     # Never one of before: Spark goes on caring for the state that it had there.
     out, times = Path(tempfile.mkdtemp(dir=directory)), _Times()
     source = KafkaSource(bootstrap=bootstrap, topic=case.topic, max_per_batch=case.events // BATCHES)
-    begin = time.perf_counter()
+    jvm = jvm_of(spark)
+    shuffled, cpu, begin = _shuffled(spark), _cpu_seconds(jvm), time.perf_counter()
     mark = Pipeline(spark, Fleet(out=str(out)), times).run_once(source)
-    wall_s = time.perf_counter() - begin
+    wall_s, cpu_s = time.perf_counter() - begin, _cpu_seconds(jvm) - cpu
     if mark.totals.good != case.events:
         raise BenchError(f"{mark.totals}, but {case.events:,} events were written")
     found = Took(
@@ -151,11 +163,24 @@ def run(spark: SparkSession, bootstrap: str, case: Case, directory: Path) -> Too
         ingest_s=times.seconds["ingest"],
         outages_s=times.seconds["outages"],
         refresh_s=times.seconds["refresh"],
+        cpu_s=cpu_s,
+        shuffled_bytes=_shuffled(spark) - shuffled,
         state_bytes=_state_bytes(spark, out),
         out_bytes=sum(path.stat().st_size for path in out.rglob("*.parquet")),
     )
     shutil.rmtree(out)
     return found
+
+
+def _cpu_seconds(jvm: int) -> float:
+    return sum(cpu_by_process(jvm).values())
+
+
+def _shuffled(spark: SparkSession) -> int:
+    """Return how many bytes all shuffles have written so far."""
+    context: Any = spark.sparkContext
+    executors = context._jsc.sc().statusStore().executorList(True)  # noqa: SLF001 - what the web page asks
+    return sum(int(executors.apply(number).totalShuffleWrite()) for number in range(executors.size()))
 
 
 def _state_bytes(spark: SparkSession, out: Path) -> int:
@@ -171,9 +196,11 @@ _RATES: Mapping[str, Callable[[Took], float]] = {
     "outages": lambda took: took.outages_s,
     "refresh": lambda took: took.refresh_s,
 }
-_SIZES: Mapping[str, Callable[[Took], float]] = {
-    "state": lambda took: took.state_bytes / _M,
-    "tables": lambda took: took.out_bytes / _M,
+_COSTS: Mapping[str, tuple[str, Callable[[Took, Case], float]]] = {
+    "CPU": ("us an event", lambda took, case: took.cpu_s * _M / case.events),
+    "shuffled": ("bytes an event", lambda took, case: took.shuffled_bytes / case.events),
+    "state": ("bytes a partition", lambda took, case: took.state_bytes / case.keys),
+    "tables": ("bytes an event", lambda took, case: took.out_bytes / case.events),
 }
 
 
@@ -189,13 +216,12 @@ def rows_of(size: Size, took: Mapping[str, Sequence[Took]]) -> Iterator[Row]:
                 None if peer is None else (peer.name, [peer.events / seconds(f) for f in took[peer.name]]),
                 target=Target(least=TARGET) if judged else None,
             )
-        for what, megabytes in _SIZES.items():
+        for what, (unit, cost) in _COSTS.items():
             yield _row(
                 f"{case.name}: {what}",
-                "MB",
-                [megabytes(found) for found in took[case.name]],
-                None if peer is None else (peer.name, [megabytes(found) for found in took[peer.name]]),
-                digits=2,
+                unit,
+                [cost(found, case) for found in took[case.name]],
+                None if peer is None else (peer.name, [cost(found, peer) for found in took[peer.name]]),
             )
 
 
@@ -206,7 +232,6 @@ def _row(
     peer: tuple[str, Sequence[float]] | None,
     *,
     target: Target | None = None,
-    digits: int = 0,
 ) -> Row:
     ratio = None if peer is None else [one / other for one, other in zip(ours, peer[1], strict=True)]
     return Row(
@@ -216,5 +241,4 @@ def _row(
         peer=None if peer is None else (peer[0], Spread.of(peer[1])),
         ratio=None if ratio is None else Spread.of(ratio),
         target=target,
-        digits=digits,
     )

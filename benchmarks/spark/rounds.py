@@ -55,13 +55,10 @@ def one_round(cases: Mapping[str, Callable[[], object]], rng: random.Random, jvm
 
 
 def sample(run: Callable[[], object], jvm: int) -> Sample:
-    before, began = cpu_by_process(jvm), time.perf_counter()
+    before, began = sum(cpu_by_process(jvm).values()), time.perf_counter()
     run()
     wall = time.perf_counter() - began
-    after = cpu_by_process(jvm)
-    # A worker that has been idle for a minute ends: then it took nothing in between.
-    used = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
-    return Sample(cpu_s=used, wall_s=wall)
+    return Sample(cpu_s=sum(cpu_by_process(jvm).values()) - before, wall_s=wall)
 
 
 def rates(rounds: Sequence[Round], name: str, units: float) -> Spread:
@@ -77,7 +74,10 @@ def rate_ratio(rounds: Sequence[Round], ours: tuple[str, int], peer: tuple[str, 
 
 
 def cpu_by_process(root: int) -> dict[int, float]:
-    """Return the CPU seconds, user and system, of a process and all its descendants."""
+    """Return the CPU seconds, user and system, of a process and all its descendants.
+
+    What ended ones took is that of the process that waited for them.
+    """
     seconds: dict[int, float] = {}
     children: dict[int, list[int]] = defaultdict(list)
     for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -87,7 +87,7 @@ def cpu_by_process(root: int) -> dict[int, float]:
         except OSError:  # it has just ended
             continue
         pid = int(stat.parent.name)
-        seconds[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        seconds[pid] = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
         children[int(fields[1])].append(pid)
     found: dict[int, float] = {}
     waiting = [root]

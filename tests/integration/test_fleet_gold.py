@@ -1,8 +1,6 @@
-"""The gold tables on worked examples, every number computed by hand; days one by one and all at once."""
+"""Outages, blind time, availability and burn rates on worked examples, every number computed by hand."""
 
-import random
 from datetime import datetime, timedelta
-from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,17 +12,16 @@ from tests.fleet_kit import (
     created,
     grown,
     inputs,
+    left,
     moment,
-    moved,
-    of_sighting,
     offline,
     online,
-    record,
+    recovered,
     rows,
     sightings,
     time_of,
+    unavailable,
 )
-from tests.outage_kit import START, World
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -35,18 +32,6 @@ pytestmark = pytest.mark.spark
 
 NEXT = DAY + timedelta(days=1)
 TODAY = Days(DAY, DAY)
-
-
-def recovered(since: datetime, at: datetime, **how: Any) -> bytes:
-    return record("metadata.recovered", at, prev_at=since, attempts=3, **how)
-
-
-def unavailable(since: datetime, at: datetime, **how: Any) -> bytes:
-    return record("metadata.unavailable", at, prev_at=since, error="no route", **how)
-
-
-def left(broker: int, at: datetime, prev_at: datetime | None = None, **how: Any) -> bytes:
-    return record("broker.left", at, prev_at=prev_at, broker=broker, **how)
 
 
 @pytest.fixture(scope="module")
@@ -270,169 +255,3 @@ def test_a_target_that_is_no_part_of_the_time_is_an_error(target: float) -> None
 
     with pytest.raises(ValueError, match="between 0 and 1"):
         with_target(target)
-
-
-# -- churn, skew, counts, reroutes ------------------------------------
-
-
-def test_a_broker_that_loses_ten_leaders_has_ten_moves_from(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet.leader_churn import leader_churn  # noqa: PLC0415
-
-    records = [moved("orders", number, moment("10:02"), 2, 1 + 2 * (number % 2)) for number in range(10)]
-    records += [
-        moved("orders", 0, moment("10:07"), 3, 2),  # the next window
-        moved("orders", 1, moment("10:04:59.9"), 3, 3),  # the same leader in a new epoch
-        moved("orders", 1, moment("10:02"), 2, 9, cluster="c-2"),
-        moved("orders", 5, moment("10:02", NEXT), 2, 1),
-    ]
-    found = leader_churn(inputs(spark, records, moment("12:00")), TODAY)
-    names = ("cluster_id", "broker", "window_start", "moves_from", "moves_to", "reelections")
-    assert [tuple(row[name] for name in names) for row in rows(found)] == [
-        ("c-1", 1, moment("10:00"), 0, 5, 0),
-        ("c-1", 2, moment("10:00"), 10, 0, 0),
-        ("c-1", 2, moment("10:05"), 0, 1, 0),
-        ("c-1", 3, moment("10:00"), 0, 5, 1),
-        ("c-1", 3, moment("10:05"), 1, 0, 0),
-        ("c-2", 2, moment("10:00"), 1, 0, 0),
-        ("c-2", 9, moment("10:00"), 0, 1, 0),
-    ]
-
-
-def test_skew_is_the_largest_and_the_spread_by_the_mean(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet.skew import skew  # noqa: PLC0415
-
-    brokers = [
-        {"broker": number, "rack": rack, "leaders": leaders, "replicas": 10, "offline_replicas": 0}
-        for number, rack, leaders in ((1, "r1", 2), (2, None, 4), (3, None, 6))
-    ]
-    summary: dict[str, Any] = {
-        "period": {"begin": "2026-11-20T10:00:00Z", "end": "2026-11-20T10:05:00Z"},
-        "brokers": brokers, "topics": 3, "partitions": 12, "offline": 0,
-    }  # fmt: skip
-    idle = {**summary, "brokers": [{"broker": 1, "leaders": 0, "replicas": 0}]}
-    records = [
-        record("cluster.summary", moment("10:04:58"), **summary),
-        record("cluster.summary", moment("10:04:58"), cluster="c-2", **idle),
-        record("cluster.summary", moment("10:04:58", NEXT), **summary),
-    ]
-    first, second, third, other = rows(skew(inputs(spark, records, moment("12:00")), TODAY))
-    assert second == {
-        "cluster_id": "c-1", "period_begin": moment("10:00"), "period_end": moment("10:05"),
-        "at": moment("10:04:58"), "broker": 2, "rack": None, "leaders": 4, "replicas": 10,
-        "offline_replicas": 0, "topics": 3, "partitions": 12, "offline": 0,
-        "leaders_max_mean": 1.5, "leaders_cv": pytest.approx((8 / 3) ** 0.5 / 4),
-        "replicas_max_mean": 1.0, "replicas_cv": 0.0, "day": DAY,
-    }  # fmt: skip
-    assert (first["broker"], first["rack"], third["broker"]) == (1, "r1", 3)
-    assert (other["cluster_id"], other["leaders_max_mean"], other["leaders_cv"]) == ("c-2", None, None)
-
-
-def test_a_count_holds_until_the_next(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet.partition_counts import partition_count_history  # noqa: PLC0415
-
-    records = [
-        created("orders", moment("00:00"), 6, topic_id=None),
-        created("orders", moment("01:00"), 6, topic_id=None, observer="b"),  # told again: no new row
-        record("topic.identified", moment("02:00"), topic="orders", topic_id="id-1", after={"count": 6}),
-        grown("orders", moment("10:00"), 12, topic_id="id-1"),
-        record("topic.deleted", moment("12:00"), topic="orders", topic_id="id-1", before={"count": 12}),
-        created("orders", moment("13:00"), 3, topic_id="id-2", initial=False),
-        record("topic.recreated", moment("00:10", NEXT), topic="orders", topic_id="id-3", after={"count": 3}),
-        created("orders", moment("05:00"), 1, cluster="c-2"),
-    ]
-    told = inputs(spark, records, moment("12:00", NEXT))
-    names = ("cluster_id", "topic_id", "valid_from", "valid_to", "count", "day")
-    found = [tuple(row[name] for name in names) for row in rows(partition_count_history(told, TODAY))]
-    assert sorted(found) == [
-        ("c-1", "id-1", moment("00:00"), moment("10:00"), 6, DAY),
-        ("c-1", "id-1", moment("10:00"), moment("12:00"), 12, DAY),
-        ("c-1", "id-2", moment("13:00"), moment("00:10", NEXT), 3, DAY),
-        ("c-2", "orders-id", moment("05:00"), None, 1, DAY),
-    ]
-    (last,) = rows(partition_count_history(told, Days(NEXT, NEXT)))
-    assert (last["topic_id"], last["valid_to"], last["day"]) == ("id-3", None, NEXT)
-
-
-def test_reroutes_are_added_up_by_the_hour(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet.reroutes import reroutes  # noqa: PLC0415
-
-    def counters(at: datetime, client: str = "app", **topics: dict[str, int]) -> bytes:
-        listed = [{"topic": topic, **counts} for topic, counts in topics.items()]
-        return record("producer.counters", at, client=client, topics=listed)
-
-    records = [
-        counters(moment("10:10"), orders={"sent": 100, "rerouted": 5, "avoided": 1}, others={"sent": 7}),
-        counters(moment("10:50"), orders={"sent": 50, "rerouted": 0, "capped": 2, "rescued": 3}),
-        counters(moment("11:00"), orders={"sent": 1}),
-        counters(moment("10:30"), client="another", orders={"sent": 9}),
-    ]
-    found = rows(reroutes(inputs(spark, records, moment("12:00")), TODAY))
-    names = ("topic", "client", "hour", "sent", "rerouted", "avoided", "capped", "rescued")
-    assert [tuple(row[name] for name in names) for row in found] == [
-        ("orders", "another", moment("10:00"), 9, 0, 0, 0, 0),
-        ("orders", "app", moment("10:00"), 150, 5, 1, 2, 3),
-        ("orders", "app", moment("11:00"), 1, 0, 0, 0, 0),
-        ("others", "app", moment("10:00"), 7, 0, 0, 0, 0),
-    ]
-
-
-# -- day by day ------------------------------------
-
-DAYS = [DAY + timedelta(days=number) for number in range(3)]
-TABLE_NAMES = (
-    "availability_hourly", "availability_daily", "slo_burn", "leader_churn", "skew",
-    "partition_count_history", "reroutes",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def history(spark: "SparkSession") -> "Inputs":
-    """Three days of eight topics in two clusters, with outages of seconds and of days, and blind time."""
-    chance = random.Random(11)
-    end = moment("20:00", DAYS[-1])
-
-    def some_time() -> datetime:
-        return moment("00:00") + timedelta(seconds=chance.randrange(68 * 3600))
-
-    records: list[bytes] = []
-    for number in range(8):
-        cluster, topic = f"c-{number % 2}", f"t-{number // 2}"
-        world = World(chance, observers=2, steps=60, longest_gap_s=8000.0).run()
-        records += [of_sighting(one, cluster, topic) for one in world if one.at < START + 58 * 3600 * 10**6]
-        records += [grown(topic, some_time(), count, cluster=cluster) for count in (7, 9)]
-        records += [
-            moved(topic, chance.randrange(5), some_time(), chance.randrange(3), chance.randrange(3),
-                  cluster=cluster) for _ in range(50)
-        ]  # fmt: skip
-    for number in range(12):
-        begin, cluster = some_time(), f"c-{number % 2}"
-        records.append(recovered(begin, begin + timedelta(seconds=chance.randrange(9000)), cluster=cluster))
-        records.append(unavailable(begin, begin + timedelta(seconds=5), cluster=cluster))
-        brokers = [{"broker": 1, "leaders": number, "replicas": 3}]
-        records.append(record("cluster.summary", some_time(), cluster=cluster, brokers=brokers))
-        counted = [{"topic": "t-1", "sent": number}]
-        records.append(record("producer.counters", some_time(), cluster=cluster, client="x", topics=counted))
-    return inputs(spark, records, end)
-
-
-@pytest.mark.parametrize("name", TABLE_NAMES)
-def test_days_computed_by_themselves_are_days_computed_together(history: "Inputs", name: str) -> None:
-    from kafka_partition_events.spark.fleet.gold import TABLES, inputs_of, narrowed  # noqa: PLC0415
-
-    table = TABLES[name]
-    each = []
-    for days in (Days(DAYS[0], DAYS[0]), Days(DAYS[1], DAYS[2])):
-        near = narrowed(history, days)
-        # When nobody looked must follow from what is near, too.
-        each.append(table(inputs_of(near.events, near.outages, near.until), days))
-    in_parts = rows(reduce(lambda some, more: some.unionByName(more), each))
-    together = rows(table(history, Days(DAYS[0], DAYS[-1])))
-    assert in_parts == together
-    assert len({row["day"] for row in together}) > 1
-
-
-def test_every_table_is_tested_day_by_day() -> None:
-    from kafka_partition_events.spark.fleet.gold import DAYS_AFTER, TABLES, WHOLE  # noqa: PLC0415
-
-    assert set(TABLES) == set(TABLE_NAMES)
-    assert (WHOLE | DAYS_AFTER.keys()) <= TABLES.keys()

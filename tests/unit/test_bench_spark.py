@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.measure import Spread
 from benchmarks.spark import __main__ as command
+from benchmarks.spark import fleet
 from benchmarks.spark.partition_column import ARROW, EMPTY, JVM, KAFKA_PYTHON, SCAN, rows_of
 from benchmarks.spark.rounds import Sample, cpu_by_process, one_round, rate_ratio, rates, sample
 
@@ -44,6 +45,37 @@ def test_the_promises_are_judged() -> None:
         (f"user ids: {ARROW}", EMPTY, True),
     ]
     assert len(rows) == 6  # no pandas, so no rows beside it
+
+
+def took(factor: float) -> fleet.Took:
+    return fleet.Took(
+        wall_s=factor,
+        ingest_s=factor / 4,
+        outages_s=factor / 5,
+        refresh_s=factor / 2,
+        cpu_s=2 * factor,
+        shuffled_bytes=int(1000 * factor),
+        state_bytes=int(500 * factor),
+        out_bytes=int(4000 * factor),
+    )
+
+
+def test_the_fleet_is_judged_by_ten_times_the_events_and_each_case_stands_beside_a_smaller_one() -> None:
+    size = fleet.Size(
+        base=fleet.Case(name="base", events=1000, keys=10),
+        more_events=fleet.Case(name="events", events=100_000, keys=10),
+        more_keys=fleet.Case(name="keys", events=100_000, keys=100),
+    )
+    runs = {"base": [took(1.0), took(2.0)], "events": [took(1.0), took(2.0)], "keys": [took(2.0), took(4.0)]}
+    rows = {row.what: row for row in fleet.rows_of(size, runs)}
+    assert [(row.what, row.kept) for row in rows.values() if row.target] == [("events: end to end", True)]
+    assert rows["base: end to end"].ours == Spread(500.0, 750.0, 1000.0)
+    assert rows["base: end to end"].peer is None
+    assert rows["events: refresh"].ratio == Spread(100.0, 100.0, 100.0)
+    assert rows["events: CPU"].ours == Spread(20.0, 30.0, 40.0)
+    keys = rows["keys: state"]
+    assert (keys.ours, keys.unit) == (Spread(10.0, 15.0, 20.0), "bytes a partition")
+    assert keys.peer == ("events", Spread(50.0, 75.0, 100.0))
 
 
 def test_every_case_takes_its_turn_in_every_round() -> None:

@@ -1,6 +1,7 @@
 """Makes days of the gold tables anew, from what silver holds. Doing it twice changes nothing."""
 
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime, timedelta
 from functools import reduce
 from typing import Final
@@ -18,6 +19,8 @@ from kafka_partition_events.spark.fleet.sightings import day_of, within
 from kafka_partition_events.spark.fleet.tables import EVENTS, OUTAGES, Tables
 
 _ALWAYS: Final = Days(date(2000, 1, 1), date(2199, 12, 31))
+_AT_ONCE: Final = 4
+"""How many tables are made at once."""
 
 
 @frozen(kw_only=True)
@@ -54,18 +57,18 @@ class GoldRefresher:
             unseen = blind.by_cluster(events, until).localCheckpoint()
             counts = spells(lasting).localCheckpoint()
             for days in begun:
-                made = partition_outages(_first_seen(outages, days), events, unseen)
-                self.tables.replace(OUTAGES, made, days)
+                rows = partition_outages(_first_seen(outages, days), events, unseen)
+                self.tables.replace(OUTAGES, rows, days)
             inputs = Inputs(
                 events=lasting, outages=self.tables.read(OUTAGES), until=until, blind=unseen, counts=counts
             )
-            for name, spans in reached.items():
-                for days in spans:
-                    told = evolve(inputs, events=self._events(gold.near(days), lasting))
-                    rows = self.made[name](gold.narrowed(told, days), days)
-                    self.tables.replace(f"gold/{name}", rows, days)
-            for name in gold.WHOLE if whole else ():
-                self._refresh_whole(f"gold/{name}", self.made[name](inputs, _ALWAYS))
+            # The tables do not need one another, and most of their time is planning.
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                made = [pool.submit(self._refresh_days, *table, inputs) for table in reached.items()]
+                if whole:
+                    made += [pool.submit(self._refresh_whole, name, inputs) for name in gold.WHOLE]
+            for table in made:
+                table.result()
         finally:
             lasting.unpersist()
 
@@ -73,14 +76,22 @@ class GoldRefresher:
         """Return the events of some days, and all that tell of all days."""
         return self.tables.read(EVENTS, days).where(~blind.lasting()).unionByName(lasting)
 
-    def _refresh_whole(self, name: str, new: DataFrame) -> None:
-        """Make the days anew whose rows are not what they should be."""
-        self.tables.ensure(name, new.schema)
-        old = self.tables.read(name).select(*new.columns)
+    def _refresh_days(self, name: str, ranges: Iterable[Days], inputs: Inputs) -> None:
+        """Make these days of a table anew."""
+        for days in ranges:
+            told = evolve(inputs, events=self._events(gold.near(days), inputs.events))
+            rows = self.made[name](gold.narrowed(told, days), days)
+            self.tables.replace(f"gold/{name}", rows, days)
+
+    def _refresh_whole(self, name: str, inputs: Inputs) -> None:
+        """Make the days of a table anew whose rows are not what they should be."""
+        place, new = f"gold/{name}", self.made[name](inputs, _ALWAYS)
+        self.tables.ensure(place, new.schema)
+        old = self.tables.read(place).select(*new.columns)
         changed = old.exceptAll(new).union(new.exceptAll(old)).select("day")
         found = changed.distinct().toArrow().column("day").to_pylist()
         for days in joined(Days(day, day) for day in found):
-            self.tables.replace(name, within(new, days), days)
+            self.tables.replace(place, within(new, days), days)
 
 
 def days_of(outages: DataFrame, until: datetime) -> list[Days]:

@@ -91,6 +91,21 @@ def blind_within(begin: Column, end: Column) -> Column:
     return F.coalesce(within, long(0))
 
 
+def blind_parts(begin: Column, end: Column) -> Column:
+    """Return the parts of an interval in which nobody looked, an array of structs of ``begin`` and ``end``.
+
+    The rows must come from `with_blind`.
+    """
+    met = F.filter(BLIND, lambda one: (one["begin"] < end) & (one["end"] > begin))
+    parts = F.transform(
+        met,
+        lambda one: F.struct(
+            F.greatest(begin, one["begin"]).alias("begin"), F.least(end, one["end"]).alias("end")
+        ),
+    )
+    return F.coalesce(parts, F.array().cast("array<struct<begin: bigint, end: bigint>>"))
+
+
 def touches_blind(begin: Column, end: Column) -> Column:
     """Return whether nobody looked at some moment of an interval. The rows must come from `with_blind`."""
     touched = F.exists(BLIND, lambda one: (one["begin"] < end) & (one["end"] > begin))

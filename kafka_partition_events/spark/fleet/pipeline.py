@@ -6,7 +6,7 @@ Whatever is killed at any moment, and however often, goes on where it was: see `
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
@@ -118,18 +118,10 @@ class Pipeline:
             SparkJobError: the source, the tables or a query failed; the message says what to do.
         """
         self._claim(source)
-        with self._told(source):
-            for name in (INGEST, OUTAGES):
-                if self._stopping.is_set():
-                    break
-                self._progress.step(f"taking in {source.name}: {name}")
-                query = self._start(name, source, {"availableNow": True})
-                try:
-                    while query.isActive and not self._stopping.wait(_LOOK_S):
-                        pass
-                finally:
-                    _settle(query)
-                self._check(query)
+        self._progress.step(f"taking in {source.name}")
+        with self._told(source), self._queries(source, {"availableNow": True}) as queries:
+            while _at_work(queries) and not self._stopping.wait(_LOOK_S):
+                pass
         self._progress.step("making the tables anew")
         return self._refresh()
 
@@ -145,25 +137,19 @@ class Pipeline:
         """
         self._claim(source)
         trigger = {"processingTime": f"{max(1, round(every / timedelta(milliseconds=1)))} milliseconds"}
-        with self._told(source), contextlib.ExitStack() as started:
+        with self._told(source):
             mark = self._refresh()  # what a run that was killed has left
-            queries = []
-            for name in (INGEST, OUTAGES):
-                queries.append(query := self._start(name, source, trigger))
-                started.callback(_settle, query)
-            self._progress.step(f"taking in {source.name}, every {every.total_seconds():g} s")
-            due = time.monotonic() + every.total_seconds()
-            while not self._stopping.wait(_LOOK_S):
-                for query in queries:
-                    self._check(query)
-                    if not query.isActive:
-                        raise SparkJobError(f"the query {query.name} was stopped by somebody else")
-                quiet = not any(query.status["isTriggerActive"] for query in queries)
-                if self._ledger.has_news() and (quiet or time.monotonic() >= due):
-                    mark = self._refresh()
-                    due = time.monotonic() + every.total_seconds()
-            self._progress.step("stopping when the running batches are done")
-            started.close()
+            with self._queries(source, trigger) as queries:
+                self._progress.step(f"taking in {source.name}, every {every.total_seconds():g} s")
+                due = time.monotonic() + every.total_seconds()
+                while not self._stopping.wait(_LOOK_S):
+                    if len(_at_work(queries)) < len(queries):
+                        raise SparkJobError("one of the queries was stopped by somebody else")
+                    quiet = not any(query.status["isTriggerActive"] for query in queries)
+                    if self._ledger.has_news() and (quiet or time.monotonic() >= due):
+                        mark = self._refresh()
+                        due = time.monotonic() + every.total_seconds()
+                self._progress.step("stopping when the running batches are done")
             return self._refresh() if self._ledger.has_news() else mark
 
     def recompute(self, days: Days) -> Mark:
@@ -221,6 +207,16 @@ class Pipeline:
         }.items():
             self._tables.ensure(name, rows.schema)
 
+    @contextlib.contextmanager
+    def _queries(self, source: Source, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
+        """Start both queries. In the end, stop each between two batches."""
+        with contextlib.ExitStack() as started:
+            queries = []
+            for name in (INGEST, OUTAGES):
+                queries.append(query := self._start(name, source, trigger))
+                started.callback(_settle, query)
+            yield queries
+
     def _start(self, name: str, source: Source, trigger: dict[str, Any]) -> StreamingQuery:
         rows = source.stream(self._spark)
         write: Ingest | LogOutages = Ingest(self._tables, self._ledger, self._progress)
@@ -250,12 +246,6 @@ class Pipeline:
         with self._told(None):
             return self._refresher.refresh()
 
-    @staticmethod
-    def _check(query: StreamingQuery) -> None:
-        """Raise why a query has failed, if it has."""
-        if (failed := query.exception()) is not None:
-            raise failed
-
     @contextlib.contextmanager
     def _told(self, source: Source | None) -> Iterator[None]:
         """Tell causes and cures instead of stacks."""
@@ -281,6 +271,15 @@ class Pipeline:
                     f"does it again. {said}"
                 ) from error
             raise source.explain(error) from error
+
+
+def _at_work(queries: Iterable[StreamingQuery]) -> list[StreamingQuery]:
+    """Return the queries that go on. If one has failed, raise why."""
+    going = [query for query in queries if query.isActive]
+    for query in queries:
+        if (failed := query.exception()) is not None:
+            raise failed
+    return going
 
 
 def _settle(query: StreamingQuery) -> None:

@@ -7,23 +7,18 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window, WindowSpec
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.availability import (
-    added_up,
-    offline,
-    outages,
-    present,
-    spans_of_counts,
-    within,
-)
+from kafka_partition_events.spark.fleet.availability import outages, spans_of_counts, within
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.inputs import GoldTable, Inputs
 from kafka_partition_events.spark.fleet.intervals import (
     DAY_US,
     HOUR_US,
     SECOND_US,
+    blind_parts,
     day_of,
     long,
     micros,
+    step_of,
     time_of,
     with_blind,
 )
@@ -57,39 +52,33 @@ def slo_burn(inputs: Inputs, days: Days, target: float = TARGET) -> DataFrame:
     The error is offline time / time, over partitions, without the time in which nobody looked; so each rate
     is a range. It is null where nobody looked in the whole window.
 
+    Computed from the times at which the number of partitions that are there, or offline, changes: a step's
+    sums follow from all changes before its end.
+
     Columns: ``cluster_id, topic, window_start`` (the five minutes at whose end the rates hold), ``target``,
     ``burn_5m_lo, burn_5m_hi``, the same for ``1h``, ``6h`` and ``3d``, ``day``. Rows with a null ``topic``
-    are of all topics together. A topic without offline time in three days has no rows: its rates are 0.
+    are of all topics together. A topic without offline time in three days has no rows: its rates are 0. Nor
+    has a cluster at which nobody looked in three days.
 
     Args:
         inputs: With the outages of three more days before these.
         days: The days.
         target: Which part of the time partitions shall be online.
     """
+    begin = micros(days.begin) - REACH // timedelta(microseconds=1)
     end = min(micros(days.end), micros(inputs.until))
-    begin = micros(days.begin) - micros_of(REACH)
-    down = within(outages(inputs), begin, end)
-    troubled = down.select(*_TOPIC).distinct()
-    there = spans_of_counts(inputs)
-    there = there.join(F.broadcast(troubled), list(_TOPIC), "left_semi").unionByName(_of_clusters(there))
-    there = within(there, begin, end)
-    of_clusters = down.withColumn("topic", F.lit(None).cast("string"))
-    measured = added_up(
-        present(with_blind(there, inputs.blind), _STEP_US)
-        .unionByName(offline(with_blind(down.unionByName(of_clusters), inputs.blind), begin, end, _STEP_US))
-        .unionByName(_nothing(there, begin, end))
-    ).withColumn("observed", F.col("present") - F.col("blind"))
-    in_time = Window.partitionBy(*_TOPIC).orderBy("step")
-    so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    summed = measured.select(*_TOPIC, "step", *(F.sum(name).over(so_far).alias(name) for name in _SUMS))
+    in_time = Window.partitionBy("topic", "cluster_id").orderBy("at")
+    summed = _summed(_with_steps(_changes(inputs, begin, end), end), begin, in_time)
     rates = {
         f"burn_{window}_{bound}": _burn(_last(name, size, in_time), _last("observed", size, in_time), target)
         for window, size in _WINDOWS.items()
         for bound, name in (("lo", "low"), ("hi", "high"))
     }
+    lately = {f"_{name}": _last(name, 3 * DAY_US, in_time) for name in ("high", "observed")}
     return (
-        summed.withColumns({**rates, "_lately": _last("high", 3 * DAY_US, in_time)})
-        .where((F.col("step") >= micros(days.begin)) & (F.col("topic").isNull() | (F.col("_lately") > 0)))
+        summed.withColumns({**rates, **lately})
+        .where((F.col("_high") > 0) | (F.col("topic").isNull() & (F.col("_observed") > 0)))
+        .where(F.col("step") >= micros(days.begin))
         .select(
             *_TOPIC,
             time_of(F.col("step")).alias("window_start"),
@@ -100,55 +89,82 @@ def slo_burn(inputs: Inputs, days: Days, target: float = TARGET) -> DataFrame:
     )
 
 
-def micros_of(span: timedelta) -> int:
-    """Return a span of time in microseconds."""
-    return span // timedelta(microseconds=1)
+def _changes(inputs: Inputs, begin: int, end: int) -> DataFrame:
+    """Return by how much the numbers of observed and of offline partitions change, and when, within a time.
 
-
-def _of_clusters(spans: DataFrame) -> DataFrame:
-    """Return how many partitions all topics of a cluster had together, as spans with a null ``topic``."""
-    changes = (
-        spans.select(
-            "cluster_id",
-            F.inline(
-                F.array(
-                    F.struct(F.col("begin").alias("at"), F.col("count").alias("change")),
-                    F.struct(F.col("end").alias("at"), (-F.col("count")).alias("change")),
-                )
-            ),
-        )
-        .groupBy("cluster_id", "at")
-        .agg(F.sum("change").alias("change"))
+    Columns: ``cluster_id, topic`` (null: all topics together), ``at, observed, low, high``.
+    """
+    there = spans_of_counts(inputs).select(
+        *_TOPIC, _span(F.col("begin"), F.col("end"), observed=F.col("count").cast("bigint"))
     )
-    in_time = Window.partitionBy("cluster_id").orderBy("at")
+    down = outages(inputs)
+    at_most = _span(F.col("begin"), F.col("end"), high=long(1))
+    at_least = _span(F.col("low_begin"), F.col("low_end"), low=long(1))
+    spans = there.unionByName(down.select(*_TOPIC, F.explode(F.array(at_most, at_least)).alias("span")))
     return (
-        changes.withColumn("count", F.sum("change").over(in_time))
-        .withColumn("end", F.lead("at").over(in_time))
-        .where("count > 0")
-        .select(
-            "cluster_id",
-            F.lit(None).cast("string").alias("topic"),
-            "count",
-            F.col("at").alias("begin"),
-            "end",
-        )
+        with_blind(within(spans.select(*_TOPIC, "span.*"), begin, end), inputs.blind)
+        .select("cluster_id", F.explode(F.array("topic", F.lit(None))).alias("topic"), *_SUMS, _edges())
+        .select(*_TOPIC, "edge.at", *((F.col("edge.sign") * F.col(name)).alias(name) for name in _SUMS))
+        .groupBy(*_TOPIC, "at")
+        .agg(*(F.sum(name).alias(name) for name in _SUMS))
     )
 
 
-def _nothing(spans: DataFrame, begin: int, end: int) -> DataFrame:
-    """Return a row without any time for each step, so that a window counts steps by counting rows."""
-    steps = F.sequence(long(begin), long(max(begin, end - 1)), long(_STEP_US))
-    return (
-        spans.select(*_TOPIC)
-        .distinct()
-        .select(*_TOPIC, F.explode(steps).alias("step"))
-        .select(
-            *_TOPIC,
-            "step",
-            *(long(0).alias(name) for name in ("present", "blind", "low", "high", "incidents")),
-            F.lit(False).alias("open"),
+def _span(begin: Column, end: Column, **counts: Column) -> Column:
+    """Return from when to when so many partitions were observed, or offline."""
+    told = (counts.get(name, long(0)).alias(name) for name in _SUMS)
+    return F.struct(begin.alias("begin"), end.alias("end"), *told).alias("span")
+
+
+def _edges() -> Column:
+    """Return a row for each time at which a span begins or ends to be seen."""
+
+    def both(begin: Column, end: Column, sign: int) -> Column:
+        return F.array(*(
+            F.struct(at.alias("at"), F.lit(factor).alias("sign"))
+            for at, factor in ((begin, sign), (end, -sign))
+        ))  # fmt: skip
+
+    begin, end = F.col("begin"), F.col("end")
+    unseen = F.transform(blind_parts(begin, end), lambda one: both(one["begin"], one["end"], -1))
+    return F.explode(F.concat(both(begin, end, 1), F.flatten(unseen))).alias("edge")
+
+
+def _with_steps(changes: DataFrame, end: int) -> DataFrame:
+    """Return changes with a row more at the end of each step, which has the step's begin in ``step``.
+
+    The steps of a topic begin with its first change. They are made from one row per topic, so that they need
+    not be shuffled: they are many more than the changes.
+    """
+    nothing = [long(0).alias(name) for name in _SUMS]
+    no_step = F.lit(None).cast("bigint").alias("step")
+    by_topic = (
+        changes.groupBy("topic", "cluster_id")
+        .agg(
+            F.sort_array(F.collect_list(F.struct("at", *_SUMS, no_step))).alias("changes"),
+            F.min("at").alias("first"),
+            F.max("high").alias("high"),
         )
+        .where("topic IS NULL OR high > 0")
     )
+    steps = F.transform(
+        F.sequence(step_of(F.col("first"), _STEP_US), long(end - 1), long(_STEP_US)),
+        lambda step: F.struct((step + _STEP_US).alias("at"), *nothing, step.alias("step")),
+    )
+    return by_topic.select(*_TOPIC, F.inline(F.concat("changes", steps)))
+
+
+def _summed(rows: DataFrame, begin: int, in_time: WindowSpec) -> DataFrame:
+    """Return for each step how much time there was, over partitions, from the begin to the step's end."""
+    so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    since = F.col("at") - begin
+
+    def until_now(name: str) -> Column:
+        # Each change c of a number at a time t comes to c * (now - t) by now.
+        return since * F.sum(name).over(so_far) - F.sum(F.col(name) * since).over(so_far)
+
+    sums = (until_now(name).alias(name) for name in _SUMS)
+    return rows.select(*_TOPIC, "at", "step", *sums).where("step IS NOT NULL")
 
 
 def _last(name: str, size: int, in_time: WindowSpec) -> Column:

@@ -1,0 +1,137 @@
+"""What gold counts of events as they come, on worked examples: moves, skew, partition counts, reroutes."""
+
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafka_partition_events.spark.fleet.days import Days
+from tests.fleet_kit import DAY, created, grown, inputs, moment, moved, record, rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_partition_events.spark.fleet.inputs import Inputs
+
+pytestmark = pytest.mark.spark
+
+NEXT = DAY + timedelta(days=1)
+TODAY = Days(DAY, DAY)
+
+MOVES = [
+    *(moved("orders", number, moment("10:02"), 2, 1 + 2 * (number % 2)) for number in range(10)),
+    moved("orders", 0, moment("10:07"), 3, 2),  # the next window
+    moved("orders", 1, moment("10:04:59.9"), 3, 3),  # the same leader in a new epoch
+    moved("orders", 1, moment("10:02"), 2, 9, cluster="c-2"),
+    moved("orders", 5, moment("10:02", NEXT), 2, 1),
+]
+
+
+def summary(at: datetime, cluster: str = "c-1") -> bytes:
+    """Return what three brokers held; in the second cluster there is one, which holds nothing."""
+    brokers: list[dict[str, Any]] = [
+        {"broker": number, "rack": rack, "leaders": leaders, "replicas": 10, "offline_replicas": 0}
+        for number, rack, leaders in ((1, "r1", 2), (2, None, 4), (3, None, 6))
+    ]
+    told: dict[str, Any] = {
+        "period": {"begin": "2026-11-20T10:00:00Z", "end": "2026-11-20T10:05:00Z"},
+        "brokers": brokers if cluster == "c-1" else [{"broker": 1, "leaders": 0, "replicas": 0}],
+        "topics": 3, "partitions": 12, "offline": 0,
+    }  # fmt: skip
+    return record("cluster.summary", at, cluster=cluster, **told)
+
+
+SUMMARIES = [
+    summary(moment("10:04:58")),
+    summary(moment("10:04:58"), "c-2"),
+    summary(moment("10:04:58", NEXT)),
+]
+
+COUNTS = [
+    created("orders", moment("00:00"), 6, topic_id=None),
+    created("orders", moment("01:00"), 6, topic_id=None, observer="b"),  # told again: no new row
+    record("topic.identified", moment("02:00"), topic="orders", topic_id="id-1", after={"count": 6}),
+    grown("orders", moment("10:00"), 12, topic_id="id-1"),
+    record("topic.deleted", moment("12:00"), topic="orders", topic_id="id-1", before={"count": 12}),
+    created("orders", moment("13:00"), 3, topic_id="id-2", initial=False),
+    record("topic.recreated", moment("00:10", NEXT), topic="orders", topic_id="id-3", after={"count": 3}),
+    created("orders", moment("05:00"), 1, cluster="c-2"),
+]
+
+
+def counters(at: datetime, client: str = "app", **topics: dict[str, int]) -> bytes:
+    listed = [{"topic": topic, **counts} for topic, counts in topics.items()]
+    return record("producer.counters", at, client=client, topics=listed)
+
+
+COUNTERS = [
+    counters(moment("10:10"), orders={"sent": 100, "rerouted": 5, "avoided": 1}, others={"sent": 7}),
+    counters(moment("10:50"), orders={"sent": 50, "rerouted": 0, "capped": 2, "rescued": 3}),
+    counters(moment("11:00"), orders={"sent": 1}),
+    counters(moment("10:30"), client="another", orders={"sent": 9}),
+]
+
+
+@pytest.fixture(scope="module")
+def told(spark: "SparkSession") -> "Inputs":
+    """All of it at once, for each table reads events of its own."""
+    return inputs(spark, [*MOVES, *SUMMARIES, *COUNTS, *COUNTERS], moment("12:00", NEXT))
+
+
+def test_a_broker_that_loses_ten_leaders_has_ten_moves_from(told: "Inputs") -> None:
+    from kafka_partition_events.spark.fleet.leader_churn import leader_churn  # noqa: PLC0415
+
+    found = leader_churn(told, TODAY)
+    names = ("cluster_id", "broker", "window_start", "moves_from", "moves_to", "reelections")
+    assert [tuple(row[name] for name in names) for row in rows(found)] == [
+        ("c-1", 1, moment("10:00"), 0, 5, 0),
+        ("c-1", 2, moment("10:00"), 10, 0, 0),
+        ("c-1", 2, moment("10:05"), 0, 1, 0),
+        ("c-1", 3, moment("10:00"), 0, 5, 1),
+        ("c-1", 3, moment("10:05"), 1, 0, 0),
+        ("c-2", 2, moment("10:00"), 1, 0, 0),
+        ("c-2", 9, moment("10:00"), 0, 1, 0),
+    ]
+
+
+def test_skew_is_the_largest_and_the_spread_by_the_mean(told: "Inputs") -> None:
+    from kafka_partition_events.spark.fleet.skew import skew  # noqa: PLC0415
+
+    first, second, third, other = rows(skew(told, TODAY))
+    assert second == {
+        "cluster_id": "c-1", "period_begin": moment("10:00"), "period_end": moment("10:05"),
+        "at": moment("10:04:58"), "broker": 2, "rack": None, "leaders": 4, "replicas": 10,
+        "offline_replicas": 0, "topics": 3, "partitions": 12, "offline": 0,
+        "leaders_max_mean": 1.5, "leaders_cv": pytest.approx((8 / 3) ** 0.5 / 4),
+        "replicas_max_mean": 1.0, "replicas_cv": 0.0, "day": DAY,
+    }  # fmt: skip
+    assert (first["broker"], first["rack"], third["broker"]) == (1, "r1", 3)
+    assert (other["cluster_id"], other["leaders_max_mean"], other["leaders_cv"]) == ("c-2", None, None)
+
+
+def test_a_count_holds_until_the_next(told: "Inputs") -> None:
+    from kafka_partition_events.spark.fleet.partition_counts import partition_count_history  # noqa: PLC0415
+
+    names = ("cluster_id", "topic_id", "valid_from", "valid_to", "count", "day")
+    found = [tuple(row[name] for name in names) for row in rows(partition_count_history(told, TODAY))]
+    assert sorted(found) == [
+        ("c-1", "id-1", moment("00:00"), moment("10:00"), 6, DAY),
+        ("c-1", "id-1", moment("10:00"), moment("12:00"), 12, DAY),
+        ("c-1", "id-2", moment("13:00"), moment("00:10", NEXT), 3, DAY),
+        ("c-2", "orders-id", moment("05:00"), None, 1, DAY),
+    ]
+    (last,) = rows(partition_count_history(told, Days(NEXT, NEXT)))
+    assert (last["topic_id"], last["valid_to"], last["day"]) == ("id-3", None, NEXT)
+
+
+def test_reroutes_are_added_up_by_the_hour(told: "Inputs") -> None:
+    from kafka_partition_events.spark.fleet.reroutes import reroutes  # noqa: PLC0415
+
+    found = rows(reroutes(told, TODAY))
+    names = ("topic", "client", "hour", "sent", "rerouted", "avoided", "capped", "rescued")
+    assert [tuple(row[name] for name in names) for row in found] == [
+        ("orders", "another", moment("10:00"), 9, 0, 0, 0, 0),
+        ("orders", "app", moment("10:00"), 150, 5, 1, 2, 3),
+        ("orders", "app", moment("11:00"), 1, 0, 0, 0, 0),
+        ("others", "app", moment("10:00"), 7, 0, 0, 0, 0),
+    ]
