@@ -187,9 +187,19 @@ def _exists(change: Change, cluster: ClusterView) -> bool:
 
 
 def followers(change: Change, fleet: Fleet, now_ms: int) -> list[Follower]:
-    """Return the producers that a change concerns, by instance id."""
-    concerned = (fleet.tenancies[name] for name in sorted(fleet.tenancies))
-    return [_follower(change, t, fleet.acks, now_ms) for t in concerned if _concerns(change, t.holder.record)]
+    """Return the producers that a change concerns, by instance id; not those that were gone before it."""
+    known = (fleet.tenancies[name] for name in sorted(fleet.tenancies))
+    concerned = [t for t in known if _concerns(change, t.holder.record) and not _was_gone(t, change)]
+    return [_follower(change, t, fleet.acks, now_ms) for t in concerned]
+
+
+def _was_gone(tenancy: Tenancy, change: Change) -> bool:
+    """Tell whether an instance had departed when the change was requested, and was not heard of since.
+
+    Where each process has a name of its own, many are of the last two days: all that were deployed anew.
+    """
+    asked_ms = change.requested_ms
+    return tenancy.holder.at_ms < asked_ms and has_departed(tenancy, asked_ms)
 
 
 def _concerns(change: Change, lease: Lease) -> bool:

@@ -64,7 +64,7 @@ class Totals:
         failed: Tried in vain.
         rolled_back: Back to what was before.
         pending: Nothing heard.
-        departed: Stopped or lost; not among those above.
+        departed: Stopped or lost since the change was requested; not among those above.
         late_joined: Born after the change had happened, live, and not among those above either.
         duplicates: Instance ids that two processes use.
         uncovered: Writers that have no lease, at least; None: not known.

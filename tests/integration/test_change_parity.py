@@ -107,7 +107,7 @@ def change_of(chance: random.Random, number: int, spec: Spec) -> Change:
         state=state,
         spec=spec,
         requested_by="alice",
-        requested_ms=START_MS - 10 * _MINUTE,
+        requested_ms=START_MS - chance.choice([10 * _MINUTE, LOST_AFTER_MS + 60 * _MINUTE]),
         observed_ms=START_MS + chance.choice([-60_000, 0]) if state.happened else None,
         finished_ms=START_MS + 10 * _MINUTE if state.final else None,
         gate=chance.choice(list(Gate)) if state.happened else Gate.NONE,

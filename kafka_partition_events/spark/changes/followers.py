@@ -119,7 +119,7 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
     known = (
         held.select("*", *(F.col(f"holder.{name}").alias(name) for name in _WHERE))
         .join(points, "change_id")
-        .where(_is_remembered("at_ms", "point_ms"))
+        .where(_is_remembered("at_ms", "point_ms") & ~_was_gone())
     )
     details = leases.select(*_WHERE, *_DETAILS, F.col("cluster_id").alias("_cluster"))
     concerned = details.join(F.broadcast(known), list(_WHERE)).withColumn("use", _use()).where(_concerns())
@@ -131,6 +131,13 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
         F.struct("incarnation", "status", "reason").alias("ack"),
     )
     return _judged(concerned.join(said, ["change_id", "instance_id"], "left"))
+
+
+def _was_gone() -> Column:
+    """Return whether an instance had departed when the change was requested, and was not heard of since."""
+    at, asked = F.col("holder.at_ms"), F.col("requested_ms")
+    down = F.col("holder.state") == LeaseState.DOWN
+    return (at < asked) & (down | (asked > at + 2_000 * F.col("holder.ttl_s")))
 
 
 def _use() -> Column:
