@@ -126,7 +126,7 @@ def silver_of(spark: "SparkSession", entries: Iterable[Entry]) -> "dict[str, Dat
     from kafka_partition_events.spark.changes.records import TOPICS, parse, told  # noqa: PLC0415
     from tests.fleet_kit import computed  # noqa: PLC0415
 
-    parsed = parse(records_of(spark, entries), PREFIX)
+    parsed = parse(records_of(spark, entries))
     return {topic: computed(told(parsed, topic)) for topic in TOPICS}
 
 

@@ -39,11 +39,13 @@ class FleetJob:
     """The options.
 
     Attributes:
+        control: What the names of the topics of change control begin with; None: no tables of changes.
         every: The time between two batches; None: take in what there is, then end.
         recompute: The days to make anew, instead of taking anything in.
 
     Raises:
-        CliError: there is no origin of events, or more than one.
+        CliError: there is no origin of events, or more than one; or the topics of change control are on no
+            cluster.
     """
 
     out: str
@@ -56,6 +58,7 @@ class FleetJob:
     options: Mapping[str, str] = field(repr=False)
     jsonl: str | None
     parquet: str | None
+    control: str | None
     max_per_batch: int | None
     every: timedelta | None
     recompute: Days | None
@@ -69,6 +72,9 @@ class FleetJob:
             raise CliError(
                 f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
             )
+
+        if self.control is not None and not self.bootstrap and self.recompute is None:
+            raise CliError("--control reads topics: say on which cluster they are, by -b HOST:PORT")
 
     @property
     def origins(self) -> dict[str, str | None]:
@@ -121,9 +127,12 @@ def submit_line(job: FleetJob, said: Mapping[str, str]) -> str:
         CliError: PySpark is missing, whose version the line must name.
     """
     arguments = ["fleet"]
-    kafka = job.recompute is None and not (job.jsonl or job.parquet)
+    from_topic = not (job.jsonl or job.parquet)
+    kafka = job.recompute is None and (from_topic or job.control is not None)
     if kafka:
-        arguments += ["-b", job.bootstrap or "", "--events-topic", job.events_topic]
+        arguments += ["-b", job.bootstrap or ""]
+        arguments += ["--events-topic", job.events_topic] if from_topic else []
+        arguments += [] if job.control is None else ["--control", job.control]
         arguments += [part for name in job.options for part in ("-X", f"{name}=...")]
     if job.recompute is None:
         for option, path in {"--jsonl": job.jsonl, "--parquet": job.parquet}.items():
@@ -179,8 +188,10 @@ def run_fleet(job: FleetJob) -> None:
 def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
     if job.recompute is not None:
         return pipeline.recompute(job.recompute)
-    source = _source(job)
-    return pipeline.run_once(source) if job.every is None else pipeline.run(source, job.every)
+    source, control = _source(job), _control(job)
+    if job.every is None:
+        return pipeline.run_once(source, control)
+    return pipeline.run(source, job.every, control)
 
 
 def _source(job: FleetJob) -> "Source":
@@ -193,6 +204,19 @@ def _source(job: FleetJob) -> "Source":
     return sources.KafkaSource(
         bootstrap=job.bootstrap or "",
         topic=job.events_topic,
+        options=job.options,
+        max_per_batch=job.max_per_batch,
+    )
+
+
+def _control(job: FleetJob) -> "Source | None":
+    from kafka_partition_events.spark.changes.source import ControlTopics  # noqa: PLC0415
+
+    if job.control is None:
+        return None
+    return ControlTopics(
+        bootstrap=job.bootstrap or "",
+        prefix=job.control,
         options=job.options,
         max_per_batch=job.max_per_batch,
     )

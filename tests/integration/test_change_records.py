@@ -8,7 +8,7 @@ import pytest
 from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode
 from kafka_partition_events.control.records import Ack, Change, Lease
 from kafka_partition_events.control.words import Status
-from tests.changes_kit import PREFIX, ControlTopics, read, records_of, silver_of
+from tests.changes_kit import ControlTopics, read, records_of, silver_of
 from tests.control_kit import NEW, ack, gated, grown, lease
 from tests.fleet_kit import rows
 
@@ -75,9 +75,7 @@ def test_what_is_not_understood_is_what_the_codec_passes_over(spark: "SparkSessi
         skipped = Skipped()
         decode_or_skip(kind, value, skipped)
         wanted.append((kind.__name__, value, REASONS[next(iter(skipped))] if skipped else None))
-    parsed = parse(records_of(spark.newSession(), topics.entries), PREFIX).select(
-        "of", "record.value", "defect"
-    )
+    parsed = parse(records_of(spark.newSession(), topics.entries)).select("of", "record.value", "defect")
     kinds = {"changes": "Change", "leases": "Lease", "acks": "Ack"}
     found = [(kinds[row["of"]], row["value"], row["defect"]) for row in parsed.toArrow().to_pylist()]
     assert found == wanted

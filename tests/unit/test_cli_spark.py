@@ -53,6 +53,7 @@ class TestOptions:
             (["--jsonl", "a", "--parquet", "b"], "--jsonl and --parquet are given"),
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
+            (["--jsonl", "a", "--control", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
         ],
     )
@@ -89,10 +90,13 @@ class TestSubmitLine:
         assert "secret" not in line
         assert SCRIPT.is_file()
 
-    def test_an_archive_needs_no_connector(self, capsys: Captured) -> None:
+    def test_an_archive_needs_no_connector_but_the_control_topics_do(self, capsys: Captured) -> None:
         line = self.line(capsys, "--jsonl", "s3a://lake/events", "--once")
         assert "--packages" not in line
         assert "--jsonl s3a://lake/events --once" in line
+        both = self.line(capsys, "--jsonl", "events", "-b", "kafka:9092", "--control", "kpe.", "--once")
+        assert "--packages" in both
+        assert "fleet -b kafka:9092 --control kpe. --jsonl events --once" in both
         assert "--recompute 2026-11-01..2026-11-02" in self.line(
             capsys, "--recompute", "2026-11-01..2026-11-02"
         )

@@ -113,18 +113,17 @@ TOPICS: Final = tuple(_FORMS)
 """The names of the topics, without their prefix."""
 
 
-def parse(records: DataFrame, prefix: str) -> DataFrame:
+def parse(records: DataFrame) -> DataFrame:
     """Return one row per Kafka record: ``record``, ``of``, ``changes``, ``leases``, ``acks``, ``defect``.
 
     ``record`` is what came, as a struct, and ``of`` which of the topics it came from. The column of that name
     has what it tells, as far as it is understood; null for a tombstone.
 
     Args:
-        records: As the Kafka connector gives them.
-        prefix: What the names of the control topics begin with.
+        records: As the Kafka connector gives them, of topics that are called so, with any prefix.
     """
     text = F.col("value").cast("string")
-    name_of = F.substring(F.col("topic"), len(prefix) + 1, 100)
+    name_of = F.coalesce(*(F.when(F.col("topic").endswith(name), name) for name in _FORMS))
     rows = records.select(
         F.struct(*COORDINATES, "key", "value").alias("record"),
         name_of.alias("of"),
