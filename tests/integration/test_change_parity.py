@@ -214,9 +214,11 @@ def test_spark_knows_of_each_instance_what_the_tracker_would_know_now(inputs: "C
 
 
 def now_following(world: World, until_ms: int) -> list[Any]:
-    change = world.change
-    if change.state.final:
-        change = evolve(change, state=world.counted.state)
-    in_time = [e for e in world.entries if change.finished_ms is None or e.at_ms <= change.finished_ms]
-    now_ms = change.finished_ms or until_ms
-    return followers(change, fleet_of(read(in_time), change, now_ms), now_ms)
+    """Return who follows now; who did when the tracker counted, if the change is finished."""
+    change, at = world.change, world.counted
+    if not change.state.final:
+        return followers(change, fleet_of(read(world.entries), change, until_ms), until_ms)
+    happened = change.observed_ms if at.state.happened else None
+    change = evolve(change, state=at.state, observed_ms=happened)
+    ledger = read(world.entries, at.leases, at.acks)
+    return followers(change, fleet_of(ledger, change, at.at_ms), at.at_ms)

@@ -7,7 +7,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.control.records import GROUP_PREFIX
 from kafka_partition_events.control.words import Role, State
-from kafka_partition_events.spark.changes.followers import SETTLED, has_one_of, totals
+from kafka_partition_events.spark.changes.followers import SETTLED, as_known, has_one_of, is_read, totals
 from kafka_partition_events.spark.changes.inputs import ChangeInputs, day_of_change
 from kafka_partition_events.spark.changes.records import TOTALS
 
@@ -22,7 +22,7 @@ def change_convergence(inputs: ChangeInputs) -> DataFrame:
     requested_by, state, final, retired, late, blind, reason, gate, opened_by, requested_at, observed_at,
     gate_opened_at, deadline_at, finished_at, overdue_s`` (by how much it passed its deadline).
 
-    Producers, as Spark counts them now, or when it was finished: ``cohort`` (live or departed), the totals
+    Producers, as Spark counts them now, or at the end: ``cohort`` (live or departed), the totals
     (``applied, capped, ...``), ``uncovered`` (as the tracker tells), ``by_client`` (an array of ``client,
     live, followed``).
 
@@ -104,13 +104,12 @@ def _by_client(followers: DataFrame) -> DataFrame:
 
 def _answers(inputs: ChangeInputs) -> DataFrame:
     """Return what acks tell of each change: delays, roles and groups."""
-    ended = F.coalesce("finished_ms", F.lit(inputs.until_ms))
-    moments = inputs.changes.select("change_id", "observed_ms", ended.alias("_ended"))
+    points = F.broadcast(as_known(inputs.changes, inputs.until_ms))
     settled_ms = F.min(F.when(has_one_of("status", SETTLED), F.col("at_ms")))
     producer = F.col("role") == Role.PRODUCER
     by_instance = (
-        inputs.acks.join(F.broadcast(moments), "change_id")
-        .where("at_ms <= _ended")
+        inputs.acks.join(points, "change_id")
+        .where(is_read("acks_read"))
         .groupBy("change_id", "instance_id", "role", "observed_ms")
         .agg(settled_ms.alias("_settled_ms"), F.max(_group()).alias("_group"))
     )

@@ -59,22 +59,26 @@ def as_told(changes: DataFrame) -> DataFrame:
 
 
 def as_known(changes: DataFrame, until_ms: int) -> DataFrame:
-    """Return the points of what is known now: now, and for a change that is finished when it was.
+    """Return the points of what is known now: now, and for a change that is finished as it was told last.
+
+    Not by the moment when it was finished, if that can be helped: what the tracker had read by then may have
+    been appended a little later, by another broker's clock.
 
     Args:
         changes: As `kafka_partition_events.spark.changes.latest.latest_changes` returns them.
         until_ms: The time now by the brokers' clock.
     """
+    told = has_one_of("state", _FINAL) & F.col("counted").isNotNull()
     nothing = F.lit(None).cast("array<bigint>")
-    ended_in = F.coalesce("counted.state", "state")  # a rollback may end as rejected, too
-    return changes.select(
+    rest = changes.where(~told).select(
         *_asked(),
         "observed_ms",
         F.coalesce("finished_ms", F.lit(until_ms)).alias("point_ms"),
-        F.when(has_one_of("state", _FINAL), ended_in).otherwise(F.col("state")).alias("point_state"),
+        F.col("state").alias("point_state"),
         nothing.alias("leases_read"),
         nothing.alias("acks_read"),
     )
+    return as_told(changes.where(told)).unionByName(rest)
 
 
 def _asked() -> list[Column]:
@@ -85,7 +89,7 @@ def _asked() -> list[Column]:
     ]
 
 
-def _is_read(read: str) -> Column:
+def is_read(read: str) -> Column:
     """Return whether a record counts at a point: below the offset, where one is told, else by its time."""
     by_time = F.col(read).isNull() & (F.col("at_ms") <= F.col("point_ms"))
     return by_time | (F.col("offset") < F.get(read, F.col("partition")))
@@ -113,7 +117,7 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
     """
     points = F.broadcast(points)
     # Narrow rows first: of all leases of a fleet few are the last ones, and only these are looked into.
-    counts = _is_read("leases_read") & _is_remembered("at_ms", "requested_ms")
+    counts = is_read("leases_read") & _is_remembered("at_ms", "requested_ms")
     read = leases.select(*_OF_PROCESS, *_PLACE).join(points, counts)
     held = tenancies(read.select("change_id", *_OF_PROCESS, *_PLACE), "change_id")
     known = (
@@ -125,7 +129,7 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
     concerned = details.join(F.broadcast(known), list(_WHERE)).withColumn("use", _use()).where(_concerns())
 
     answers = acks.select("change_id", *_OF_ANSWER, *_PLACE).join(points, "change_id")
-    said = latest_acks(answers.where(_is_read("acks_read")).select("change_id", *_OF_ANSWER)).select(
+    said = latest_acks(answers.where(is_read("acks_read")).select("change_id", *_OF_ANSWER)).select(
         "change_id",
         "instance_id",
         F.struct("incarnation", "status", "reason").alias("ack"),
