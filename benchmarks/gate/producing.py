@@ -25,8 +25,6 @@ from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.links.kafka_python import KafkaPythonControlLink
-from kafka_partition_events.control.records import Lease
-from kafka_partition_events.control.words import Role
 
 _SPREAD_S = 1.0
 """Twenty instances need not spread their answers over five seconds; the gates are then held together."""
@@ -112,16 +110,15 @@ def start_agent(
     poller: MetadataPoller, link: ControlLink, task: Task, index: int, *, idempotent: bool
 ) -> None:
     """Start the agent of one producer; it ends with the poller."""
-    lease = Lease(
-        instance_id=f"{task.topics[index]}/{task.name}",
-        incarnation="",
-        lease_seq=0,
-        role=Role.PRODUCER,
+    agent = InstanceAgent(
+        poller,
+        link,
+        f"{task.topics[index]}/{task.name}",
         app="bench-gate",
         client=task.client,
         idempotent=idempotent,
+        duties=partial(Duties, spread=_SPREAD_S),
     )
-    agent = InstanceAgent(poller, link, lease, duties=partial(Duties, spread=_SPREAD_S))
     if not agent.start(START_LIMIT_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")
 

@@ -34,11 +34,13 @@ class FleetJob:
     """The options.
 
     Attributes:
+        control: What the names of the topics of change control begin with; None: no tables of changes.
         every: The time between two batches; None: take in what there is, then end.
         recompute: The days to make anew, instead of taking anything in.
 
     Raises:
-        CliError: there is no origin of events, or more than one.
+        CliError: there is no origin of events, or more than one; or the topics of change control are on no
+            cluster.
     """
 
     out: str
@@ -51,6 +53,7 @@ class FleetJob:
     options: Mapping[str, str] = field(repr=False)
     jsonl: str | None
     parquet: str | None
+    control: str | None
     max_per_batch: int | None
     every: timedelta | None
     recompute: Days | None
@@ -65,10 +68,14 @@ class FleetJob:
                 f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
             )
 
+        if self.control is not None and not self.bootstrap and self.recompute is None:
+            raise CliError("--control reads topics: say on which cluster they are, by -b HOST:PORT")
+
     @property
     def needs_kafka(self) -> bool:
-        """Whether events are read from a topic."""
-        return self.recompute is None and not (self.jsonl or self.parquet)
+        """Whether topics are read."""
+        from_topic = not (self.jsonl or self.parquet)
+        return self.recompute is None and (from_topic or self.control is not None)
 
     @property
     def origins(self) -> dict[str, str | None]:
@@ -140,8 +147,10 @@ def run_fleet(job: FleetJob) -> None:
 def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
     if job.recompute is not None:
         return pipeline.recompute(job.recompute)
-    source = _source(job)
-    return pipeline.run_once(source) if job.every is None else pipeline.run(source, job.every)
+    source, control = _source(job), _control(job)
+    if job.every is None:
+        return pipeline.run_once(source, control)
+    return pipeline.run(source, job.every, control)
 
 
 def _source(job: FleetJob) -> "Source":
@@ -154,6 +163,19 @@ def _source(job: FleetJob) -> "Source":
     return sources.KafkaSource(
         bootstrap=job.bootstrap or "",
         topic=job.events_topic,
+        options=job.options,
+        max_per_batch=job.max_per_batch,
+    )
+
+
+def _control(job: FleetJob) -> "Source | None":
+    from kafka_partition_events.spark.changes.source import ControlTopics  # noqa: PLC0415
+
+    if job.control is None:
+        return None
+    return ControlTopics(
+        bootstrap=job.bootstrap or "",
+        prefix=job.control,
         options=job.options,
         max_per_batch=job.max_per_batch,
     )

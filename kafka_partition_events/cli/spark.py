@@ -71,6 +71,14 @@ def fleet_command(
             metavar="PATH", help="Instead of a topic, Parquet files with the columns of Spark's Kafka source."
         ),
     ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Keep tables of changes, too, from the topics PREFIXchanges, PREFIXleases and PREFIXacks at "
+            "-b; the prefix is kpe. if nobody chose another.",
+        ),
+    ] = None,
     format_: Annotated[
         str,
         typer.Option(
@@ -114,7 +122,9 @@ def fleet_command(
     bronze/records is what came, bronze/quarantine what is no event, with the reason. silver/events has one
     row per event, its bounds as narrow as all observers make them. gold has partition_outages (begin and end
     each with a lower and an upper bound), availability_hourly and _daily (as a range: what nobody watched is
-    neither up nor down), slo_burn, leader_churn, skew, partition_count_history, reroutes; by day.
+    neither up nor down), slo_burn, leader_churn, skew, partition_count_history, reroutes; by day. With
+    --control also change_convergence, change_ack_curve, change_laggards, and reconciliation: the tracker's
+    totals against Spark's own.
 
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
     the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
@@ -124,6 +134,7 @@ def fleet_command(
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
     kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s
+    kpe spark fleet -b localhost:9092 --control kpe. --out /data/kpe --every 60s
     kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --json
     kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
     kpe spark fleet -b kafka:9092 --out s3a://lake/kpe --print-submit
@@ -147,6 +158,7 @@ def fleet_command(
         options=parse_pairs(client_options or ()),
         jsonl=jsonl,
         parquet=parquet,
+        control=control,
         max_per_batch=max_per_batch,
         every=None if once else timedelta(seconds=parse_duration(every)),
         recompute=None if recompute is None else parse_days(recompute),

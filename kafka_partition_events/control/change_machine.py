@@ -33,7 +33,7 @@ from attrs import evolve
 
 from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
 from kafka_partition_events.control.orders import armed, in_effect, rolled_back
-from kafka_partition_events.control.records import Change, Order
+from kafka_partition_events.control.records import Change, Counted, Order
 from kafka_partition_events.control.words import Execute, Gate, Kind, OnDeadline, OnReject, Reason, State
 
 _OF_ROUTES = frozenset({Kind.DECREASE, Kind.OFFLINE, Kind.ONLINE})
@@ -64,8 +64,9 @@ def step(change: Change, fleet: Fleet, cluster: ClusterView, *, epoch: int, now_
         blind=after.blind or cluster.blind,
     )
     if after == change:
-        return change
-    return evolve(after, revision=change.revision + 1, tracker_epoch=epoch)
+        return change  # that the same was counted from more is no news
+    counted = _counted(change, fleet, cluster, now_ms)
+    return evolve(after, revision=change.revision + 1, tracker_epoch=epoch, counted=counted)
 
 
 def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> bool:
@@ -122,6 +123,18 @@ def rolling_back(change: Change, becomes: State, reason: Reason | None = None, w
         order=rolled_back(change.spec, change.before),
         reason=reason,
         detail=why,
+    )
+
+
+def _counted(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> Counted | None:
+    if fleet.leases_read is None or fleet.acks_read is None:
+        return None
+    return Counted(
+        at_ms=now_ms,
+        state=change.state,
+        leases=fleet.leases_read,
+        acks=fleet.acks_read,
+        writers=cluster.writers,
     )
 
 

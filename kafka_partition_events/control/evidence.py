@@ -60,10 +60,19 @@ class ClusterView:
 
 @frozen(kw_only=True)
 class Fleet:
-    """What the logs of leases and of acks to one change tell."""
+    """What the logs of leases and of acks to one change tell.
+
+    Attributes:
+        tenancies: Who uses which instance id.
+        acks: The last answer of each instance.
+        leases_read: The offset of the first lease that is not in it, by partition; None: not known.
+        acks_read: The same of acks.
+    """
 
     tenancies: Mapping[str, Tenancy] = field(factory=dict)
     acks: Mapping[str, Appended[Ack]] = field(factory=dict)
+    leases_read: tuple[int, ...] | None = None
+    acks_read: tuple[int, ...] | None = None
 
 
 @frozen(kw_only=True)
@@ -182,9 +191,19 @@ def _exists(change: Change, cluster: ClusterView) -> bool:
 
 
 def followers(change: Change, fleet: Fleet, now_ms: int) -> list[Follower]:
-    """Return the producers that a change concerns, by instance id."""
-    concerned = (fleet.tenancies[name] for name in sorted(fleet.tenancies))
-    return [_follower(change, t, fleet.acks, now_ms) for t in concerned if _concerns(change, t.holder.record)]
+    """Return the producers that a change concerns, by instance id; not those that were gone before it."""
+    known = (fleet.tenancies[name] for name in sorted(fleet.tenancies))
+    concerned = [t for t in known if _concerns(change, t.holder.record) and not _was_gone(t, change)]
+    return [_follower(change, t, fleet.acks, now_ms) for t in concerned]
+
+
+def _was_gone(tenancy: Tenancy, change: Change) -> bool:
+    """Tell whether an instance had departed when the change was requested, and was not heard of since.
+
+    Where each process has a name of its own, many are of the last two days: all that were deployed anew.
+    """
+    asked_ms = change.requested_ms
+    return tenancy.holder.at_ms < asked_ms and has_departed(tenancy, asked_ms)
 
 
 def _concerns(change: Change, lease: Lease) -> bool:

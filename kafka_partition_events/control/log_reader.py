@@ -105,6 +105,12 @@ class ControlLog:
         self._read({topic: take}, time.monotonic() + timeout)
         return found
 
+    def read_to(self, topic: str) -> tuple[int, ...]:
+        """Return the offset of the first record that was not read yet, by partition, of ``"leases"``, say."""
+        name = f"{self._prefix}{topic}"
+        offsets = {place[1]: offset for place, offset in self._next.items() if place[0] == name}
+        return tuple(offsets.get(partition, 0) for partition in range(max(offsets, default=-1) + 1))
+
     def close(self) -> None:
         """Close the connections."""
         consumer, self._consumer = self._consumer, None

@@ -162,4 +162,4 @@ def _rivals(tenancy: Tenancy) -> tuple[Appended[Lease], ...]:
 
 
 def _digest(record: Record) -> bytes:
-    return hashlib.blake2b(encode(record), digest_size=8).digest()
+    return hashlib.sha256(encode(record)).digest()  # one that SQL has, too

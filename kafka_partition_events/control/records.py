@@ -64,7 +64,7 @@ class Totals:
         failed: Tried in vain.
         rolled_back: Back to what was before.
         pending: Nothing heard.
-        departed: Stopped or lost; not among those above.
+        departed: Stopped or lost since the change was requested; not among those above.
         late_joined: Born after the change had happened, live, and not among those above either.
         duplicates: Instance ids that two processes use.
         uncovered: Writers that have no lease, at least; None: not known.
@@ -88,6 +88,25 @@ class Totals:
         """How many of the cohort are there."""
         waiting = self.held + self.observed + self.pending
         return self.applied + self.capped + self.rejected + self.failed + self.rolled_back + waiting
+
+
+@frozen(kw_only=True)
+class Counted:
+    """What totals were counted from: whoever has the same records can count the same.
+
+    Attributes:
+        at_ms: At which moment.
+        state: In which state the change was then. A transition is written with the totals that led to it.
+        leases: The offset of the first lease that was not read yet, by partition,
+        acks: and that of the first ack.
+        writers: How many producers brokers knew to be writing; None: not known.
+    """
+
+    at_ms: int
+    state: State
+    leases: tuple[int, ...]
+    acks: tuple[int, ...]
+    writers: int | None = None
 
 
 @frozen(kw_only=True)
@@ -131,6 +150,7 @@ class Change:
         reason: Why it was rejected, or rolled back.
         detail: The same in words, with what to do.
         totals: How far producers are.
+        counted: What the totals were counted from; None: nothing was counted yet, or nobody knows.
         uncovered_groups: Required groups that have no position on, or have not drained, what is affected.
         unverified: Why the numbers do not tell everything; empty if they do.
         obeyed_ms: When the last command that was carried out, or refused, was appended; one that comes again
@@ -162,6 +182,7 @@ class Change:
     reason: Reason | None = None
     detail: str = ""
     totals: Totals = Totals()
+    counted: Counted | None = None
     uncovered_groups: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
     obeyed_ms: int = 0

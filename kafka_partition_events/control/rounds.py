@@ -36,10 +36,14 @@ class Sight:
     Attributes:
         cluster: The cluster's metadata; None: it can't be seen.
         probe: What the prober has shown last.
+        leases_read: The offset of the first lease that is not in the ledger, by partition; None: not known.
+        acks_read: The same of acks.
     """
 
     cluster: Cluster | None
     probe: Probe = field(factory=Probe)
+    leases_read: tuple[int, ...] | None = None
+    acks_read: tuple[int, ...] | None = None
 
     def of(self, spec: Spec, change_id: str = "") -> ClusterView:
         """Return what is seen of a change's topic; blind if that is on a cluster that nobody looks at."""
@@ -108,13 +112,14 @@ class Rounds:
             now_ms: The time now by the brokers' clock.
             troubles: Why the tracker could not create partitions, by change.
         """
+        # Before anything is counted: then it is counted from leases of a time that whoever audits knows.
+        self.ledger.drop_lost(now_ms - LOST_AFTER_MS)
         desk = _Desk({**self.ledger.changes}, self.epoch, now_ms)
         for command, appended_ms in commands:
             desk.obey(command, appended_ms, sight)
         self._follow_what_nobody_asked_for(desk, sight)
         waiting = [c for c in desk.known if not c.state.final]
-        views = {c.change_id: sight.of(c.spec, c.change_id) for c in waiting}
-        due = [c for c in waiting if self._goes_on(desk, c, views[c.change_id], troubles or {})]
+        due = [c for c in waiting if self._goes_on(desk, c, sight, troubles or {})]
         known = desk.known
         return Outcome(
             at_ms=now_ms,
@@ -134,7 +139,6 @@ class Rounds:
             self.ledger.take_tombstone(change.change_id)
             self._written_ms.pop(change.change_id, None)
         self.ledger.drop_finished()
-        self.ledger.drop_lost(outcome.at_ms - LOST_AFTER_MS)
 
     @property
     def open_changes(self) -> list[Change]:
@@ -143,10 +147,15 @@ class Rounds:
 
     # -- changes that are open -----------------------------------------------------------------------
 
-    def _goes_on(self, desk: "_Desk", change: Change, view: ClusterView, troubles: Mapping[str, str]) -> bool:
+    def _goes_on(self, desk: "_Desk", change: Change, sight: Sight, troubles: Mapping[str, str]) -> bool:
         """Let a change take its next steps; tell whether its partitions are to be created."""
-        acks = self.ledger.acks.get(change.change_id, {})
-        fleet = Fleet(tenancies=self.ledger.tenancies, acks=acks)
+        view = sight.of(change.spec, change.change_id)
+        fleet = Fleet(
+            tenancies=self.ledger.tenancies,
+            acks=self.ledger.acks.get(change.change_id, {}),
+            leases_read=sight.leases_read,
+            acks_read=sight.acks_read,
+        )
         if change.spec.execute is Execute.TRACKER and not change.state.happened:
             trouble = troubles.get(change.change_id, "")
             if trouble != change.detail:
@@ -265,6 +274,7 @@ def _only_totals_differ(one: Change, other: Change) -> bool:
         revision=one.revision,
         tracker_epoch=one.tracker_epoch,
         totals=one.totals,
+        counted=one.counted,
         uncovered_groups=one.uncovered_groups,
         unverified=one.unverified,
     )

@@ -170,7 +170,12 @@ class Tenure:
 
     def _sight(self) -> Sight:
         probe = Probe() if self._probing is None else self._probing.probe
-        return Sight(cluster=self._setting.watcher.cluster(), probe=probe)
+        return Sight(
+            cluster=self._setting.watcher.cluster(),
+            probe=probe,
+            leases_read=self._log.read_to("leases"),
+            acks_read=self._log.read_to("acks"),
+        )
 
     def _next_lease(self) -> Lease:
         self._lease_due = time.monotonic() + LEASE_S

@@ -54,6 +54,7 @@ class TestOptions:
             (["--jsonl", "a", "--parquet", "b"], "--jsonl and --parquet are given"),
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
+            (["--jsonl", "a", "--control", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
         ],
     )
@@ -126,6 +127,23 @@ class TestSubmitLine:
     def test_what_makes_no_sense_has_no_line(self, capsys: Captured) -> None:
         assert run(["spark", "report", "--tables", "x", "--days", "soon", "--print-submit"]) == 2
         assert "is no range of days" in capsys.readouterr().err
+
+    def test_an_archive_needs_no_connector_but_the_control_topics_do(self, capsys: Captured) -> None:
+        given = [
+            "fleet",
+            "--out",
+            "x",
+            "--jsonl",
+            "events",
+            "-b",
+            "kafka:9092",
+            "--control",
+            "kpe.",
+            "--once",
+        ]
+        line = self.line(capsys, "fleet", *given)
+        assert line[1] == "--packages"
+        assert {("--control", "kpe."), ("--jsonl", "events")} <= set(pairwise(line))
 
 
 class TestDays:

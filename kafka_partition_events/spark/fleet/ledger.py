@@ -21,6 +21,7 @@ from kafka_partition_events.spark.fleet.storage import Storage
 
 INGEST: Final = "ingest"
 OUTAGES: Final = "outages"
+CONTROL: Final = "control"
 
 _BATCHES: Final = "batches"
 _REFRESHES: Final = "refreshes"
@@ -33,11 +34,12 @@ class Batch:
     """A batch whose tables are written.
 
     Attributes:
-        query: ``INGEST`` or ``OUTAGES``.
+        query: ``INGEST``, ``OUTAGES`` or ``CONTROL``.
         number: Spark's number of the batch.
         first: The earliest ``at`` of its events; None if it has none.
         last: The latest.
         seen: The latest that is not in the future.
+        heard: When the last of its records was appended, of change control.
         counts: What was counted.
     """
 
@@ -46,6 +48,7 @@ class Batch:
     first: datetime | None = None
     last: datetime | None = None
     seen: datetime | None = None
+    heard: datetime | None = None
     counts: Counts = field(factory=Counts)
 
 
@@ -56,24 +59,32 @@ class Mark:
     Attributes:
         serial: How many refreshes there were.
         ingest: The last batch of this query that was taken up; -1: none.
-        outages: The same of the other query.
+        outages: The same of the second query.
+        control: The same of the third one.
         snapshot: The refresh that wrote ``silver/outages`` last; -1: none.
         since: The earliest event.
         until: The last news.
-        totals: What was counted in these batches.
+        heard: When the last record of change control was appended.
+        totals: What was counted in these batches, but for those of change control.
     """
 
     serial: int = 0
     ingest: int = -1
     outages: int = -1
+    control: int = -1
     snapshot: int = -1
     since: datetime | None = None
     until: datetime | None = None
+    heard: datetime | None = None
     totals: Counts = field(factory=Counts)
 
     def is_new(self, batch: Batch) -> bool:
         """Tell whether no refresh has taken up the batch yet."""
-        return batch.number > (self.ingest if batch.query == INGEST else self.outages)
+        return batch.number > self.last(batch.query)
+
+    def last(self, query: str) -> int:
+        """Return the last batch of a query that was taken up."""
+        return {INGEST: self.ingest, OUTAGES: self.outages, CONTROL: self.control}[query]
 
     def after(self, batches: Iterable[Batch], *, doubles: int = 0, snapshot: int | None = None) -> "Mark":
         """Return the mark of the next refresh.
@@ -84,14 +95,21 @@ class Mark:
             snapshot: Which refresh's ``silver/outages`` holds then; None: the same as before.
         """
         new = [batch for batch in batches if self.is_new(batch)]
+
+        def last(query: str) -> int:
+            return max([self.last(query), *(batch.number for batch in new if batch.query == query)])
+
+        told = (batch.counts for batch in new if batch.query != CONTROL)
         return Mark(
             serial=self.serial + 1,
-            ingest=max([self.ingest, *(batch.number for batch in new if batch.query == INGEST)]),
-            outages=max([self.outages, *(batch.number for batch in new if batch.query == OUTAGES)]),
+            ingest=last(INGEST),
+            outages=last(OUTAGES),
+            control=last(CONTROL),
             snapshot=self.snapshot if snapshot is None else snapshot,
             since=min(_known(self.since, *(batch.first for batch in new)), default=None),
             until=max(_known(self.until, *(batch.seen for batch in new)), default=None),
-            totals=sum((batch.counts for batch in new), self.totals + Counts(doubles=doubles)),
+            heard=max(_known(self.heard, *(batch.heard for batch in new)), default=None),
+            totals=sum(told, self.totals + Counts(doubles=doubles)),
         )
 
 
@@ -146,13 +164,31 @@ class Ledger:
                 "choose another --out"
             )
 
+    def claim_control(self, source: str, out: str) -> None:
+        """Let the tables of changes be those of a source, for good. After `claim`.
+
+        Raises:
+            SparkJobError: they are another source's.
+        """
+        owner = self.owner() or {}
+        if owner.setdefault("control", source) != source:
+            raise SparkJobError(
+                f"the changes in {out} are filled from {owner['control']}, not from {source}: give the same "
+                "--control, or another --out"
+            )
+        self._storage.write(_OWNER, json.dumps(owner))
+
     def owner(self) -> dict[str, Any] | None:
         """Return what `claim` wrote; None if nobody has, or if a crash has torn it at the very beginning."""
         found = self._document(_OWNER) if self._storage.exists(_OWNER) else None
         return found if isinstance(found, dict) else None
 
     def _begun(self) -> bool:
-        places = [_BATCHES, _REFRESHES, *(f"checkpoints/{query}/offsets" for query in (INGEST, OUTAGES))]
+        places = [
+            _BATCHES,
+            _REFRESHES,
+            *(f"checkpoints/{query}/offsets" for query in (INGEST, OUTAGES, CONTROL)),
+        ]
         return any(self._storage.children(place) for place in places)
 
     # -- batches -------------------------------------------------------------------------------------
@@ -224,7 +260,7 @@ def _encoded(value: Batch | Mark) -> dict[str, Any]:
 
 def _decoded(kind: type[Kind], document: dict[str, Any]) -> Kind:
     values = {field.name: document[field.name] for field in attrs.fields(kind) if field.name in document}
-    for name in ("first", "last", "seen", "since", "until"):
+    for name in ("first", "last", "seen", "heard", "since", "until"):
         if values.get(name) is not None:
             values[name] = datetime.fromisoformat(values[name]).astimezone(UTC)
     for name in ("counts", "totals"):

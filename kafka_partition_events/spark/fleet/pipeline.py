@@ -1,4 +1,4 @@
-"""Runs the two queries and the refreshes: once, or until it is told to stop.
+"""Runs the queries and the refreshes: once, or until it is told to stop.
 
 Whatever is killed at any moment, and however often, goes on where it was: see `ledger`.
 """
@@ -19,11 +19,12 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_partition_events.spark import events
+from kafka_partition_events.spark.changes.ingest import TakeControl, ensure
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet import gold, outage_log, sightings
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.ingest import Ingest, LogOutages
-from kafka_partition_events.spark.fleet.ledger import INGEST, OUTAGES, Ledger, Mark
+from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, OUTAGES, Ledger, Mark
 from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed, Silence
 from kafka_partition_events.spark.fleet.refresh import TELL_OUTAGES, Refresher
 from kafka_partition_events.spark.fleet.slo_burn import TARGET, with_target
@@ -108,42 +109,48 @@ class Pipeline:
         self._refresher = Refresher(self._tables, self._ledger, self._progress, gold_tables)
         self._stopping = threading.Event()
         self._failure: Exception | None = None
+        self._sources: dict[str, Source] = {}
 
     # -- three ways to run ---------------------------------------------------------------------------
 
-    def run_once(self, source: Source) -> Mark:
+    def run_once(self, source: Source, control: Source | None = None) -> Mark:
         """Take in all that there is, make the tables anew, and return. `stop` ends it sooner.
+
+        Args:
+            source: Where events come from.
+            control: Where records of change control come from; None: no tables of changes.
 
         Raises:
             SparkJobError: the source, the tables or a query failed; the message says what to do.
         """
-        self._claim(source)
+        self._claim(source, control)
         self._progress.step(f"taking in {source.name}")
-        with self._told(source), self._queries(source, {"availableNow": True}) as queries:
-            while _at_work(queries) and not self._stopping.wait(_LOOK_S):
+        with self._told(source), self._queries({"availableNow": True}) as queries:
+            while self._at_work(queries) and not self._stopping.wait(_LOOK_S):
                 pass
         self._progress.step("making the tables anew")
         return self._refresh()
 
-    def run(self, source: Source, every: timedelta) -> Mark:
+    def run(self, source: Source, every: timedelta, control: Source | None = None) -> Mark:
         """Take in what comes until `stop` is called; make the tables anew after each batch.
 
         Args:
             source: Where events come from.
             every: The time between two batches of a query.
+            control: As for `run_once`.
 
         Raises:
             SparkJobError: as `run_once`.
         """
-        self._claim(source)
+        self._claim(source, control)
         trigger = {"processingTime": f"{max(1, round(every / timedelta(milliseconds=1)))} milliseconds"}
         with self._told(source):
             mark = self._refresh()  # what a run that was killed has left
-            with self._queries(source, trigger) as queries:
+            with self._queries(trigger) as queries:
                 self._progress.step(f"taking in {source.name}, every {every.total_seconds():g} s")
                 due = time.monotonic() + every.total_seconds()
                 while not self._stopping.wait(_LOOK_S):
-                    if len(_at_work(queries)) < len(queries):
+                    if len(self._at_work(queries)) < len(queries):
                         raise SparkJobError("one of the queries was stopped by somebody else")
                     quiet = not any(query.status["isTriggerActive"] for query in queries)
                     if self._ledger.has_news() and (quiet or time.monotonic() >= due):
@@ -177,7 +184,8 @@ class Pipeline:
 
     # -- parts ---------------------------------------------------------------------------------------
 
-    def _claim(self, source: Source) -> None:
+    def _claim(self, source: Source, control: Source | None) -> None:
+        """Make sure that the tables are those of these sources, and are there."""
         fleet = self._fleet
         if self._ledger.owner() is None and fleet.format in FILE_FORMATS:
             here = Storage(self._spark, fleet.out)
@@ -190,6 +198,12 @@ class Pipeline:
             records = source.stream(self._spark)
             self._ledger.claim(source.name, f"{fleet.format} tables", fleet.out)
             self._ensure(records)
+        self._sources = {INGEST: source, OUTAGES: source}
+        if control is not None:
+            with self._told(control):
+                ensure(self._tables, control.stream(self._spark))
+                self._ledger.claim_control(control.name, fleet.out)
+            self._sources[CONTROL] = control
 
     def _ensure(self, records: DataFrame) -> None:
         """Make the tables that are read whether a batch has had rows for them or not."""
@@ -208,18 +222,20 @@ class Pipeline:
             self._tables.ensure(name, rows.schema)
 
     @contextlib.contextmanager
-    def _queries(self, source: Source, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
-        """Start both queries. In the end, stop each between two batches."""
+    def _queries(self, trigger: dict[str, Any]) -> Iterator[Sequence[StreamingQuery]]:
+        """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
-            for name in (INGEST, OUTAGES):
+            for name, source in self._sources.items():
                 queries.append(query := self._start(name, source, trigger))
                 started.callback(_settle, query)
             yield queries
 
     def _start(self, name: str, source: Source, trigger: dict[str, Any]) -> StreamingQuery:
         rows = source.stream(self._spark)
-        write: Ingest | LogOutages = Ingest(self._tables, self._ledger, self._progress)
+        write: Ingest | LogOutages | TakeControl = Ingest(self._tables, self._ledger, self._progress)
+        if name == CONTROL:
+            write = TakeControl(self._tables, self._ledger, self._progress)
         if name == OUTAGES:
             told = events.parse(sightings.mentioning(rows, *TELL_OUTAGES))
             # Beyond what is observed Spark pushes no filter, or it would parse each record once more for it.
@@ -241,6 +257,15 @@ class Pipeline:
             .foreachBatch(checked)
             .start()
         )
+
+    def _at_work(self, queries: Iterable[StreamingQuery]) -> list[StreamingQuery]:
+        """Return the queries that go on. If one has failed, raise why."""
+        going = [query for query in queries if query.isActive]
+        for name, query in zip(self._sources, queries, strict=True):
+            if (failed := query.exception()) is not None:
+                with self._told(self._sources[name]):
+                    raise failed
+        return going
 
     def _refresh(self) -> Mark:
         with self._told(None):
@@ -271,15 +296,6 @@ class Pipeline:
                     f"does it again. {said}"
                 ) from error
             raise source.explain(error) from error
-
-
-def _at_work(queries: Iterable[StreamingQuery]) -> list[StreamingQuery]:
-    """Return the queries that go on. If one has failed, raise why."""
-    going = [query for query in queries if query.isActive]
-    for query in queries:
-        if (failed := query.exception()) is not None:
-            raise failed
-    return going
 
 
 def _settle(query: StreamingQuery) -> None:

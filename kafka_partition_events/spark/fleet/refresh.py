@@ -14,13 +14,14 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import outages
+from kafka_partition_events.spark.changes.refresh import ChangeRefresher
 from kafka_partition_events.spark.fleet import gold, outage_log, sightings
 from kafka_partition_events.spark.fleet.availability import SETTLED_AFTER
 from kafka_partition_events.spark.fleet.blind import lasting
 from kafka_partition_events.spark.fleet.days import Days, clipped, joined
 from kafka_partition_events.spark.fleet.gold_refresh import GoldRefresher, days_of, first_day
 from kafka_partition_events.spark.fleet.inputs import GoldTable
-from kafka_partition_events.spark.fleet.ledger import INGEST, Batch, Ledger, Mark
+from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, OUTAGES, Batch, Ledger, Mark
 from kafka_partition_events.spark.fleet.progress import Progress, Refreshed
 from kafka_partition_events.spark.fleet.sightings import REACH_DAYS, day_of, within
 from kafka_partition_events.spark.fleet.tables import (
@@ -70,6 +71,7 @@ class Refresher:
         self._ledger = ledger
         self._progress = progress
         self._gold = GoldRefresher(tables=tables, made=gold_tables)
+        self._followed = ChangeRefresher(tables=tables)
 
     def refresh(self) -> Mark:
         """Take up all batches that are noted; return the mark that then holds."""
@@ -87,6 +89,7 @@ class Refresher:
         if mark.until is not None and after.until is not None and mark.until < after.until:
             spans.append(Days((mark.until - SETTLED_AFTER).date(), after.until.date()))
         ranges = self._refresh_gold(spans, after, snapshot, whole=changed.lasting)
+        ranges = joined([*ranges, *self._refresh_changes(batches, after)])
         settled = mark.after(batches, doubles=changed.doubles, snapshot=snapshot)
         return self._settle(settled, mark, noted, ranges, begin)
 
@@ -97,6 +100,8 @@ class Refresher:
         """
         mark = self.refresh()
         begin = time.monotonic()
+        if mark.heard is not None:
+            self._followed.recompute(days, mark.control, mark.heard)
         if mark.since is None or mark.until is None:
             return mark
         self._replace_events([days])
@@ -192,7 +197,7 @@ class Refresher:
         self, batches: Iterable[Batch], mark: Mark, after: Mark
     ) -> tuple[Sequence[Days], int]:
         """Apply the log's new words; return the days of the outages that they change, and the snapshot."""
-        numbers = [batch.number for batch in batches if batch.query != INGEST]
+        numbers = [batch.number for batch in batches if batch.query == OUTAGES]
         words = self._tables.read(OUTAGE_LOG, batches=numbers).where("late IS NULL") if numbers else None
         if words is None or words.isEmpty():
             return (), mark.snapshot
@@ -221,6 +226,15 @@ class Refresher:
         if ranges:
             self._gold.refresh(ranges, known, self._snapshot(snapshot), mark.until, whole=whole)
         return ranges
+
+    # -- changes -------------------------------------------------------------------------------------
+
+    def _refresh_changes(self, batches: Iterable[Batch], after: Mark) -> Sequence[Days]:
+        """Make the tables of changes anew; return the days on which these were requested."""
+        numbers = [batch.number for batch in batches if batch.query == CONTROL]
+        if not numbers or after.heard is None:
+            return ()
+        return self._followed.refresh(numbers, after.control, after.heard)
 
     # -- the end -------------------------------------------------------------------------------------
 

@@ -126,6 +126,18 @@ class TestWhichProducers:
         use = TopicUse(topic="orders", seen=6, used=6)
         assert self.counted(view=(use,)) == 1
 
+    def test_not_those_that_were_gone_before_it_was_requested_and_have_not_come_back(self) -> None:
+        story = Story()
+        story.lives("lm")
+        story.lives("ds", state=LeaseState.DOWN)
+        story.now_ms += 200_000
+        story.lives("an")
+        story.request(growth())
+        story.lives("ms")
+        story.lives("n", state=LeaseState.DOWN)
+        totals = story.evidence.totals
+        assert (totals.live, totals.departed) == (3, 1), "a, m, s; and n"
+
     def test_not_those_that_use_an_older_topic_of_that_name(self) -> None:
         use = TopicUse(topic="orders", topic_id="old", seen=6, used=6)
         assert self.counted(view=(use,)) == 0

@@ -32,6 +32,8 @@ class World:
     cluster_id: str = CLUSTER
     blind: bool = False
     probe: Probe = field(factory=Probe)
+    leases_read: tuple[int, ...] | None = None
+    acks_read: tuple[int, ...] | None = None
 
     @property
     def ledger(self) -> Ledger:
@@ -48,7 +50,12 @@ class World:
         cluster = Cluster(
             nodes=(), by_topic=[topic_of(self.count, self.topic_id)], cluster_id=self.cluster_id, generation=1
         )
-        sight = Sight(cluster=None if self.blind else cluster, probe=self.probe)
+        sight = Sight(
+            cluster=None if self.blind else cluster,
+            probe=self.probe,
+            leases_read=self.leases_read,
+            acks_read=self.acks_read,
+        )
         return self.rounds.decide([(each, self.now_ms) for each in commands], sight, self.now_ms, troubles)
 
     def round(
@@ -144,6 +151,23 @@ class TestTotals:
         world.says("b", Status.HELD)
         (change,) = world.round(seconds=TOTALS_MS / 2_000).changes
         assert change.totals.held == 2
+
+    def test_say_what_they_were_counted_from_and_that_alone_is_no_news(self) -> None:
+        world = World(leases_read=(2, 1), acks_read=(0, 1))
+        world.lives("abc")
+        world.round(asks(spec=gated()))
+        world.says("a", Status.HELD)
+        (change,) = world.round(seconds=TOTALS_MS / 1_000).changes
+        counted = change.counted
+        assert counted is not None
+        assert (counted.leases, counted.acks, counted.at_ms) == ((2, 1), (0, 1), world.now_ms)
+        world.leases_read = (9, 9)
+        assert not world.round(seconds=TOTALS_MS / 1_000).changes
+        world.says("b", Status.HELD)
+        (change,) = world.round().changes
+        world.leases_read = (12, 12)
+        world.says("c", Status.HELD)
+        assert not world.round().changes, "it is too soon for totals alone"
 
     def test_go_with_a_transition_at_once(self) -> None:
         world = World()

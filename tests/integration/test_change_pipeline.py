@@ -1,0 +1,220 @@
+"""A real tracker's records through the pipeline: what Spark counts is what the tracker has counted."""
+
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from attrs import define, evolve, field
+from confluent_kafka import Producer
+
+from kafka_partition_events.control.codec import Skipped, encode, key_of
+from kafka_partition_events.control.growth import Grower
+from kafka_partition_events.control.membership import tracker_name
+from kafka_partition_events.control.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.tenure import Setting, Tenure
+from kafka_partition_events.control.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.control.watcher import Watcher
+from kafka_partition_events.control.words import LeaseState, State, Status, Verb
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.fleet.days import Days
+from tests.control_kit import ack, growth, lease
+from tests.fleet_kit import rows, tables_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_partition_events.spark.fleet.ledger import Mark
+    from kafka_partition_events.testing import KafkaCluster
+
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+LIMIT_S = 60.0
+
+
+@define
+class Place:
+    """Control topics, a topic with six partitions, and instances that are told what to say."""
+
+    cluster: "KafkaCluster"
+    prefix: str
+    topic: str
+    events: str
+    tenure: Tenure
+    producer: Producer
+    _seq: int = 0
+    _written_ms: int = 0
+    _born: dict[str, int] = field(factory=dict)
+
+    def write(self, topic: str, key: str, value: bytes) -> int:
+        """Write a record; return when it was appended."""
+        at: list[int] = []
+        self.producer.produce(
+            f"{self.prefix}{topic}",
+            value,
+            key,
+            on_delivery=lambda _, message: at.append(message.timestamp()[1]),
+        )
+        assert self.producer.flush(LIMIT_S) == 0
+        self._written_ms = at[0]
+        return at[0]
+
+    def lives(self, name: str, seen: int = 6, **fields: Any) -> None:
+        self._seq += 1
+        record: Lease = lease(name, seen, lease_seq=self._seq, cluster_id=None, **fields)
+        use = evolve(record.view[0], topic=self.topic, topic_id=None)
+        record = evolve(record, view=(use,), born_ms=self._born.get(record.incarnation))
+        at_ms = self.write("leases", key_of(record), encode(record))
+        self._born.setdefault(record.incarnation, at_ms)
+
+    def says(self, name: str, status: Status, **fields: Any) -> None:
+        self._seq += 1
+        record: Ack = ack(name, status, ack_seq=self._seq, **fields)
+        self.write("acks", key_of(record), encode(record))
+
+    def rounds(self, until: Callable[[Change], bool], *commands: Command) -> Change:
+        """Let the tracker work until its change is as it should be."""
+        deadline = time.monotonic() + LIMIT_S
+        given = [(command, self._written_ms + 1) for command in commands]
+        while True:
+            self.tenure.round(given, None)
+            given = []
+            change = self.tenure.ledger.changes["chg-1"]
+            if until(change):
+                return change
+            assert time.monotonic() < deadline, change
+            time.sleep(0.1)
+
+
+@pytest.fixture
+def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
+    config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    prefix, topic = f"t{uuid.uuid4().hex[:8]}.", f"grown-{uuid.uuid4().hex[:8]}"
+    admin = ControlTopicAdmin(config)
+    admin.carry_out(differences(control_topics(prefix), {}))
+    admin.close()
+    kafka_cluster.create_topic(topic, 6)
+    events = f"{prefix}events"
+    kafka_cluster.create_topic(events, 1)
+    watcher, grower = Watcher(config, 0.2), Grower(config)
+    setting = Setting(
+        config=config,
+        prefix=prefix,
+        name=tracker_name(prefix),
+        watcher=watcher,
+        grower=grower,
+        open_prober=None,
+        skipped=Skipped(),
+    )
+    with watcher.poller:
+        tenure = Tenure(setting)
+        yield Place(kafka_cluster, prefix, topic, events, tenure, Producer(config))
+        tenure.close()
+    grower.close()
+
+
+def test_the_trackers_totals_are_those_that_spark_counts(
+    spark: "SparkSession", place: Place, tmp_path: Path
+) -> None:
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+
+    for name in "abcd":
+        place.lives(name)
+    place.lives("gone", state=LeaseState.DOWN)
+    cluster = place.tenure._setting.watcher.cluster()
+    assert cluster is not None
+    spec = growth(
+        cluster_id=cluster.cluster_id, topic=place.topic, topic_id=None, required_groups=(), settle_s=0
+    )
+    request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=spec)
+    place.rounds(lambda change: change.totals.pending == 4, request)
+    place.lives("d", state=LeaseState.DOWN)
+    place.cluster.grow_topic(place.topic, 12)
+    place.rounds(lambda change: change.state is State.CONVERGING)
+    place.says("a", Status.APPLIED)
+    place.write("acks", "chg-1|x", b"no record")
+    place.write("acks", "chg-1|y", b'{"format": "kpe.ack", "version": 7}')
+    place.rounds(lambda change: change.totals.applied == 1)
+
+    first = fill(spark, place, tmp_path)
+    assert first.control >= 0
+    tables = tables_of(spark, tmp_path)
+    told = rows(tables.read("gold/reconciliation"))
+    assert {(row["field"], row["tracker"]) for row in told} >= {
+        ("applied", 1),
+        ("pending", 2),
+        ("departed", 1),
+    }
+    assert {row["difference"] for row in told} == {0}
+    waiting = rows(tables.read("gold/change_laggards"))
+    assert [row["instance_id"] for row in sorted(waiting, key=lambda row: row["rank"])] == ["b", "c", "d"]
+    reasons = [row["reason"] for row in rows(tables.read("bronze/control_quarantine"))]
+    assert sorted(reasons) == ["unknown", "unparsed"]
+
+    place.lives("late", seen=12)
+    place.lives("b", incarnation="b-2", seen=12)
+    place.says("c", Status.CAPPED, reason="buffer_limit")
+    last = place.rounds(lambda change: change.state.final)
+    fill(spark, place, tmp_path)
+    tables = tables_of(spark, tmp_path)
+    told = rows(tables.read("gold/reconciliation"))
+    found = {row["field"]: row["spark"] for row in told}
+    assert (found["applied"], found["capped"], found["departed"], found["late_joined"]) == (2, 1, 1, 1)
+    assert {row["difference"] for row in told} == {0}
+    (row,) = rows(tables.read("gold/change_convergence"))
+    assert (row["state"], row["final"], row["cohort"], row["acks"]) == (last.state, True, 4, 2)
+    assert row["ack_max_s"] >= row["ack_p50_s"] >= row["ack_min_s"] > 0
+    wanted = gold_at_once(spark, place)
+    assert gold_of(tables) == wanted
+
+    shutil.rmtree(tmp_path / "gold" / "reconciliation" / f"day={row['day']}")
+    assert gold_of(tables) != wanted
+    Pipeline(spark, Fleet(out=str(tmp_path))).recompute(Days(row["day"], row["day"]))
+    assert gold_of(tables_of(spark, tmp_path)) == wanted
+    with pytest.raises(SparkJobError, match=r"filled from the Kafka topics .* give the same --control"):
+        fill(spark, evolve(place, prefix="other."), tmp_path)
+
+
+def fill(spark: "SparkSession", place: Place, out: Path) -> "Mark":
+    """Take in what there is, as ``kpe spark fleet --once --control PREFIX`` does."""
+    from kafka_partition_events.spark.changes.source import ControlTopics  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.sources import KafkaSource  # noqa: PLC0415
+
+    bootstrap = place.cluster.bootstrap_servers
+    events = KafkaSource(bootstrap=bootstrap, topic=place.events)
+    control = ControlTopics(bootstrap=bootstrap, prefix=place.prefix)
+    return Pipeline(spark, Fleet(out=str(out))).run_once(events, control)
+
+
+def gold_of(tables: Any) -> dict[str, list[dict[str, Any]]]:
+    from kafka_partition_events.spark.changes import gold  # noqa: PLC0415
+
+    return {name: rows(tables.read(f"gold/{name}")) for name in gold.TABLES}
+
+
+def gold_at_once(spark: "SparkSession", place: Place) -> dict[str, list[dict[str, Any]]]:
+    """Return what gold must be, computed from the topics as they are, by one job for each."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    from kafka_partition_events.spark.changes import gold  # noqa: PLC0415
+    from kafka_partition_events.spark.changes.inputs import inputs_of, last_known  # noqa: PLC0415
+    from kafka_partition_events.spark.changes.records import TOPICS, parse, told  # noqa: PLC0415
+    from kafka_partition_events.spark.kafka import read_topics  # noqa: PLC0415
+    from tests.fleet_kit import computed  # noqa: PLC0415
+
+    session = spark.newSession()
+    topics = [f"{place.prefix}{topic}" for topic in TOPICS]
+    records = computed(
+        read_topics(
+            session, place.cluster.bootstrap_servers, topics, {"isolation.level": "read_committed"}
+        ).drop("timestampType")
+    )
+    parsed = parse(records)
+    changes = computed(last_known(told(parsed, "changes")))
+    (until,) = records.agg(F.unix_millis(F.max("timestamp")).alias("ms")).toArrow().to_pylist()
+    inputs = inputs_of(changes, told(parsed, "leases"), told(parsed, "acks"), until["ms"])
+    return {name: rows(table(inputs)) for name, table in gold.TABLES.items()}
