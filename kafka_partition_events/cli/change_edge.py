@@ -51,7 +51,7 @@ class ConfluentDesk:
         offsets = self._groups.committed(dict.fromkeys(found), timeout)
         commits = {name: frozenset(tp.topic for tp in places) for name, places in offsets.items()}
         index = GroupIndex()
-        index.scan(found.values(), commits, [topic])
+        index.scan(found.values(), commits)
         return [found[name] for name in index.of(topic)]
 
     def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:

@@ -129,18 +129,7 @@ class TestSubmitLine:
         assert "is no range of days" in capsys.readouterr().err
 
     def test_an_archive_needs_no_connector_but_the_control_topics_do(self, capsys: Captured) -> None:
-        given = [
-            "fleet",
-            "--out",
-            "x",
-            "--jsonl",
-            "events",
-            "-b",
-            "kafka:9092",
-            "--control",
-            "kpe.",
-            "--once",
-        ]
+        given = ["--out", "x", "--jsonl", "events", "-b", "kafka:9092", "--control", "kpe.", "--once"]
         line = self.line(capsys, "fleet", *given)
         assert line[1] == "--packages"
         assert {("--control", "kpe."), ("--jsonl", "events")} <= set(pairwise(line))
