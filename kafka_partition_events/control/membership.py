@@ -15,6 +15,7 @@ SESSION_S: Final = 10.0
 """How long a tracker may be silent until another one is elected."""
 
 _AT_ONCE: Final = 1_000
+_LIMIT_S: Final = 10.0
 
 Place = tuple[list[TopicPartition], Any]
 """Up to where commands were read, and as whom: what a transaction commits."""
@@ -33,7 +34,7 @@ class Membership:
     """
 
     def __init__(self, config: Mapping[str, Any], prefix: str, skipped: Skipped) -> None:
-        """Join in the background.
+        """Make it; nothing is asked before `join`.
 
         Args:
             config: librdkafka's settings for the cluster of the control topics.
@@ -41,7 +42,7 @@ class Membership:
             skipped: Counts commands that are not understood.
 
         Raises:
-            ConfigurationError: librdkafka refuses a setting.
+            KafkaException: librdkafka refuses a setting.
         """
         self._topic = f"{prefix}commands"
         self._skipped = skipped
@@ -62,9 +63,31 @@ class Membership:
                 "isolation.level": "read_committed",
             }
         )
+
+    def join(self) -> None:
+        """Join the group in the background, if the topic is there.
+
+        Raises:
+            ControlTopicError: there is no such topic, or nobody answers.
+        """
+        self.check()
         self._consumer.subscribe(
             [self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._taken
         )
+
+    def check(self) -> None:
+        """See whether the topic is there: who stands by would not notice.
+
+        Raises:
+            ControlTopicError: it is not, or nobody answers.
+        """
+        try:
+            found = self._consumer.list_topics(self._topic, timeout=_LIMIT_S).topics[self._topic]
+        except KafkaException as error:
+            text = error.args[0].str()
+            raise ControlTopicError(f"the brokers of the control topics do not answer: {text}") from error
+        if found.error is not None:
+            raise self._failure(found.error)
 
     def commands(self, timeout: float) -> list[tuple[Command, int]]:
         """Return the commands that have come, and when each was appended; wait for one if there is none.

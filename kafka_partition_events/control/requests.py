@@ -79,8 +79,10 @@ def unasked(
         epoch: The tracker's epoch.
         now_ms: The time now by the brokers' clock.
     """
-    same = [c.spec for c in changes if c.spec.subject == spec.subject and c.spec.topic_id == spec.topic_id]
-    if _open_change(changes, spec) is not None or any(s.to_count == spec.to_count for s in same):
+    same = [c for c in changes if c.spec.subject == spec.subject and c.spec.topic_id == spec.topic_id]
+    # One that was refused, cancelled or has expired was not about this growth.
+    known = any(c.observed_ms is not None and c.spec.to_count == spec.to_count for c in same)
+    if known or _open_change(changes, spec) is not None:
         return None
     deadline_ms = now_ms + round(1_000 * spec.deadline_s)
     return evolve(

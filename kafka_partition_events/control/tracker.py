@@ -33,6 +33,7 @@ INTERVAL_S: Final = 10.0
 """Seconds between two looks at the cluster."""
 
 _RETRY_S: Final = 5.0
+_CHECK_S: Final = 10.0
 
 _log = structlog.get_logger(__name__)
 
@@ -108,9 +109,7 @@ class Tracker:
             try:
                 self._take_part(stop)
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to follow the changes
-                self._tally.setbacks += 1
-                self._standing = self._tally.standing_by(_text(error))
-                _log.warning("tracker_begins_again", name=self.name, error=_text(error))
+                self._begin_again(_text(error))
                 stop.wait(_RETRY_S)
         self._standing = self._tally.standing_by()
 
@@ -119,18 +118,30 @@ class Tracker:
         self._watcher.poller.close()
         self._grower.close()
 
+    def _begin_again(self, why: str) -> None:
+        if why != self._standing.trouble:
+            _log.warning("tracker_begins_again", name=self.name, error=why)
+        self._tally.setbacks += 1
+        self._standing = self._tally.standing_by(why)
+        self._turned_at = time.monotonic()
+
     def _take_part(self, stop: threading.Event) -> None:
         with contextlib.ExitStack() as parts:
             setting = self._setting
             membership = Membership(setting.config, setting.prefix, setting.skipped)
             parts.enter_context(contextlib.closing(membership))
+            membership.join()
             tenure: Tenure | None = None
+            check_at = 0.0
             while not stop.is_set():
                 commands = membership.commands(ROUND_S)
                 self._turned_at = time.monotonic()
                 if not membership.elected:
                     if tenure is not None:
                         raise ControlTopicError("another tracker was elected")
+                    if self._turned_at >= check_at:
+                        membership.check()
+                        check_at = self._turned_at + _CHECK_S
                     self._standing = self._tally.standing_by()
                     continue
                 if tenure is None:

@@ -1,5 +1,6 @@
 """The tracker on a real Kafka: a change from request to convergence, a killed tracker, a fenced one."""
 
+import contextlib
 import re
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from typing import Self
 
 import pytest
 from attrs import define, field
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
@@ -26,15 +27,15 @@ from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
 from kafka_partition_events.control.membership import SESSION_S, tracker_name
-from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change, Command, Lease
+from kafka_partition_events.control.prober import GroupProber
+from kafka_partition_events.control.records import Change, Command, Lease
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.topics import control_topics, differences
 from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.watcher import Watcher
-from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Status, Verb
+from kafka_partition_events.control.words import Execute, GateRule, Kind, Role, State, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, growth
 
@@ -49,41 +50,6 @@ def wait_until(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-class Groups:
-    """A prober to whom group "billing" is always where it should be."""
-
-    def __init__(self) -> None:
-        self._said = 0
-
-    def look(self, changes: Collection[Change], now_ms: int) -> Probe:
-        topics = [str(change.spec.topic) for change in changes]
-        self._said += 1
-        return Probe(
-            readers={topic: frozenset({"billing"}) for topic in topics},
-            writers=dict.fromkeys(topics, 0),
-            acks=tuple(self._ack(change) for change in changes if change.state.happened),
-        )
-
-    def _ack(self, change: Change) -> Ack:
-        new = change.spec.affected
-        return Ack(
-            change_id=change.change_id,
-            revision=change.revision,
-            instance_id=f"{GROUP_PREFIX}billing",
-            incarnation="prober-1",
-            ack_seq=self._said,
-            role=Role.PROBER,
-            group="billing",
-            status=Status.OBSERVED,
-            members=2,
-            assigned=new,
-            positioned=new,
-        )
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
 @define
 class World:
     """Control topics, a topic with six partitions, and a producer with an agent that writes to it."""
@@ -92,24 +58,28 @@ class World:
     prefix: str
     topic: str
     producer: PartitioningProducer
+    partitioner: DefaultPartitioner
     agent: InstanceAgent
     reader: ControlLink
     changes: list[Change] = field(factory=list)
 
     def route(self) -> int:
-        (partitioner,) = (
-            each.listener
-            for each in self.producer.poller.registrations
-            if isinstance(each.listener, DefaultPartitioner)
-        )
-        found = partitioner.route(self.topic)
+        found = self.partitioner.route(self.topic)
         return 0 if found is None else found.count
 
     @property
+    def limited(self) -> bool:
+        return self.topic in self.partitioner.limits.counts
+
+    @property
+    def seen(self) -> int:
+        assert self.producer.poller.cluster is not None
+        return len(self.producer.poller.cluster.by_topic[self.topic].partitions)
+
+    @property
     def cluster_id(self) -> str:
-        cluster = self.producer.poller.cluster
-        assert cluster is not None
-        return str(cluster.cluster_id)
+        assert self.producer.poller.cluster is not None
+        return str(self.producer.poller.cluster.cluster_id)
 
     def increase(self, **fields: object) -> Spec:
         known = {"topic": self.topic, "topic_id": None, "cluster_id": self.cluster_id}
@@ -145,14 +115,15 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
     wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
     admin.close()
     kafka_cluster.create_topic(topic, 6)
-    producer = PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.3})
+    partitioner = DefaultPartitioner()
+    producer = PartitioningProducer(config, partitioner, poller_options={"interval": 0.3})
     producer.produce(topic, b"v", b"k")
     producer.flush(LIMIT_S)
-    link = ConfluentControlLink(config, producer, prefix=prefix)
+    link = ConfluentControlLink(config, prefix=prefix)
     lease = Lease(instance_id="a", incarnation="", lease_seq=0, role=Role.PRODUCER, idempotent=True)
     agent = InstanceAgent(producer.poller, link, lease, duties=partial(Duties, spread=0.2))
     reader = ConfluentControlLink(config, prefix=prefix)
-    made = World(config, prefix, topic, producer, agent, reader)
+    made = World(config, prefix, topic, producer, partitioner, agent, reader)
     wait_until(lambda: made.route() == 6, "the topic is known")
     assert agent.start(LIMIT_S)
     polling = threading.Event()
@@ -173,7 +144,8 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
 
 @pytest.fixture
 def tracker(world: World) -> Iterator[Tracker]:
-    tracker = Tracker(world.config, prefix=world.prefix, interval=1.0, open_prober=Groups)
+    config = world.config
+    tracker = Tracker(config, prefix=world.prefix, interval=1.0, open_prober=lambda: GroupProber(config))
     stop = threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
     thread.start()
@@ -184,10 +156,35 @@ def tracker(world: World) -> Iterator[Tracker]:
     tracker.close()
 
 
-def test_an_increase_from_request_to_convergence(world: World, tracker: Tracker) -> None:
+@pytest.fixture
+def group(world: World) -> Iterator[str]:
+    """A group that reads the topic from its end and does not run the library."""
+    name = f"billing-{world.topic}"
+    settings = {
+        **world.config,
+        "group.id": name,
+        "auto.offset.reset": "latest",
+        "topic.metadata.refresh.interval.ms": 500,
+    }
+    consumer, stop = Consumer(settings), threading.Event()
+    consumer.subscribe([world.topic])
+
+    def read() -> None:
+        while not stop.is_set():
+            consumer.poll(0.1)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    yield name
+    stop.set()
+    thread.join()
+    consumer.close()
+
+
+def test_an_increase_from_request_to_convergence(world: World, group: str, tracker: Tracker) -> None:
     wait_until(lambda: tracker.standing.elected, "it is elected")
     spec = world.increase(
-        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=("billing",)
+        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=(group,), settle_s=1.0
     )
     world.command("chg-1", Verb.REQUEST, spec=spec)
     wait_until(lambda: world.states("chg-1")[-1:] == [State.CONVERGED], "the change has converged")
@@ -225,38 +222,69 @@ def test_what_can_not_grow_is_told(world: World) -> None:
     grower.close()
 
 
+def test_a_tracker_without_control_topics_says_so_and_goes_on_trying(world: World) -> None:
+    tracker, stop = Tracker(world.config, prefix="no-such."), threading.Event()
+    thread = threading.Thread(target=tracker.run, args=(stop,))
+    thread.start()
+    told = "there is no topic no-such.commands; `kpe topics init` creates the control topics"
+    wait_until(lambda: tracker.standing.trouble == told, "it is told")
+    assert thread.is_alive()
+    stop.set()
+    thread.join(LIMIT_S)
+    tracker.close()
+
+
 # -- several trackers ----------------------------------------------------------------------------------
 
 
-def test_a_tracker_that_was_fenced_writes_nothing(world: World) -> None:
+@pytest.fixture
+def setting(world: World) -> Iterator[Setting]:
     watcher, grower = Watcher(world.config, 1.0), Grower(world.config)
-    setting = Setting(
-        config=world.config,
-        prefix=world.prefix,
-        name=tracker_name(world.prefix),
-        watcher=watcher,
-        grower=grower,
-        open_prober=None,
-        skipped=Skipped(),
-    )
-    with watcher.poller:
-        first = Tenure(setting)
+    with watcher.poller, contextlib.closing(grower):
+        yield Setting(
+            config=world.config,
+            prefix=world.prefix,
+            name=tracker_name(world.prefix),
+            watcher=watcher,
+            grower=grower,
+            open_prober=None,
+            skipped=Skipped(),
+        )
+
+
+def test_a_tracker_that_was_fenced_writes_nothing(world: World, setting: Setting) -> None:
+    with contextlib.closing(Tenure(setting)) as first:
         request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=world.increase())
         first.round([(request, first.now_ms)], None)
-        second = Tenure(setting)
-        assert second.epoch == first.epoch + 1
-        assert second.ledger.changes["chg-1"].state is State.REQUESTED
-        late = Command(change_id="chg-1", verb=Verb.CANCEL, actor="alice")
-        with pytest.raises(KafkaException, match="fenced"):
-            first.round([(late, first.now_ms)], None)
-        assert first.ledger.changes["chg-1"].state is State.REQUESTED
-        approval = Command(change_id="chg-1", verb=Verb.APPROVE, actor="bob")
-        second.round([(approval, second.now_ms)], None)
-        wait_until(lambda: len(world.states("chg-1")) == 2, "what the second one has written is there")
-        assert world.states("chg-1") == [State.REQUESTED, State.APPROVED]
-        for tenure in (first, second):
-            tenure.close()
-    grower.close()
+        with contextlib.closing(Tenure(setting)) as second:
+            assert second.epoch == first.epoch + 1
+            assert second.ledger.changes["chg-1"].state is State.REQUESTED
+            late = Command(change_id="chg-1", verb=Verb.CANCEL, actor="alice")
+            with pytest.raises(KafkaException, match="fenced"):
+                first.round([(late, first.now_ms)], None)
+            assert first.ledger.changes["chg-1"].state is State.REQUESTED
+            approval = Command(change_id="chg-1", verb=Verb.APPROVE, actor="bob")
+            second.round([(approval, second.now_ms)], None)
+            wait_until(lambda: len(world.states("chg-1")) == 2, "what the second one has written is there")
+            assert world.states("chg-1") == [State.REQUESTED, State.APPROVED]
+
+
+def test_a_gate_opens_by_its_producers_clock_when_tracker_and_control_topics_are_gone(
+    kafka_cluster: KafkaCluster, world: World, setting: Setting
+) -> None:
+    spec = world.increase(gate=GateRule.CONSUMERS_FIRST, deadline_s=3.0)
+    with contextlib.closing(Tenure(setting)) as tenure:
+        request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=spec)
+        tenure.round([(request, tenure.now_ms)], None)
+        wait_until(lambda: world.limited, "the producer holds the gate")
+    for topic in control_topics(world.prefix):
+        kafka_cluster.delete_topic(topic.name)
+    kafka_cluster.grow_topic(world.topic, 12)
+    wait_until(lambda: world.seen == 12, "the producer sees the growth")
+    began = time.monotonic()
+    assert world.route() == 6
+    wait_until(lambda: world.route() == 12, "the gate opens")
+    assert time.monotonic() - began > spec.deadline_s - 1.0  # it may have known a moment before we asked
 
 
 def test_a_stand_by_takes_over_at_once_from_one_that_is_stopped_and_soon_from_one_that_is_killed(

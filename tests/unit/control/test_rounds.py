@@ -261,6 +261,14 @@ class TestGrowthThatNobodyAskedFor:
         (found,) = (c for c in world.ledger.changes.values() if c.change_id != ONE)
         assert (found.spec.from_count, found.spec.to_count) == (6, 8)
 
+    def test_is_followed_if_what_somebody_asked_for_was_cancelled(self) -> None:
+        world = World()
+        world.lives("a")
+        world.round(asks(spec=growth()))
+        world.round(asks(Verb.CANCEL))
+        world.count = 12
+        assert [change.spec.kind for change in world.round().moved] == [Kind.OBSERVE, Kind.OBSERVE]
+
     @pytest.mark.parametrize(
         "fields", [{"cluster_id": "another"}, {"ttl_s": 0.1}], ids=["of another cluster", "lost"]
     )
