@@ -38,7 +38,7 @@ UNGATED_S = 20.0
 """For how long is written after growth when nobody waits for anybody."""
 AFTER_S = 6.0
 """For how long is written after the gate has opened."""
-STRIKE_S = (1.0, 3.0)
+STRIKE_S = (0.5, 1.5)
 """How long after growth something goes wrong, by batch."""
 LATE_S = 1.0
 """How long after the first record on a new partition a consumer is killed late: before it has committed."""
@@ -131,7 +131,8 @@ def _scenarios() -> Iterator[Scenario]:
     yield Scenario("hook", classic, "producer")
     for consumers in CONSUMERS.values():
         yield Scenario("hook", consumers, "consumer")
-    yield Scenario("hook", new, "tracker")
+    for consumers in (classic, new):
+        yield Scenario("hook", consumers, "tracker")
     yield Scenario("hook", classic, "control")
     yield Scenario("hook", python, "control")
     yield Scenario("hook", classic, "consumer-late")
