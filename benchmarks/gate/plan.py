@@ -75,7 +75,7 @@ FAULTS: Final[dict[Fault, str]] = {
     "none": "nothing",
     "producer": "the producers are killed while the gate is held, and started again",
     "consumer": "one of two consumers is killed while the gate is held",
-    "consumer-late": "one of two consumers is killed after the gate has opened, before its next commit",
+    "consumer-late": "one of two consumers is killed a second after the first record on a new partition",
     "tracker": "the tracker is killed while the gate is held, and another one started",
     "control": "the control topics' cluster is frozen while the gate is held",
 }
