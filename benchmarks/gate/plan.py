@@ -38,7 +38,7 @@ UNGATED_S = 20.0
 """For how long is written after growth when nobody waits for anybody."""
 AFTER_S = 6.0
 """For how long is written after the gate has opened."""
-STRIKE_S = (1.0, 3.0)
+STRIKE_S = (0.5, 1.5)
 """How long after growth something goes wrong, by batch."""
 LATE_S = 1.0
 """How long after the first record on a new partition a consumer is killed late: before it has committed."""
@@ -75,7 +75,7 @@ FAULTS: Final[dict[Fault, str]] = {
     "none": "nothing",
     "producer": "the producers are killed while the gate is held, and started again",
     "consumer": "one of two consumers is killed while the gate is held",
-    "consumer-late": "one of two consumers is killed after the gate has opened, before its next commit",
+    "consumer-late": "one of two consumers is killed a second after the first record on a new partition",
     "tracker": "the tracker is killed while the gate is held, and another one started",
     "control": "the control topics' cluster is frozen while the gate is held",
 }
@@ -131,7 +131,8 @@ def _scenarios() -> Iterator[Scenario]:
     yield Scenario("hook", classic, "producer")
     for consumers in CONSUMERS.values():
         yield Scenario("hook", consumers, "consumer")
-    yield Scenario("hook", new, "tracker")
+    for consumers in (classic, new):
+        yield Scenario("hook", consumers, "tracker")
     yield Scenario("hook", classic, "control")
     yield Scenario("hook", python, "control")
     yield Scenario("hook", classic, "consumer-late")
