@@ -14,7 +14,7 @@ PREFIX: Final = "kpe."
 _DAY_MS: Final = 86_400_000
 _MANY: Final = 12
 # A segment is compacted only after the next one has begun. With Kafka's defaults (1 GiB, 7 days) the leases
-# of 10,000 instances would take 12 GiB before the first one is.
+# of 10,000 instances would take 12 GiB before the first one is, and who starts would read a week of changes.
 _SMALL_SEGMENTS: Final = {"segment.bytes": str(64 * 1024**2), "segment.ms": str(_DAY_MS // 24)}
 _APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 
@@ -90,11 +90,12 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
 
     def topic(name: str, partitions: int, **config: str) -> ControlTopic:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
+        segments = _SMALL_SEGMENTS if "compact" in config["cleanup_policy"] else {}
         return ControlTopic(
             name=f"{prefix}{name}",
             partitions=partitions,
             only=partitions == 1,
-            config={**dotted, **_APPEND_TIME, **(_SMALL_SEGMENTS if partitions > 1 else {})},
+            config={**dotted, **_APPEND_TIME, **segments},
         )
 
     return (

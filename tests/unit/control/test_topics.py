@@ -35,6 +35,11 @@ def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_comman
     ]  # fmt: skip
 
 
+def test_what_is_compacted_begins_a_segment_each_hour_because_the_last_one_never_is() -> None:
+    hourly = {topic.name for topic in WANTED if topic.config.get("segment.ms") == "3600000"}
+    assert hourly == {topic.name for topic in WANTED if "compact" in topic.config["cleanup.policy"]}
+
+
 def test_the_prefix_is_free() -> None:
     assert control_topics("staging.")[0].name == "staging.commands"
 
