@@ -264,7 +264,7 @@ def test_kpe_tells_a_refused_login_in_one_line(
     began = time.monotonic()
     runs = [kpe(command, {**cluster.confluent_options, "sasl.password": WRONG}) for command in commands]
     told = [told_by(run) for run in runs]
-    assert time.monotonic() - began < 15.0  # 10 s each; they share a busy machine
+    assert time.monotonic() - began < 40.0  # each gives up after 10 s; a busy machine takes a while to begin
     for run, (out, err) in zip(runs, told, strict=True):
         assert (run.returncode, out) == (2, "")
         assert err.splitlines()[-1].startswith(f"kpe: no metadata from {cluster.bootstrap_servers}: ")
