@@ -134,19 +134,18 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_030,
-    "routing": 900,
-    "partitioners": 1_790,
-    "clients": 2_850,
+    "metadata": 2_020,
+    "routing": 890,
+    "partitioners": 1_760,
+    "clients": 2_750,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_520,
-    "control": 4_300,
+    "control": 4_170,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
-feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is its
-pure core, its topics, agents with two links, hooks for two clients, and the prober so far; its gate is 50
-lines in the first wings."""
+feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is larger
+than all of these were to be; more than half of it decides, and is pure."""
 
 
 @pytest.mark.parametrize("wing", LAYERS)
