@@ -4,6 +4,7 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Monitoring:
 
     def query(self, expression: str) -> list[dict[str, Any]]:
         """Return what an instant query finds."""
-        answer = httpx.get(f"{self._url}/query", params={"query": expression}, timeout=10).json()
+        answer = self._get("query", query=expression)
         assert answer["status"] == "success", f"{expression}: {answer}"
         found: list[dict[str, Any]] = answer["data"]["result"]
         return found
@@ -72,10 +73,17 @@ class Monitoring:
     @property
     def firing(self) -> set[str]:
         """The names of the alerts that fire now."""
-        answer = httpx.get(f"{self._url}/alerts", timeout=10).json()
+        answer = self._get("alerts")
         return {
             alert["labels"]["alertname"] for alert in answer["data"]["alerts"] if alert["state"] == "firing"
         }
+
+    def _get(self, path: str, **parameters: str) -> dict[str, Any]:
+        answer = httpx.get(f"{self._url}/{path}", params=parameters, timeout=10)
+        if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE:  # in plain text, while it starts
+            raise httpx.TransportError(answer.text)
+        found: dict[str, Any] = answer.json()
+        return found
 
     def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
         deadline = time.monotonic() + LIMIT_S
