@@ -25,15 +25,15 @@ from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
 from kafka_partition_events.control.records import Ack, Capacity, Change, Command, Lease, TopicUse
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
 from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.words import Reason, Role, State, Status, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import ack, growth
+from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 40.0
+wait_until = waiting(LIMIT_S)
 TOPICS = {Command: "commands", Lease: "leases", Ack: "acks"}
 
 
@@ -125,12 +125,8 @@ class World:
 @pytest.fixture(scope="module")
 def watched(kafka_cluster: KafkaCluster, own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
     cluster = own_kafka_cluster(brokers=1)
-    control, prefix = {"bootstrap.servers": kafka_cluster.bootstrap_servers}, f"t{uuid.uuid4().hex[:8]}."
-    wanted = control_topics(prefix)
-    admin = ControlTopicAdmin(control)
-    admin.carry_out(differences(wanted, {}))
-    wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
-    admin.close()
+    control = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
+    prefix = own_control_topics(kafka_cluster.bootstrap_servers, wait_until)
     config = {"bootstrap.servers": cluster.bootstrap_servers}
     tracker, stop = Tracker(config, control, prefix=prefix, interval=0.5), threading.Event()
     thread = threading.Thread(target=tracker.run, args=(stop,))
@@ -237,13 +233,6 @@ def test_while_the_cluster_can_not_be_seen_nothing_is_observed_and_that_is_told(
     world.lives("a", seen=12)
     change = world.until(lambda change: change.state.final, "it is over")
     assert (change.state, change.blind) == (State.CONVERGED, True)
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
-        time.sleep(0.1)
 
 
 def _topics(world: World) -> set[str]:

@@ -1,7 +1,6 @@
 """`kpe change`, `kpe ack` and `kpe instances` on a real Kafka, with a tracker, a producer and a group."""
 
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -23,20 +22,15 @@ from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.words import Role
 from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
+from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
+wait_until = waiting(LIMIT_S)
 SMALL = BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384)
 """Affords eight partitions."""
 
 Captured = pytest.CaptureFixture[str]
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
-        time.sleep(0.1)
 
 
 @define

@@ -16,35 +16,23 @@ from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.links.kafka_python import KafkaPythonControlLink
 from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
 from kafka_partition_events.control.words import Gate
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, gated
+from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = [
     pytest.mark.kafka,
     pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
 ]
 LIMIT_S = 20.0
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
-        time.sleep(0.05)
+wait_until = waiting(LIMIT_S, every_s=0.05)
 
 
 @pytest.fixture
 def prefix(kafka_cluster: KafkaCluster) -> str:
     """Control topics of this test's own."""
-    prefix = f"t{uuid.uuid4().hex[:8]}."
-    wanted = control_topics(prefix)
-    admin = ControlTopicAdmin({"bootstrap.servers": kafka_cluster.bootstrap_servers})
-    admin.carry_out(differences(wanted, {}))
-    wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
-    return prefix
+    return own_control_topics(kafka_cluster.bootstrap_servers, wait_until)
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """A streaming query tells the tracker which partitions of a topic it reads, as the topic grows."""
 
-import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,19 +9,14 @@ from confluent_kafka import Producer
 
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Link, grown, growth
+from tests.waiting_kit import waiting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 LIMIT_S = 60.0
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
-        time.sleep(0.1)
+wait_until = waiting(LIMIT_S)
 
 
 def test_a_query_has_a_position_on_new_partitions_before_they_are_written_to(

@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.request
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from functools import partial
 from typing import Self
 
@@ -31,23 +31,17 @@ from kafka_partition_events.control.prober import GroupProber
 from kafka_partition_events.control.records import Change, Command
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tenure import Setting, Tenure
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.control.topics import control_topics
 from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.watcher import Watcher
 from kafka_partition_events.control.words import Execute, GateRule, Kind, State, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, growth
+from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 40.0
-
-
-def wait_until(true: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not true():
-        assert time.monotonic() < deadline, f"not in {LIMIT_S:g} s: {what}"
-        time.sleep(0.1)
+wait_until = waiting(LIMIT_S)
 
 
 @define
@@ -108,12 +102,8 @@ class World:
 @pytest.fixture
 def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
     config = {"bootstrap.servers": kafka_cluster.bootstrap_servers}
-    prefix, topic = f"t{uuid.uuid4().hex[:8]}.", f"grown-{uuid.uuid4().hex[:8]}"
-    wanted = control_topics(prefix)
-    admin = ControlTopicAdmin(config)
-    admin.carry_out(differences(wanted, {}))
-    wait_until(lambda: not differences(wanted, admin.look(wanted)), "the control topics are there")
-    admin.close()
+    prefix = own_control_topics(kafka_cluster.bootstrap_servers, wait_until)
+    topic = f"grown-{uuid.uuid4().hex[:8]}"
     kafka_cluster.create_topic(topic, 6)
     partitioner = DefaultPartitioner()
     producer = PartitioningProducer(config, partitioner, poller_options={"interval": 0.3})
