@@ -7,10 +7,11 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AdminClient,
     ConfigResource,
@@ -18,7 +19,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.clients.confluent import KafkaPinStore
+from kafka_partition_events.clients.confluent import KafkaPinStore, connection, pin_store
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S, Pin
 from kafka_partition_events.testing import KafkaCluster
@@ -74,6 +75,38 @@ def test_the_first_pin_creates_a_compacted_topic_of_one_replicated_partition(
     assert len(partition.replicas) == 3
     resource = ConfigResource(ResourceType.TOPIC, topic)
     assert client.describe_configs([resource])[resource].result(LIMIT_S)["cleanup.policy"].value == "compact"
+
+
+def test_brokers_may_hear_late_of_the_topic_that_was_created(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    created, unheard = list[str](), [2, 2]
+
+    class LateAdmin(AdminClient):
+        def create_topics(self, *topics: Any, **options: Any) -> Any:
+            created.append("it is there")
+            return super().create_topics(*topics, **options)
+
+        def list_topics(self, *names: Any, **options: Any) -> Any:
+            answer = super().list_topics(*names, **options)
+            if created and unheard[0]:
+                unheard[0] -= 1
+                unknown = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+                return SimpleNamespace(topics=dict.fromkeys(names, SimpleNamespace(error=unknown)))
+            return answer
+
+    class LateConsumer(Consumer):
+        def get_watermark_offsets(self, *places: Any, **options: Any) -> Any:
+            if unheard[1]:
+                unheard[1] -= 1
+                raise KafkaException(KafkaError(KafkaError._UNKNOWN_PARTITION))
+            return super().get_watermark_offsets(*places, **options)
+
+    monkeypatch.setattr(connection, "AdminClient", LateAdmin)
+    monkeypatch.setattr(pin_store, "Consumer", LateConsumer)
+    assert make().replace("orders", None, (SIX,))
+    assert unheard == [0, 0]
+    assert make().read() == {"orders": (SIX,)}
 
 
 def test_what_one_writes_the_others_read(make: Make) -> None:

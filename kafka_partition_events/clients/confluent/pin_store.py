@@ -36,6 +36,8 @@ _WRITING = {
     "linger.ms": 0,
     "message.timeout.ms": int(_CONNECT_LIMIT_S * 1000),
 }
+_LOOK_S = 0.05
+"""How often a topic that was just created is looked for."""
 _REPLICAS = 3
 _VERSION = 1
 
@@ -102,7 +104,7 @@ class KafkaPinStore:
             if self._read().get(topic) != before:
                 return False
             if self._consumer is None:
-                self._create()  # takes a second, in which others may write
+                self._consumer = self._create()  # takes a second, in which others may write
                 if self._read().get(topic) != before:
                     return False
             self._write(topic, after)
@@ -153,7 +155,7 @@ class KafkaPinStore:
                 )
 
     def _read_to_end(self, consumer: Consumer, deadline: float) -> None:
-        low, high = consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=_left(deadline))
+        low, high = self._ends(consumer, deadline)
         if high < self._position:  # the topic was created anew
             self._position, self._latest = 0, {}
         if self._position >= high:
@@ -170,6 +172,18 @@ class KafkaPinStore:
         # Else it would wait at the broker for more, and the next look at the end would wait behind that.
         # (A pause does not do: librdkafka takes a second to resume.)
         consumer.unassign()
+
+    def _ends(self, consumer: Consumer, deadline: float) -> tuple[int, int]:
+        """Return the offset of the first record, and the one after the last."""
+        while True:
+            try:
+                return consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=_left(deadline))
+            except KafkaException as error:
+                # Brokers hear of a new topic one after another; this one may not have, yet.
+                unheard = error_name(error.args[0]) in {"UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION"}
+                if not unheard or time.monotonic() >= deadline:
+                    raise
+            time.sleep(_LOOK_S)
 
     def _take(self, message: Message) -> None:
         topic, value = (message.key() or b"").decode(errors="replace"), message.value()
@@ -192,7 +206,8 @@ class KafkaPinStore:
 
     # -- writing -------------------------------------------------------------------------------------
 
-    def _create(self) -> None:
+    def _create(self) -> Consumer:
+        """Create the topic, unless somebody else just has, and return a consumer for it."""
         admin = self._connection.admin()
         brokers = len(admin.list_topics(timeout=_CONNECT_LIMIT_S).brokers)
         topic = NewTopic(
@@ -207,6 +222,12 @@ class KafkaPinStore:
         except KafkaException as error:
             if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # another instance was first
                 raise
+        deadline = time.monotonic() + _CONNECT_LIMIT_S
+        while (consumer := self._open(deadline)) is None:
+            if time.monotonic() >= deadline:
+                raise TimeoutError("the brokers do not tell of the topic that was created")
+            time.sleep(_LOOK_S)
+        return consumer
 
     def _write(self, topic: str, history: History) -> None:
         producer = self._producer = self._producer or Producer({**self._settings, **_WRITING})
