@@ -89,7 +89,9 @@ class World:
         )
 
     def says(self, name: str, status: Status, **fields: Any) -> Ack:
-        known = {"change_id": self.change_id, "ack_seq": time.monotonic_ns()}
+        """Let a producer answer that knows when it was born, as all do: by that answers are put in order."""
+        born_ms = self.log.ledger.tenancies[name].holder.born_ms
+        known = {"change_id": self.change_id, "ack_seq": time.monotonic_ns(), "born_ms": born_ms}
         return ack(name, status, **{**known, **fields})
 
     @property
