@@ -200,7 +200,7 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
         spec=spec,
         refusal=told.refusal,
         producers=len(leases),
-        without_limit=sum(lease.capacity == Capacity() for lease in leases),
+        without_limit=sum(_is_unlimited(spec, lease) for lease in leases),
         capped=tuple(capped(spec, leases)),
         rejecting=tuple(name for name in here if name in _rejecters(spec, ledger)),
         uncovered=known.totals.uncovered,
@@ -227,10 +227,16 @@ def capped(spec: Spec, leases: Iterable[Lease]) -> list[Capped]:
     return found
 
 
+def _is_unlimited(spec: Spec, lease: Lease) -> bool:
+    use = lease.use_of(spec.topic, spec.topic_id)
+    return lease.capacity == Capacity() and (use is None or use.max_partitions is None)
+
+
 def _granted(spec: Spec, lease: Lease) -> int:
     topic = spec.topic or ""
-    wanted = {use.topic: use.seen for use in lease.view}
-    wanted[topic] = min(spec.to_count, lease.capacity.max_partitions or spec.to_count)
+    seen = {use.topic: use.seen for use in lease.view} | {topic: spec.to_count}
+    most = {use.topic: use.max_partitions for use in lease.view}
+    wanted = {name: min(count, most.get(name) or count) for name, count in seen.items()}
     affordable = _affordable(lease)
     if affordable is None:
         return wanted[topic]

@@ -7,7 +7,7 @@ import pytest
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.control.codec import decode
 from kafka_partition_events.control.group_state import Group, Member
-from kafka_partition_events.control.records import Capacity, Command
+from kafka_partition_events.control.records import Command, TopicUse
 from kafka_partition_events.control.words import Execute, GateRule, Kind, OnDeadline, State, Status, Verb
 from tests.change_kit import StoryDesk, documents, unreachable
 from tests.control_kit import ONE, TOPIC, Story, gated, grown, growth, shrinking
@@ -17,6 +17,7 @@ Captured = pytest.CaptureFixture[str]
 BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 REQUEST = "change", "request", "--actor", "alice", "--topic", TOPIC
 EXPOSED = "may miss records if it has auto.offset.reset=latest, which can't be seen from outside"
+AT_MOST_8 = TopicUse(topic=TOPIC, seen=6, used=6, max_partitions=8)
 NO_ANSWER = "no tracker has answered within 10 s"
 
 
@@ -301,7 +302,7 @@ class TestPlan:
         assert groups == [[{**common, "safety": "exposed"}], [{**common, "safety": "gate"}]]
 
     def test_a_producer_would_be_capped(self, desk: StoryDesk, capsys: Captured) -> None:
-        desk.story.lives("a", capacity=Capacity(max_partitions=8), app="shop")
+        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
         assert desk.kpe(*self.PLAN) == 3
         (plan,) = documents(capsys.readouterr().out)
         assert plan["capped"] == [{"instance_id": "a", "app": "shop", "granted": 8, "partial": False}]
@@ -319,7 +320,7 @@ class TestPlan:
 
     def test_in_words(self, capsys: Captured) -> None:
         desk = StoryDesk(readers=(BILLING,))
-        desk.story.lives("a", capacity=Capacity(max_partitions=8), app="shop")
+        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
         desk.story.sees(writers=3)
         assert desk.kpe(*self.PLAN, "--output", "table") == 3
         assert capsys.readouterr().out.splitlines() == [

@@ -100,11 +100,20 @@ class TestCapped:
         story = Story()
         story.lives("ab")
         story.lives("c", capacity=SIXTEEN_KIB)
-        story.lives("d", capacity=Capacity(max_partitions=12))
+        story.lives("d", view=(TopicUse(topic="orders", seen=6, used=6, max_partitions=12),))
         assert planned(growth(), story).without_limit == 2
 
-    def test_a_limit_of_partitions(self) -> None:
-        assert self.capped(capacity=Capacity(max_partitions=10)) == [10]
+    def test_a_limit_of_the_topic_itself(self) -> None:
+        assert self.capped(view=(TopicUse(topic="orders", seen=6, used=6, max_partitions=10),)) == [10]
+
+    def test_a_limit_of_another_topic(self) -> None:
+        orders = TopicUse(topic="orders", seen=6, used=6)
+        assert self.capped(view=(orders, TopicUse(topic="payments", seen=4, used=2, max_partitions=2))) == []
+
+    def test_what_another_topic_may_not_use_is_to_be_had(self) -> None:
+        orders = TopicUse(topic="orders", seen=6, used=4)
+        other = TopicUse(topic="payments", seen=4, used=2, max_partitions=2)
+        assert self.capped(capacity=SIXTEEN_KIB, view=(orders, other)) == [6]
 
     def test_what_other_topics_hold_is_not_to_be_had(self) -> None:
         orders = TopicUse(topic="orders", seen=6, used=4)
