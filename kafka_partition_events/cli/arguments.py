@@ -32,7 +32,7 @@ ClientOptions = Annotated[
         "-X",
         metavar="KEY=VALUE",
         help="An option of confluent-kafka (librdkafka), for TLS, SASL and the like; repeat it for more. "
-        "Values are never shown or logged.",
+        "KEY_file=PATH has its value in a file. Values are never shown or logged.",
     ),
 ]
 Topics = Annotated[

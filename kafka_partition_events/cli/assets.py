@@ -30,9 +30,9 @@ def export_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; it is made if need be.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that differ.")] = False,
 ) -> None:
-    """Write the files that go with `kpe observe`.
+    """Write the files that go with `kpe observe` and `kpe tracker`.
 
-    Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, a systemd unit, a
+    Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, systemd units, a
     Containerfile, an example configuration. What is there and differs is kept, unless --force is given.
 
     \b

@@ -1,5 +1,6 @@
 """``kpe change``: ask for a change of partitions, follow it, and take it back."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -52,21 +53,35 @@ def change() -> None:
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
-@change_app.command("approve", short_help="Approve somebody else's request.")
-def approve_command(
-    context: typer.Context,
-    bootstrap: Bootstrap,
-    change_id: ChangeId,
-    client_options: ClientOptions = None,
-    actor: Actor = None,
-    reason: Why = "",
-    prefix: Prefix = PREFIX,
-    answer_timeout: AnswerTimeout = "10s",
-    dry_run: DryRun = False,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
-) -> None:
-    """Approve a change that was requested with --needs-approval. Its requester can't.
+def _giving(verb: Verb) -> Callable[..., None]:
+    """Return what gives a command that says nothing but which change it is about."""
+
+    def command(
+        context: typer.Context,
+        bootstrap: Bootstrap,
+        change_id: ChangeId,
+        client_options: ClientOptions = None,
+        actor: Actor = None,
+        reason: Why = "",
+        prefix: Prefix = PREFIX,
+        answer_timeout: AnswerTimeout = "10s",
+        dry_run: DryRun = False,
+        output: OutputChoice = None,
+        verbose: Verbose = False,
+    ) -> None:
+        with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+            at.change(change_id)
+            given = _command(verb, change_id, actor, reason)
+            give(given, at, answer_timeout=answer_timeout, dry_run=dry_run)
+
+    return command
+
+
+change_app.command(
+    "approve",
+    short_help="Approve somebody else's request.",
+    help="""
+    Approve a change that was requested with --needs-approval. Its requester can't.
 
     Nobody proves a name: who may write to kpe.commands can write any. Let ACLs decide who may.
 
@@ -75,32 +90,14 @@ def approve_command(
 
     Exit codes: 0 approved; 1 refused: the same person, or there is nothing to approve any more; 2 no such
     change, wrong address, unknown option; 3 no tracker has answered.
-    """  # noqa: D301
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
-        at.change(change_id)
-        give(
-            _command(Verb.APPROVE, change_id, actor, reason),
-            at,
-            answer_timeout=answer_timeout,
-            dry_run=dry_run,
-        )
+    """,  # \b is typer's mark for "do not re-wrap"
+)(_giving(Verb.APPROVE))
 
-
-@change_app.command("cancel", short_help="Take back what has not happened.")
-def cancel_command(
-    context: typer.Context,
-    bootstrap: Bootstrap,
-    change_id: ChangeId,
-    client_options: ClientOptions = None,
-    actor: Actor = None,
-    reason: Why = "",
-    prefix: Prefix = PREFIX,
-    answer_timeout: AnswerTimeout = "10s",
-    dry_run: DryRun = False,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
-) -> None:
-    """Cancel a change that has not happened yet. What was ordered before it holds again.
+change_app.command(
+    "cancel",
+    short_help="Take back what has not happened.",
+    help="""
+    Cancel a change that has not happened yet. What was ordered before it holds again.
 
     Once the topic has grown, or producers were told to leave partitions, roll it back instead.
 
@@ -110,32 +107,14 @@ def cancel_command(
 
     Exit codes: 0 cancelled; 1 refused: it has happened, or is finished; 2 no such change, wrong address,
     unknown option; 3 no tracker has answered.
-    """  # noqa: D301
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
-        at.change(change_id)
-        give(
-            _command(Verb.CANCEL, change_id, actor, reason),
-            at,
-            answer_timeout=answer_timeout,
-            dry_run=dry_run,
-        )
+    """,  # \b is typer's mark for "do not re-wrap"
+)(_giving(Verb.CANCEL))
 
-
-@change_app.command("rollback", short_help="Let producers go back to what was before.")
-def rollback_command(
-    context: typer.Context,
-    bootstrap: Bootstrap,
-    change_id: ChangeId,
-    client_options: ClientOptions = None,
-    actor: Actor = None,
-    reason: Why = "",
-    prefix: Prefix = PREFIX,
-    answer_timeout: AnswerTimeout = "10s",
-    dry_run: DryRun = False,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
-) -> None:
-    """Let producers go back to what held before a change that has happened and is not finished.
+change_app.command(
+    "rollback",
+    short_help="Let producers go back to what was before.",
+    help="""
+    Let producers go back to what held before a change that has happened and is not finished.
 
     Kafka can't shrink a topic. After a growth its new partitions stay, and producers leave them unused until
     somebody asks for another change. This begins it; `kpe change wait` tells when all are back. To undo a
@@ -146,15 +125,8 @@ def rollback_command(
 
     Exit codes: 0 producers are told; 1 refused: it has not happened, or is finished; 2 no such change, wrong
     address, unknown option; 3 no tracker has answered.
-    """  # noqa: D301
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
-        at.change(change_id)
-        give(
-            _command(Verb.ROLLBACK, change_id, actor, reason),
-            at,
-            answer_timeout=answer_timeout,
-            dry_run=dry_run,
-        )
+    """,  # \b is typer's mark for "do not re-wrap"
+)(_giving(Verb.ROLLBACK))
 
 
 @change_app.command("force", short_help="Open the gate, or end a change, without the evidence.")

@@ -76,7 +76,7 @@ def plan_command(
     """Tell what a change would do, before anybody asks for it. Writes nothing.
 
     \b
-    - would the tracker refuse it, and why
+    - would the tracker refuse it, and why; would Kafka make a part of it only, because it is too much at once
     - which producers would be capped (KIP-34), by what their leases say of their memory; which have rejected
       such a change before
     - which consumer groups may miss records: those with auto.offset.reset=latest, which nobody can see from
@@ -93,7 +93,7 @@ def plan_command(
     kpe change plan -b localhost:9092 --topic orders --offline 3,5 | jq .verdict
 
     Exit codes, the gravest that applies: 0 safe; 1 a group may miss records; 3 a producer would be capped, or
-    would reject it; 2 blocked, the tracker would refuse it. 2 is also what any other error is: no such topic,
+    would reject it; 2 blocked, as in the first line. 2 is also what any other error is: no such topic,
     wrong address, no control topics, unknown option. Then there is no plan on stdout.
     """  # noqa: D301
     wanted = Wanted(

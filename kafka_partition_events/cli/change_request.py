@@ -17,6 +17,7 @@ from kafka_partition_events.cli.change_session import (
     actor_of,
     give,
     session,
+    tell,
 )
 from kafka_partition_events.cli.change_spec import (
     BrokerOffline,
@@ -33,9 +34,11 @@ from kafka_partition_events.cli.change_spec import (
     Wanted,
     look_at_cluster,
     spec_of,
+    view_of,
 )
 from kafka_partition_events.cli.options import parse_duration
 from kafka_partition_events.control.records import Command
+from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.control.ulid import RANDOM_BYTES, ulid
 from kafka_partition_events.control.words import Execute, OnDeadline, OnReject, Verb
@@ -159,11 +162,15 @@ def request_command(
         control=control,
         control_options=control_options,
     ) as at:
+        cluster = look_at_cluster(at)
+        spec = spec_of(wanted, cluster, at.desk.ledger.changes, terms)
+        if (why := too_far(spec, view_of(spec, cluster, None, None).count)) is not None:
+            tell(f"warning: {why}")
         command = Command(
             change_id=id_ or ulid(at.host_ms(), os.urandom(RANDOM_BYTES)),
             verb=Verb.REQUEST,
             actor=actor_of(actor),
             reason=reason,
-            spec=spec_of(wanted, look_at_cluster(at), at.desk.ledger.changes, terms),
+            spec=spec,
         )
         give(command, at, answer_timeout=answer_timeout, dry_run=dry_run)

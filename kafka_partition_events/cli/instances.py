@@ -101,9 +101,16 @@ def instance_row(tenancy: Tenancy, now_ms: int) -> dict[str, Any]:
         "capacity": {
             "buffer_memory": capacity.buffer_memory,
             "batch_size": capacity.batch_size,
-            "max_partitions": capacity.max_partitions,
         },
-        "topics": [{"topic": use.topic, "seen": use.seen, "used": use.used} for use in lease.view],
+        "topics": [
+            {
+                "topic": use.topic,
+                "seen": use.seen,
+                "used": use.used,
+                "max_partitions": use.max_partitions,
+            }
+            for use in lease.view
+        ],
         "topics_left_out": lease.topics_left_out,
     }
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from attrs import evolve
 
@@ -11,6 +12,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
 from kafka_partition_events.observe import quantities
 
+_FILE = "_file"
 _OPTION_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -57,11 +59,11 @@ def parse_client_options(bootstrap: str, pairs: Iterable[str]) -> dict[str, str]
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    """Return the properties that ``-X key=value ...`` names.
+    """Return the properties that ``-X key=value ...`` names; ``key_file=path`` has the value in a file.
 
     Raises:
         CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or it is
-            about the brokers.
+            about the brokers, or the file can't be read.
     """
     config: dict[str, str] = {}
     for place, pair in enumerate(pairs, start=1):
@@ -70,8 +72,18 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
             raise CliError(f"-X number {place} is not of the form key=value")
         if name == "bootstrap.servers":
             raise CliError("give the brokers with -b, not with -X bootstrap.servers")
+        if name.endswith(_FILE):
+            name, value = name.removesuffix(_FILE), _in_file(name, value)
         config[name] = value
     return config
+
+
+def _in_file(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        cause = getattr(error, "strerror", None) or "not a text file"
+        raise CliError(f"-X {name}: {path}: {cause}") from None
 
 
 class TopicFilter:

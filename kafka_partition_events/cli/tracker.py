@@ -17,7 +17,9 @@ from kafka_partition_events.control.topics import PREFIX, control_topics, differ
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe import kinds
 
-_LEAVING_S: Final = 45.0
+LEAVING_S: Final = 45.0
+"""How many seconds it may take to end, once it is told to."""
+
 _STUCK_S: Final = 300.0
 """A round waits for brokers, with limits of its own; after so long it is stuck."""
 
@@ -158,7 +160,7 @@ class _Service:
         """Let it finish its round and leave the group."""
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join(_LEAVING_S)
+            self._thread.join(LEAVING_S)
         self._tracker.close()
         self._http.close()
 

@@ -5,8 +5,6 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from attrs import evolve
-
 from kafka_partition_events.control.agent_thread import START_LIMIT_S, ControlAgent
 from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.link import ControlLink
@@ -18,6 +16,7 @@ from kafka_partition_events.metadata.events import PartitionsAdded, Resync, Topi
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.routing.budget import BufferBudget
 
 _ADOPTING_S: Final = 0.25
 
@@ -134,7 +133,8 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
         """
         limits = self._duties.limits(cluster, now)
         partitioners = [r.listener for r in self._poller.registrations if isinstance(r.listener, Partitioner)]
-        self._duties.lease = evolve(self._duties.lease, capacity=_least(partitioners))
+        budgets = [partitioner.budget for partitioner in partitioners if partitioner.budget is not None]
+        self._duties.affords(_least(budgets), _most(budgets))
         used: dict[str, int] = {}
         for partitioner in partitioners:
             for event in partitioner.limit(limits):
@@ -150,10 +150,18 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
         return used
 
 
-def _least(partitioners: Iterable[Partitioner]) -> Capacity:
+def _least(budgets: Iterable[BufferBudget]) -> Capacity:
     """Return what the most modest budget affords."""
-    budgets = [partitioner.budget for partitioner in partitioners if partitioner.budget is not None]
     least = min(budgets, key=lambda budget: budget.affordable or math.inf, default=None)
     if least is None:
         return Capacity()
     return Capacity(buffer_memory=least.buffer_memory, batch_size=least.batch_size)
+
+
+def _most(budgets: Iterable[BufferBudget]) -> dict[str, int]:
+    """Return the limits of single topics; the lowest, if budgets differ."""
+    most: dict[str, int] = {}
+    for budget in budgets:
+        for topic, limit in budget.max_partitions.items():
+            most[topic] = min(limit, most.get(topic, limit))
+    return most

@@ -34,6 +34,7 @@ from attrs import evolve
 from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
 from kafka_partition_events.control.orders import armed, in_effect, rolled_back
 from kafka_partition_events.control.records import Change, Counted, Order
+from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.control.words import Execute, Gate, Kind, OnDeadline, OnReject, Reason, State
 
 _OF_ROUTES = frozenset({Kind.DECREASE, Kind.OFFLINE, Kind.ONLINE})
@@ -203,7 +204,9 @@ def _before_it_happened(change: Change, known: Evidence, cluster: ClusterView, n
             return _observed(evolve(change, unarmed=unarmed, order=order), now_ms)
         if count != spec.from_count and change.before.limit is None:
             why = f"topic {spec.topic} has {count} partitions, neither {spec.from_count} nor {spec.to_count}"
-            return finished(change, State.REJECTED, now_ms, Reason.CONFLICT, why)
+            tried = change.detail or too_far(spec, spec.from_count)  # by the tracker, or by whoever it was
+            told = "; ".join(filter(None, [why, tried]))
+            return finished(change, State.REJECTED, now_ms, Reason.CONFLICT, told)
     if now_ms >= change.requested_ms + 1_000 * spec.expires_s and not cluster.blind:
         return finished(change, State.EXPIRED, now_ms)
     return None

@@ -7,7 +7,7 @@ and publishes those; see docs/decisions/2026-11-21-change-control.md. Times are 
 import math
 from collections.abc import Callable, Mapping
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kafka_partition_events.control.instance import (
     Answer,
@@ -19,7 +19,7 @@ from kafka_partition_events.control.instance import (
 )
 from kafka_partition_events.control.orders import as_limits, last_change
 from kafka_partition_events.control.presence import Presence, Reports
-from kafka_partition_events.control.records import Ack, Change, Lease, Order, TopicUse
+from kafka_partition_events.control.records import Ack, Capacity, Change, Lease, Order, TopicUse
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import Status
 from kafka_partition_events.metadata.cluster import Cluster
@@ -51,6 +51,16 @@ class Duties(Presence):
     _watches: dict[str, Watch] = field(factory=dict)
     _said: dict[str, _Said] = field(factory=dict)
     _acks: int = 0
+    _most: Mapping[str, int] = field(factory=dict, init=False)
+
+    def affords(self, capacity: Capacity, most: Mapping[str, int]) -> None:
+        """Take note of the budget; the reports tell it.
+
+        Args:
+            capacity: What memory affords, over all topics.
+            most: How many partitions of a topic are used at most, for topics with a limit of their own.
+        """
+        self.lease, self._most = evolve(self.lease, capacity=capacity), most
 
     # -- what partitioners are to do -----------------------------------------------------------------
 
@@ -141,7 +151,9 @@ class Duties(Presence):
             group=me.group,
             status=said.answer.status,
             reason=said.answer.reason,
-            limit=me.capacity if said.answer.status is Status.CAPPED else None,
+            limit=evolve(me.capacity, max_partitions=said.use.max_partitions)
+            if said.answer.status is Status.CAPPED
+            else None,
             seen_count=said.use.seen,
             used_count=said.use.used,
         )
@@ -169,6 +181,7 @@ class Duties(Presence):
                 topic_id=topics[name].topic_id,
                 seen=len(topics[name].partitions),
                 used=used.get(name, len(topics[name].partitions)),
+                max_partitions=self._most.get(name),
             )
             for name in names
             if not topics[name].internal

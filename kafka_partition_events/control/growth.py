@@ -10,6 +10,7 @@ from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 from kafka_partition_events.clients.confluent.answers import described_topic
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.metadata.cluster import TopicInfo
 
 RETRY_S: Final = 10.0
@@ -58,11 +59,12 @@ class Grower:
     def _try(self, change: Change) -> bool:
         topic = str(change.spec.topic)
         try:
-            why = why_not(change, self._look(topic))
+            found = self._look(topic)
+            why = why_not(change, found)
             if why is None:
-                self._create(topic, change.spec.to_count)
+                why = self._attempt(topic, change.spec.to_count, len(found.partitions))
         except (KafkaException, TimeoutError) as error:
-            why = str(self._connection.failure(f"the tracker can't add partitions to {topic}", error))
+            why = self._failure(topic, error)
         if why is None:
             self._troubles.pop(change.change_id, None)
             return True
@@ -75,10 +77,25 @@ class Grower:
         answer = admin.describe_topics(TopicCollection([topic]), request_timeout=_LIMIT_S)[topic]
         return described_topic(answer.result(_LIMIT_S))
 
+    def _attempt(self, topic: str, count: int, before: int) -> str | None:
+        """Create partitions; return what went wrong. After an error it counts what is there nevertheless."""
+        try:
+            self._create(topic, count)
+        except (KafkaException, TimeoutError) as error:
+            there = len(self._look(topic).partitions)
+            if there == count:
+                return None
+            but = "" if there == before else f"; it has {there} partitions now, not {count}"
+            return self._failure(topic, error) + but
+        return None
+
     def _create(self, topic: str, count: int) -> None:
         wanted = [NewPartitions(topic, count)]
         answers = self._connection.admin().create_partitions(wanted, request_timeout=_LIMIT_S)
         answers[topic].result(_LIMIT_S)
+
+    def _failure(self, topic: str, error: BaseException) -> str:
+        return str(self._connection.failure(f"the tracker can't add partitions to {topic}", error))
 
 
 def why_not(change: Change, found: TopicInfo) -> str | None:
@@ -88,5 +105,5 @@ def why_not(change: Change, found: TopicInfo) -> str | None:
         return f"topic {spec.topic} has the id {found.topic_id}, not {spec.topic_id}"
     limited = change.before.limit is not None
     if count == spec.from_count or (limited and spec.from_count < count < spec.to_count):
-        return None
+        return too_far(spec, count)
     return f"topic {spec.topic} has {count} partitions, not {spec.from_count}"

@@ -20,6 +20,7 @@ from kafka_partition_events.control.merge import Ledger, Tenancy
 from kafka_partition_events.control.records import Capacity, Change, Command, Lease, Refusal
 from kafka_partition_events.control.requests import obey
 from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.control.words import GateRule, Kind, LeaseState, Role, State, Status, Verb
 from kafka_partition_events.routing.budget import share_out
 from kafka_partition_events.routing.fingerprint import MONOTONE, Finding, Fingerprint
@@ -37,7 +38,7 @@ class Verdict(StrEnum):
     WOULD_CAP = "would_cap"
     """A producer can't afford all partitions, or would reject the change."""
     BLOCKED = "blocked"
-    """The tracker would refuse it."""
+    """The tracker would refuse it, or Kafka would make a part of it only."""
 
 
 class Safety(StrEnum):
@@ -127,6 +128,7 @@ class Plan:
     Attributes:
         spec: The change.
         refusal: Why the tracker would refuse it; None if it would not.
+        too_far: Why Kafka would make a part of it only, and what to do; None if it makes all of it.
         producers: How many producers with the library it concerns, that are there.
         without_limit: How many of them tell no limit of what they afford.
         capped: Those that would be capped.
@@ -140,6 +142,7 @@ class Plan:
 
     spec: Spec
     refusal: Refusal | None
+    too_far: str | None
     producers: int
     without_limit: int
     capped: tuple[Capped, ...]
@@ -153,7 +156,7 @@ class Plan:
     @property
     def verdict(self) -> Verdict:
         """What it comes to; the gravest first."""
-        if self.refusal is not None:
+        if self.refusal is not None or self.too_far is not None:
             return Verdict.BLOCKED
         if self.capped or self.rejecting:
             return Verdict.WOULD_CAP
@@ -199,8 +202,9 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
     return Plan(
         spec=spec,
         refusal=told.refusal,
+        too_far=too_far(spec, seen.cluster.count),
         producers=len(leases),
-        without_limit=sum(lease.capacity == Capacity() for lease in leases),
+        without_limit=sum(_is_unlimited(spec, lease) for lease in leases),
         capped=tuple(capped(spec, leases)),
         rejecting=tuple(name for name in here if name in _rejecters(spec, ledger)),
         uncovered=known.totals.uncovered,
@@ -227,10 +231,16 @@ def capped(spec: Spec, leases: Iterable[Lease]) -> list[Capped]:
     return found
 
 
+def _is_unlimited(spec: Spec, lease: Lease) -> bool:
+    use = lease.use_of(spec.topic, spec.topic_id)
+    return lease.capacity == Capacity() and (use is None or use.max_partitions is None)
+
+
 def _granted(spec: Spec, lease: Lease) -> int:
     topic = spec.topic or ""
-    wanted = {use.topic: use.seen for use in lease.view}
-    wanted[topic] = min(spec.to_count, lease.capacity.max_partitions or spec.to_count)
+    seen = {use.topic: use.seen for use in lease.view} | {topic: spec.to_count}
+    most = {use.topic: use.max_partitions for use in lease.view}
+    wanted = {name: min(count, most.get(name) or count) for name, count in seen.items()}
     affordable = _affordable(lease)
     if affordable is None:
         return wanted[topic]

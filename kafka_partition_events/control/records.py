@@ -203,7 +203,13 @@ class Change:
 
 @frozen(kw_only=True)
 class Capacity:
-    """What an instance can afford (KIP-34). None: no such limit."""
+    """What an instance can afford (KIP-34). None: no such limit.
+
+    Attributes:
+        buffer_memory: Bytes for batches, over all topics.
+        batch_size: Bytes of one batch.
+        max_partitions: Of the topic that an ack is about. A lease tells it by topic: `TopicUse`.
+    """
 
     buffer_memory: int | None = None
     batch_size: int | None = None
@@ -212,12 +218,21 @@ class Capacity:
 
 @frozen(kw_only=True)
 class TopicUse:
-    """How many partitions an instance sees of a topic, and how many of them it uses."""
+    """What an instance has to do with a topic.
+
+    Attributes:
+        topic: Its name.
+        topic_id: Its id.
+        seen: How many partitions the instance sees,
+        used: how many of them it uses,
+        max_partitions: and how many it would use at most, whatever memory affords; None: no such limit.
+    """
 
     topic: str
     topic_id: str | None = None
     seen: int
     used: int
+    max_partitions: int | None = None
 
 
 @frozen(kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final
 from prometheus_client.core import Metric
 
 from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.tracker_standing import SKIPPED, TrackerStanding
+from kafka_partition_events.control.tracker_standing import NO_CHANGES, SKIPPED, VERDICTS, TrackerStanding
 from kafka_partition_events.control.words import Gate, Kind, Reason, Role, State
 from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
@@ -60,9 +60,13 @@ def tracker_readings(found: TrackerStanding) -> Iterable[Reading]:
         fam.CHANGE_TRANSITIONS,
         {(str(kind), str(state)): count for (kind, state), count in moves.items()},
     )
+    yield fam.CHANGE_CONVERGENCE, {(str(kind),): found.took.get(kind, NO_CHANGES) for kind in Kind}
+    yield fam.CHANGE_VERDICTS, {(verdict,): found.verdicts.get(verdict, 0) for verdict in VERDICTS}
     yield fam.COMMANDS_REFUSED, {(str(reason),): found.refused.get(reason, 0) for reason in Reason}
     yield fam.CONTROL_SKIPPED, {(reason,): found.skipped.get(reason, 0) for reason in SKIPPED}
     yield fam.INSTANCES, {(str(role),): found.instances[role] for role in Role if role in found.instances}
+    if found.elected:
+        yield single(fam.INSTANCES_ON_STALE_VIEW, found.stale)
 
 
 def change_readings(found: TrackerStanding) -> Iterable[Reading]:

@@ -270,15 +270,28 @@ CHANGES = Family("changes", "Changes that are kept.", ("state",))
 CHANGE_TRANSITIONS = Family(
     "change_transitions_total", "How often changes came to a state.", ("kind", "state")
 )
+CHANGE_CONVERGENCE = Family(
+    "change_convergence_seconds",
+    "How long changes took to converge, from when they had happened.",
+    ("kind",),
+    histogram=True,
+)
+CHANGE_VERDICTS = Family(
+    "change_verdicts_total", "What producers said at last of changes that are finished.", ("verdict",)
+)
 COMMANDS_REFUSED = Family("commands_refused_total", "Commands that were refused.", ("reason",))
 CONTROL_SKIPPED = Family(
     "control_records_skipped_total", "Records of control topics that were not understood.", ("reason",)
 )
 INSTANCES = Family("instances", "Processes that have leases.", ("role",))
+INSTANCES_ON_STALE_VIEW = Family(
+    "instances_on_stale_view", "Producers that see fewer partitions of a topic than it has."
+)
 
 TRACKER: Final = (
-    TRACKER_ELECTED, TRACKER_SETBACKS, TRACKER_ROUND_DURATION, CHANGES, CHANGE_TRANSITIONS, COMMANDS_REFUSED,
-    CONTROL_SKIPPED, INSTANCES,
+    TRACKER_ELECTED, TRACKER_SETBACKS, TRACKER_ROUND_DURATION, CHANGES, CHANGE_TRANSITIONS,
+    CHANGE_CONVERGENCE, CHANGE_VERDICTS, COMMANDS_REFUSED, CONTROL_SKIPPED, INSTANCES,
+    INSTANCES_ON_STALE_VIEW,
 )  # fmt: skip
 
 _CHANGE = ("change_id",)

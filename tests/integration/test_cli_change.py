@@ -27,8 +27,8 @@ from tests.waiting_kit import waiting
 pytestmark = pytest.mark.kafka
 LIMIT_S = 30.0
 wait_until = waiting(LIMIT_S)
-SMALL = BufferBudget(buffer_memory=8 * 16_384, batch_size=16_384)
-"""Affords eight partitions."""
+SMALL = BufferBudget(buffer_memory=10 * 16_384, batch_size=16_384, max_partitions={"invoices": 2})
+"""Affords ten partitions; two of them are of invoices."""
 
 Captured = pytest.CaptureFixture[str]
 
@@ -55,11 +55,13 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
     config = {"bootstrap.servers": made.address}
     assert made.kpe("topics", "init") == 0
     cluster.create_topic(made.topic, 6)
+    cluster.create_topic("invoices", 2)
     producer = PartitioningProducer(
         config, DefaultPartitioner(budget=SMALL), poller_options={"interval": 0.3}
     )
     for number in range(500):
         producer.produce(made.topic, b"v", b"customer-%d" % number)
+    producer.produce("invoices", b"v")
     assert producer.flush(LIMIT_S) == 0
     link = ConfluentControlLink(config, prefix=made.prefix)
     agent = InstanceAgent(
@@ -128,6 +130,8 @@ def test_plan(world: World, capsys: Captured) -> None:
     assert [(c["instance_id"], c["granted"]) for c in plan["capped"]] == [("shop-1", 8)]
     assert [(g["group"], g["members"], g["safety"]) for g in plan["groups"]] == [("billing", 1, "gate")]
     assert [(k["rule"], k["moves_exactly"]) for k in plan["keys"]] == [("murmur2", "1/2")]
+    assert world.kpe("change", "plan", "--topic", "invoices", "--to", "4") == 3
+    assert [(c["instance_id"], c["granted"]) for c in the_only(capsys)["capped"]] == [("shop-1", 2)]
     assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8") == 1
     assert the_only(capsys)["verdict"] == "exposed"
     assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8", "--from", "5") == 2

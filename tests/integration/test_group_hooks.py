@@ -1,9 +1,11 @@
 """Consumers with `latest` and new partitions, on a real Kafka: what a hook saves, and what is lost."""
 
 import gc
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 import pytest
@@ -21,6 +23,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
 ]
 LIMIT_S = 20.0
+FROZEN_S = 5.0
 EACH = 5
 """Records on each new partition, all of them written before anybody is assigned it."""
 
@@ -47,8 +50,9 @@ class ConfluentReader:
         hook: bool,
         *,
         more: Mapping[str, str] | None = None,
+        made: Callable[[dict[str, Any]], Any] = Consumer,
     ) -> None:
-        self.consumer = Consumer({
+        self.consumer = made({
             "bootstrap.servers": cluster.bootstrap_servers,
             "group.id": group,
             "auto.offset.reset": "latest",
@@ -200,3 +204,43 @@ def test_a_consumer_that_starts_after_the_growth_learns_of_it_from_the_change(
     assert link.of("acks", "positioned")[-1] == "6-11"
     assert link.of("acks", "assigned")[-1] == "6-11"
     assert link.of("leases", "cluster_id")[-1] == kafka_cluster.cluster_id
+
+
+class Freezing(Consumer):
+    """Lets the coordinator freeze when something is committed for the first time, and thaw in a while."""
+
+    def __init__(self, cluster: KafkaCluster, config: dict[str, Any]) -> None:
+        super().__init__(config)
+        self._cluster = cluster
+        self.froze, self.thawed = False, threading.Event()
+
+    def commit(self, *args: Any, **kwargs: Any) -> Any:
+        if not self.froze:
+            self.froze = True
+            self._cluster.freeze(1)
+            threading.Timer(FROZEN_S, self._thaw).start()
+        return super().commit(*args, **kwargs)
+
+    def _thaw(self) -> None:
+        self._cluster.thaw(1)
+        self.thawed.set()
+
+
+def test_a_coordinator_that_freezes_at_the_commit_holds_nobody_up_and_nothing_is_lost(
+    own_kafka_cluster: Callable[..., KafkaCluster], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(of_confluent, "LIMIT_S", FROZEN_S / 5)
+    cluster = own_kafka_cluster(brokers=1)
+    cluster.create_topic("grows", 6)
+    reader = ConfluentReader(cluster, "grows", "billing", None, True, made=partial(Freezing, cluster))
+    until(reader, 6)
+    grow_and_write(cluster, Producer({"bootstrap.servers": cluster.bootstrap_servers}), "grows")
+    received = until(reader, 12)
+    assert reader.consumer.froze
+    assert not reader.consumer.thawed.is_set(), "the callback has not waited for the coordinator"
+    assert reader.consumer.thawed.wait(LIMIT_S)
+    deadline = time.monotonic() + LIMIT_S
+    while len(received) < len(NEW) * EACH and time.monotonic() < deadline:
+        received += reader.read(0.2)
+    assert sorted(received) == sorted(list(NEW) * EACH)
+    reader.close()

@@ -19,6 +19,7 @@ NEEDED = {
     "kafka_partition_events/assets/kpe.example.toml",
     "kafka_partition_events/assets/prometheus/rules.yml",
     "kafka_partition_events/assets/schemas/common.json",
+    "kafka_partition_events/assets/systemd/kpe-tracker.service",
     "kafka_partition_events/assets/systemd/kpe.service",
     "kafka_partition_events/jvm/ivy.xml",
     "kafka_partition_events/jvm/jars.sha256",

@@ -17,11 +17,14 @@ import pytest
 
 from kafka_partition_events import __version__
 from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.tracker import LEAVING_S
 from kafka_partition_events.observe.http import HttpServer, Response
 from tests.prometheus_kit import ASSETS, all_rules
 
 ROUTES = ASSETS / "alertmanager" / "routes.example.yml"
 UNIT = ASSETS / "systemd" / "kpe.service"
+TRACKER_UNIT = UNIT.with_name("kpe-tracker.service")
+UNITS = pytest.mark.parametrize("path", [UNIT, TRACKER_UNIT], ids=lambda path: path.stem)
 CONTAINERFILE = ASSETS / "container" / "Containerfile"
 
 PROJECT = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))[
@@ -66,14 +69,15 @@ def test_an_alert_is_routed_by_its_severity(amtool: str, alert: str, severity: s
 # -- systemd -------------------------------------------------------------------------------------------
 
 
-def test_systemd_accepts_the_unit(systemd_analyze: str, tmp_path: Path) -> None:
-    unit = UNIT.read_text(encoding="utf-8")
+@UNITS
+def test_systemd_accepts_the_unit(systemd_analyze: str, tmp_path: Path, path: Path) -> None:
+    unit = path.read_text(encoding="utf-8")
     program = "ExecStart=/opt/kpe/bin/kpe "
     assert unit.count(program) == 1
-    (tmp_path / UNIT.name).write_text(unit.replace(program, f"ExecStart={sys.executable} "), encoding="utf-8")
-    checked = done(systemd_analyze, "verify", "--man=no", tmp_path / UNIT.name)
+    (tmp_path / path.name).write_text(unit.replace(program, f"ExecStart={sys.executable} "), encoding="utf-8")
+    checked = done(systemd_analyze, "verify", "--man=no", tmp_path / path.name)
     assert checked.returncode == 0, checked.stderr
-    assert UNIT.name not in checked.stderr, "a directive that systemd ignores"
+    assert path.name not in checked.stderr, "a directive that systemd ignores"
 
 
 def test_the_unit_uses_what_its_installation_makes() -> None:
@@ -85,6 +89,39 @@ def test_the_unit_uses_what_its_installation_makes() -> None:
     state = re.findall(r"^StateDirectory=(\w+)$", unit, re.MULTILINE)
     assert re.findall(r"^WorkingDirectory=(\S+)$", unit, re.MULTILINE) == [f"/var/lib/{state[0]}"]
     assert f'path = "/var/lib/{state[0]}/' in unit
+
+
+def directives(path: Path) -> list[str]:
+    return [line for line in path.read_text(encoding="utf-8").splitlines() if line[:1] not in {"", "#"}]
+
+
+def test_both_units_are_shut_in_alike() -> None:
+    hardened = directives(UNIT)[directives(UNIT).index("NoNewPrivileges=yes") :]
+    assert len(hardened) > 15
+    assert directives(TRACKER_UNIT)[-len(hardened) :] == hardened
+    assert "DynamicUser=yes" in directives(TRACKER_UNIT)
+
+
+def test_the_trackers_unit_uses_what_its_installation_makes() -> None:
+    unit = TRACKER_UNIT.read_text(encoding="utf-8")
+    (environment,) = re.findall(r"venv (\S+)$", unit, re.MULTILINE)
+    (extras,) = re.findall(rf"{environment}/bin/pip install '\S+\[(\S+)\]'", unit)
+    assert set(extras.split(",")) <= PROJECT["optional-dependencies"].keys()
+    ((variable, file),) = re.findall(r"echo '(\w+)=-b \S+' > (\S+)", unit)
+    assert f"EnvironmentFile={file}" in directives(TRACKER_UNIT)
+    assert f"ExecStart={environment}/bin/kpe tracker ${variable}" in directives(TRACKER_UNIT)
+    (patience,) = re.findall(r"^TimeoutStopSec=(\d+)$", unit, re.MULTILINE)
+    assert int(patience) > LEAVING_S
+
+
+def test_the_tracker_takes_a_password_as_its_unit_hands_it_over(capsys: pytest.CaptureFixture[str]) -> None:
+    unit = TRACKER_UNIT.read_text(encoding="utf-8")
+    (credential,) = re.findall(r"LoadCredential=([\w-]+):", unit)
+    (option,) = re.findall(r"^#   -X (\S+)$", unit, re.MULTILINE)
+    path = f"/run/credentials/{TRACKER_UNIT.name}/{credential}"
+    assert option == f"sasl.password_file={path}"
+    assert run(["tracker", "-b", "localhost:9092", "-X", option]) == 2
+    assert capsys.readouterr().err.startswith(f"kpe: -X sasl.password_file: {path}: No such file")
 
 
 # -- the image -----------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.observe.config import load_config
 
 Captured = pytest.CaptureFixture[str]
-OURS = ("kpe.example.toml", "systemd/kpe.service", "container/Containerfile")
+OURS = ("kpe.example.toml", "systemd/kpe.service", "systemd/kpe-tracker.service", "container/Containerfile")
 
 
 def test_everything_is_written(tmp_path: Path, capsys: Captured) -> None:

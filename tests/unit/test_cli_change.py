@@ -7,7 +7,7 @@ import pytest
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.control.codec import decode
 from kafka_partition_events.control.group_state import Group, Member
-from kafka_partition_events.control.records import Capacity, Command
+from kafka_partition_events.control.records import Command, TopicUse
 from kafka_partition_events.control.words import Execute, GateRule, Kind, OnDeadline, State, Status, Verb
 from tests.change_kit import StoryDesk, documents, unreachable
 from tests.control_kit import ONE, TOPIC, Story, gated, grown, growth, shrinking
@@ -17,6 +17,11 @@ Captured = pytest.CaptureFixture[str]
 BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 REQUEST = "change", "request", "--actor", "alice", "--topic", TOPIC
 EXPOSED = "may miss records if it has auto.offset.reset=latest, which can't be seen from outside"
+AT_MOST_8 = TopicUse(topic=TOPIC, seen=6, used=6, max_partitions=8)
+IN_STEPS = (
+    "Kafka creates 10,000 partitions for one request, and of 49,994 not all (KAFKA-19673); "
+    f"let topic {TOPIC} grow in steps, the first one to 10006"
+)
 NO_ANSWER = "no tracker has answered within 10 s"
 
 
@@ -44,6 +49,12 @@ class TestRequest:
         )
         assert len(command.change_id) == 26
         assert desk.closed
+
+    def test_kafka_would_make_a_part_of_it_only(self, desk: StoryDesk, capsys: Captured) -> None:
+        assert desk.kpe(*REQUEST, "--to", "50000") == 0
+        assert capsys.readouterr().err == f"kpe: warning: {IN_STEPS}\n"
+        assert desk.kpe(*REQUEST, "--to", "10006", "--dry-run") == 0
+        assert "warning" not in capsys.readouterr().err
 
     def test_every_term(self, desk: StoryDesk) -> None:
         terms = {
@@ -301,10 +312,18 @@ class TestPlan:
         assert groups == [[{**common, "safety": "exposed"}], [{**common, "safety": "gate"}]]
 
     def test_a_producer_would_be_capped(self, desk: StoryDesk, capsys: Captured) -> None:
-        desk.story.lives("a", capacity=Capacity(max_partitions=8), app="shop")
+        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
         assert desk.kpe(*self.PLAN) == 3
         (plan,) = documents(capsys.readouterr().out)
         assert plan["capped"] == [{"instance_id": "a", "app": "shop", "granted": 8, "partial": False}]
+
+    def test_kafka_would_make_a_part_of_it_only(self, desk: StoryDesk, capsys: Captured) -> None:
+        far = "change", "plan", "--topic", TOPIC, "--to", "50000"
+        assert desk.kpe(*far) == 2
+        (plan,) = documents(capsys.readouterr().out)
+        assert (plan["verdict"], plan["refusal"], plan["too_far"]) == ("blocked", None, IN_STEPS)
+        assert desk.kpe(*far, "--output", "table") == 2
+        assert f"  too far: {IN_STEPS}\n" in capsys.readouterr().out
 
     def test_blocked(self, desk: StoryDesk, capsys: Captured) -> None:
         assert desk.kpe(*self.PLAN, "--from", "7") == 2
@@ -319,7 +338,7 @@ class TestPlan:
 
     def test_in_words(self, capsys: Captured) -> None:
         desk = StoryDesk(readers=(BILLING,))
-        desk.story.lives("a", capacity=Capacity(max_partitions=8), app="shop")
+        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
         desk.story.sees(writers=3)
         assert desk.kpe(*self.PLAN, "--output", "table") == 3
         assert capsys.readouterr().out.splitlines() == [

@@ -57,8 +57,8 @@ class TestInstances:
             "app": "shop",
             "app_version": "1.2",
             "client": "confluent-kafka 2.13",
-            "capacity": {"buffer_memory": 65_536, "batch_size": 16_384, "max_partitions": None},
-            "topics": [{"topic": "orders", "seen": 6, "used": 6}],
+            "capacity": {"buffer_memory": 65_536, "batch_size": 16_384},
+            "topics": [{"topic": "orders", "seen": 6, "used": 6, "max_partitions": None}],
             "topics_left_out": 0,
         }
 

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 
 from kafka_partition_events.cli.errors import CliError
@@ -45,6 +47,18 @@ def test_a_malformed_client_option_is_named_by_its_place_only() -> None:
     with pytest.raises(CliError) as refused:
         parse_client_options("a:1", ["client.id=x", "secret"])
     assert str(refused.value) == "-X number 2 is not of the form key=value"
+
+
+def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("p=q w\n")
+    config = parse_client_options("a:1", [f"sasl.password_file={tmp_path}/secret"])
+    assert config == {"bootstrap.servers": "a:1", "sasl.password": "p=q w"}
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CliError) as refused:
+        parse_client_options("a:1", [f"sasl.password_file={tmp_path}/none"])
+    assert str(refused.value) == f"-X sasl.password_file: {tmp_path}/none: No such file or directory"
 
 
 def test_the_brokers_have_one_place() -> None:

@@ -18,13 +18,16 @@ Callback = Callable[[Consumer, list[ConfluentPartition]], Any]
 _EARLIEST: Final = -2
 """The time that ListOffsets takes for "where the log begins"."""
 
+_REFUSED: Final = "COMMIT_REFUSED"
+"""An asynchronous commit does not tell why. Most likely the coordinator does not know the partition yet."""
+
 _PASSING: Final = frozenset({
     "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION",
     "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH",
     "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT",
-    "_TRANSPORT", "_WAIT_COORD",
+    "_TRANSPORT", "_WAIT_COORD", _REFUSED,
 })  # fmt: skip
-"""Errors that pass by themselves. Not a rebalance that has begun meanwhile: it brings another try."""
+"""Errors that pass by themselves."""
 
 _PAUSE_S: Final = 0.1
 
@@ -46,8 +49,9 @@ class RebalanceHook:
     assignment tries again.
 
     The callbacks are for ``Consumer.subscribe`` where somebody else calls it. They ask brokers only about
-    partitions that may be new, for `LIMIT_S` seconds in all; the commit, which librdkafka gives no limit of
-    time, comes after the group's coordinator and the partitions' leaders have answered.
+    partitions that may be new, and take `LIMIT_S` seconds at most. librdkafka's synchronous commit has no
+    limit of time; so the commit is asynchronous, and it is a position when the coordinator tells of it. An
+    ``on_commit`` of the application's hears of it, too.
 
     Not thread-safe: for one consumer, which calls it within ``poll`` and ``close``.
     """
@@ -157,17 +161,26 @@ class RebalanceHook:
         """Put those that have a commit now into a set; return the names of errors."""
         try:
             known = consumer.committed(_of_confluent(new), timeout=_left(deadline))
-            positioned |= {TopicPartition(tp.topic, tp.partition) for tp in known if tp.offset >= 0}
+            positioned |= _committed(known)
             pinned = self._mine.to_pin(new, positioned)
             if not pinned:
                 return _errors(known)
             begins = consumer.offsets_for_times(_of_confluent(pinned, _EARLIEST), timeout=_left(deadline))
             found = [tp for tp in begins if not tp.error and tp.offset >= 0]
-            done = (consumer.commit(offsets=found, asynchronous=False) or []) if found else []
+            if not found:
+                return _errors([*known, *begins])
+            consumer.commit(offsets=found, asynchronous=True)
+            # One connection is answered in its order: what this does not tell of was refused.
+            done = consumer.committed(_of_confluent(_plain(found)), timeout=_left(deadline))
         except KafkaException as error:
             return {error_name(error.args[0])}
-        positioned |= {TopicPartition(tp.topic, tp.partition) for tp in done if not tp.error}
-        return _errors([*known, *begins, *done])
+        positioned |= _committed(done)
+        refused = any(tp.offset < 0 and not tp.error for tp in done)
+        return _errors([*known, *begins, *done]) | ({_REFUSED} if refused else set())
+
+
+def _committed(partitions: Iterable[ConfluentPartition]) -> set[TopicPartition]:
+    return {TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset >= 0}
 
 
 def _errors(partitions: Iterable[ConfluentPartition]) -> set[str]:

@@ -142,9 +142,8 @@ def test_a_lease_tells_what_is_seen_and_used_and_when_the_first_one_was_appended
     here.look()
     here.clock.advance(60.0)
     here.look()
-    assert (
-        here.link.of("leases", "view") == [[{"topic": "orders", "topic_id": None, "seen": 6, "used": 6}]] * 2
-    )
+    use = {"topic": "orders", "topic_id": None, "seen": 6, "used": 6, "max_partitions": None}
+    assert here.link.of("leases", "view") == [[use]] * 2
     assert here.link.of("leases", "born_ms") == [None, 1_001]
 
 
@@ -157,6 +156,16 @@ def test_a_lease_tells_what_the_most_modest_budget_affords(world: Make) -> None:
     here.look()
     (told,) = here.link.of("leases", "capacity")
     assert told == {"buffer_memory": 32_000, "batch_size": 16_000, "max_partitions": None}
+
+
+def test_a_lease_tells_the_lowest_limit_of_each_topic(world: Make) -> None:
+    here = world(6)
+    for limits in ({"orders": 5, "payments": 1}, {"orders": 4}):
+        here.poller.register(DefaultPartitioner(budget=BufferBudget(max_partitions=limits)))
+    here.poller.poll_once()
+    here.look()
+    ((use,),) = here.link.of("leases", "view")
+    assert (use["topic"], use["used"], use["max_partitions"]) == ("orders", 4, 4)
 
 
 def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> None:

@@ -30,6 +30,7 @@ class Brokers:
     committed: dict[int, int] = field(factory=dict)
     commits: list[dict[int, int]] = field(factory=list)
     broken: set[str] = field(factory=set)
+    refuses: bool = False
     error: int = KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     def check(self, what: str) -> None:
@@ -38,7 +39,12 @@ class Brokers:
 
     def commit(self, offsets: dict[int, int]) -> None:
         self.commits.append(offsets)
-        self.committed |= offsets
+        if not self.refuses:
+            self.committed |= offsets
+
+    def recover(self) -> None:
+        self.broken.clear()
+        self.refuses = False
 
 
 class Agent(ConsumerAgent):
@@ -74,7 +80,7 @@ class Confluent:
             self.agent,
             on_assign=mine("assigned"),
             on_revoke=mine("revoked"),
-            pause=lambda _seconds: self.brokers.broken.clear(),
+            pause=lambda _seconds: self.brokers.recover(),
         )
         self.hook.subscribe(self, ["orders", "^regex.*"])
 
@@ -105,11 +111,10 @@ class Confluent:
         self.brokers.check("beginnings")
         return [ConfluentPartition(tp.topic, tp.partition, LOW) for tp in partitions]
 
-    def commit(self, offsets: list[ConfluentPartition], asynchronous: bool) -> list[ConfluentPartition]:
-        assert not asynchronous
+    def commit(self, offsets: list[ConfluentPartition], asynchronous: bool) -> None:
+        assert asynchronous, "a synchronous one may never return"
         self.brokers.check("commit")
         self.brokers.commit({tp.partition: tp.offset for tp in offsets})
-        return offsets
 
 
 @define
@@ -257,3 +262,22 @@ def test_what_passes_by_itself_is_tried_again_at_once() -> None:
     consumer.rebalance("assign", NEW)
     assert brokers.commits == [dict.fromkeys(NEW, LOW)]
     assert consumer.agent.last("positioned") == NEW
+
+
+def test_a_commit_that_the_coordinator_refuses_is_tried_again_at_once() -> None:
+    # It may hear late of new partitions, too; an asynchronous commit does not tell.
+    brokers = Brokers(refuses=True)
+    consumer = Confluent(brokers, Agent())
+    consumer.rebalance("assign", NEW)
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)] * 2
+    assert consumer.agent.last("positioned") == NEW
+
+
+def test_a_commit_is_no_position_before_the_coordinator_tells_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_confluent, "LIMIT_S", 0.0)
+    brokers = Brokers(refuses=True)
+    consumer = Confluent(brokers, Agent())
+    consumer.rebalance("assign", NEW)
+    assert brokers.commits == [dict.fromkeys(NEW, LOW)]
+    assert consumer.agent.last("assigned") == NEW
+    assert consumer.agent.last("positioned") == set()

@@ -68,6 +68,19 @@ class TestBlocked:
         assert found.refusal.reason is Reason.ANOTHER_CHANGE_OPEN
         assert "kpe change wait" in found.refusal.detail
 
+    @pytest.mark.parametrize(
+        ("to", "verdict"), [(10_006, Verdict.SAFE), (10_007, Verdict.BLOCKED)], ids=["at once", "too far"]
+    )
+    def test_kafka_would_make_a_part_of_it_only(self, to: int, verdict: Verdict) -> None:
+        found = planned(growth(to_count=to))
+        assert (found.verdict, found.refusal) == (verdict, None)
+        assert (found.too_far is None) == (verdict is Verdict.SAFE)
+
+    def test_what_grew_in_steps_before_may_be_used_at_once(self) -> None:
+        story = Story()
+        story.sees(count=20_000)
+        assert planned(growth(to_count=20_000), story).too_far is None
+
     def test_planning_changes_nothing(self) -> None:
         story = Story()
         planned(growth(), story)
@@ -100,11 +113,20 @@ class TestCapped:
         story = Story()
         story.lives("ab")
         story.lives("c", capacity=SIXTEEN_KIB)
-        story.lives("d", capacity=Capacity(max_partitions=12))
+        story.lives("d", view=(TopicUse(topic="orders", seen=6, used=6, max_partitions=12),))
         assert planned(growth(), story).without_limit == 2
 
-    def test_a_limit_of_partitions(self) -> None:
-        assert self.capped(capacity=Capacity(max_partitions=10)) == [10]
+    def test_a_limit_of_the_topic_itself(self) -> None:
+        assert self.capped(view=(TopicUse(topic="orders", seen=6, used=6, max_partitions=10),)) == [10]
+
+    def test_a_limit_of_another_topic(self) -> None:
+        orders = TopicUse(topic="orders", seen=6, used=6)
+        assert self.capped(view=(orders, TopicUse(topic="payments", seen=4, used=2, max_partitions=2))) == []
+
+    def test_what_another_topic_may_not_use_is_to_be_had(self) -> None:
+        orders = TopicUse(topic="orders", seen=6, used=4)
+        other = TopicUse(topic="payments", seen=4, used=2, max_partitions=2)
+        assert self.capped(capacity=SIXTEEN_KIB, view=(orders, other)) == [6]
 
     def test_what_other_topics_hold_is_not_to_be_had(self) -> None:
         orders = TopicUse(topic="orders", seen=6, used=4)

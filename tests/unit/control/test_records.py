@@ -99,6 +99,17 @@ class TestEveryRecord:
         assert key_of(record) == keys[type(record)]
 
 
+def test_the_topics_of_a_lease_have_no_field_that_its_schema_does_not_know() -> None:
+    (use,) = document(lease("a"))["view"]
+    assert use.keys() == schemas()["control.lease"]["properties"]["view"]["items"]["properties"].keys()
+
+
+def test_a_lease_of_an_earlier_library_tells_no_limit_of_a_topic() -> None:
+    told = document(lease("a"))
+    told["view"] = [{"topic": "orders", "topic_id": None, "seen": 6, "used": 6}]
+    assert decode(Lease, json.dumps(told).encode()).view == (TopicUse(topic="orders", seen=6, used=6),)
+
+
 def test_what_is_not_understood_is_counted_by_kind() -> None:
     skipped = Skipped()
     good = document(RECORDS[1])

@@ -201,6 +201,15 @@ class TestPartitions:
         (cleared,) = world.round().changes
         assert cleared.detail == ""
 
+    def test_what_came_of_trying_is_told_when_it_has_led_to_another_number(self) -> None:
+        world = World()
+        world.round(asks(spec=growth(execute=Execute.TRACKER)))
+        world.count = 9
+        world.round(troubles={ONE: "can't add partitions"})
+        assert world.change.detail == (
+            "topic orders has 9 partitions, neither 6 nor 12; can't add partitions"
+        )
+
     @pytest.mark.parametrize(
         ("count", "topic_id", "why"),
         [
@@ -214,6 +223,11 @@ class TestPartitions:
         story = Story()
         story.request(growth())
         assert why_not(story.change, topic_of(count, topic_id)) == why
+
+    def test_are_not_created_if_kafka_would_create_a_part_of_them_only(self) -> None:
+        story = Story()
+        story.request(growth(to_count=10_007))
+        assert "KAFKA-19673" in str(why_not(story.change, topic_of(6, TOPIC_ID)))
 
 
 class TestGrowthThatNobodyAskedFor:

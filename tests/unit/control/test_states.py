@@ -47,7 +47,7 @@ class TestAnIncrease:
         story.sees(count=9)
         assert story.tick() is State.REJECTED
         assert story.change.reason is Reason.CONFLICT
-        assert "9 partitions" in story.change.detail
+        assert story.change.detail == "topic orders has 9 partitions, neither 6 nor 12"
 
     def test_converges_when_all_producers_use_it_and_all_groups_own_it(self) -> None:
         story = grown(growth(required_groups=("billing",)))

@@ -7,12 +7,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from kafka_partition_events.control.codec import Skipped
 from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.records import Change, TopicUse
 from kafka_partition_events.control.rounds import Outcome
 from kafka_partition_events.control.tracker_standing import Tally, TrackerStanding
-from kafka_partition_events.control.words import Kind, Reason, State, Status, Verb
+from kafka_partition_events.control.words import Kind, Reason, Role, State, Status, Verb
 from kafka_partition_events_listeners.prometheus_changes import MOST_CHANGES, ChangeCollector
-from tests.control_kit import ONE, START_MS, Story, gated, grown, growth, lease
+from tests.control_kit import ONE, START_MS, TOPIC, Story, gated, grown, growth, lease
 
 
 def exposed(standing: TrackerStanding) -> dict[str, float]:
@@ -137,6 +137,79 @@ def test_rounds_are_counted() -> None:
     assert told['kpe_instances{role="producer"}'] == 1
     assert told["kpe_tracker_round_duration_seconds_count"] == 1
     assert told["kpe_change_info" + _info(ONE)] == 1
+
+
+class TestStaleViews:
+    def stale(self, story: Story) -> float:
+        return exposed(Tally().standing(story.ledger, story.now_ms))["kpe_instances_on_stale_view"]
+
+    def test_who_has_not_seen_the_growth_that_is_followed(self) -> None:
+        story = grown(gated(), "abc")
+        story.lives("ab", seen=12, used=6)
+        assert self.stale(story) == 1
+        story.lives("c", seen=12)
+        assert self.stale(story) == 0
+
+    def test_before_the_growth_nobody_is_behind(self) -> None:
+        story = Story()
+        story.lives("ab")
+        story.request(growth())
+        assert self.stale(story) == 0
+
+    def test_who_sees_less_than_another_one(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.lives("b", seen=8)
+        assert self.stale(story) == 1
+
+    def test_a_topic_that_was_created_anew_is_another_one(self) -> None:
+        story = grown(growth(), "a")
+        story.lives("a", view=(TopicUse(topic=TOPIC, topic_id="another", seen=3, used=3),))
+        assert self.stale(story) == 0
+
+    def test_who_is_lost_or_consumes_is_not_counted(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.now_ms += 200_000
+        story.lives("b", seen=12)
+        story.lives("c", role=Role.CONSUMER)
+        assert self.stale(story) == 0
+
+
+class TestFinishedChanges:
+    def told(self, change: Change) -> dict[str, float]:
+        tally = Tally()
+        tally.count(Outcome(at_ms=START_MS, moved=(change,)), 0.02)
+        return exposed(tally.standing_by())
+
+    def test_how_long_it_took_and_what_was_said_at_last(self) -> None:
+        story = grown(growth(required_groups=()), "abc")
+        story.says("ab", Status.APPLIED)
+        story.says("c", Status.CAPPED)
+        story.tick(20)
+        assert story.change.state is State.PARTIALLY_CONVERGED
+        told = self.told(story.change)
+        took = 'kpe_change_convergence_seconds_bucket{kind="partitions.increase",le="%s"}'
+        assert [told[took % le] for le in ("15.0", "30.0", "+Inf")] == [0, 1, 1]
+        assert told['kpe_change_verdicts_total{verdict="applied"}'] == 2
+        assert told['kpe_change_verdicts_total{verdict="capped"}'] == 1
+        assert told['kpe_change_verdicts_total{verdict="pending"}'] == 0
+
+    def test_one_that_was_rolled_back_has_not_converged(self) -> None:
+        story = grown(growth(required_groups=()), "a")
+        story.command(Verb.ROLLBACK)
+        story.says("a", Status.ROLLED_BACK)
+        assert story.tick() is State.ROLLED_BACK
+        told = self.told(story.change)
+        assert told['kpe_change_convergence_seconds_count{kind="partitions.increase"}'] == 0
+        assert told['kpe_change_verdicts_total{verdict="rolled_back"}'] == 1
+
+    def test_of_one_that_never_happened_nobody_has_said_anything_that_counts(self) -> None:
+        story = Story()
+        story.lives("a")
+        story.request(growth())
+        story.command(Verb.CANCEL)
+        assert not any(n for name, n in self.told(story.change).items() if "verdicts" in name)
 
 
 def _info(change_id: str) -> str:

@@ -1,0 +1,54 @@
+"""What a tracker makes of an error when it creates partitions: what is there counts."""
+
+from confluent_kafka import KafkaError, KafkaException
+
+from kafka_partition_events.control.growth import Grower
+from kafka_partition_events.metadata.cluster import TopicInfo
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.control_kit import ONE, Story, growth
+
+
+class Topic(Grower):
+    """Grows one topic in memory; then the answer is lost.
+
+    Attributes:
+        count: How many partitions it has.
+        gets: How many it gets, whatever is asked for.
+    """
+
+    def __init__(self, gets: int) -> None:
+        super().__init__({"bootstrap.servers": "localhost:1"})
+        self.count, self.gets = 6, gets
+
+    def _look(self, topic: str) -> TopicInfo:
+        return cluster_of({topic: [1] * self.count}).by_topic[topic]
+
+    def _create(self, topic: str, count: int) -> None:
+        self.count = self.gets
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "nobody has answered"))
+
+
+def grown(gets: int) -> tuple[bool, str | None]:
+    story = Story()
+    story.request(growth())
+    grower = Topic(gets)
+    has_grown = grower.grow([story.change])
+    grower.close()
+    return has_grown, grower.troubles.get(ONE)
+
+
+def test_an_answer_that_was_lost_is_no_trouble_if_all_partitions_are_there() -> None:
+    assert grown(gets=12) == (True, None)
+
+
+def test_an_error_after_which_nothing_is_there() -> None:
+    has_grown, why = grown(gets=6)
+    assert not has_grown
+    assert "can't add partitions to orders: nobody has answered" in str(why)
+    assert "partitions now" not in str(why)
+
+
+def test_an_error_tells_how_much_of_it_was_done() -> None:
+    has_grown, why = grown(gets=9)
+    assert not has_grown
+    assert str(why).endswith("; it has 9 partitions now, not 12")
