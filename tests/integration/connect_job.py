@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kafka_partition_events import KafkaPartitionEventsError
 from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline
+from kafka_partition_events.spark.fleet.tables import open_tables
 from kafka_partition_events.spark.partition_column import backend_of, write_to_kafka
 from kafka_partition_events.spark.whatif.analysis import what_if
 from kafka_partition_events.spark.whatif.plan import scenarios
@@ -76,6 +77,7 @@ def refused(spark: SparkSession) -> dict[str, list[str]]:
         "offline": write(rows, cluster=half, policy=policy(offline="raise")),
         "jvm": lambda: backend_of(spark, "jvm"),
         "fleet": lambda: Pipeline(spark, Fleet(out=f"{DIRECTORY}/tables")),
+        "tables": lambda: open_tables(spark, f"{DIRECTORY}/tables", "parquet"),
     }
     return {name: saying(run) for name, run in tried.items()}
 

@@ -18,9 +18,9 @@ import pyspark
 import pytest
 from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
 
+from kafka_partition_events.spark.session import BRIEF
 from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.testing import KafkaCluster
-from tests.fleet_kit import BRIEF_JVM
 from tests.partition_column_kit import HALF_DOWN, KEYS, assert_even, numbered, placed
 from tests.submit_kit import connector
 from tests.waiting_kit import waiting
@@ -34,15 +34,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 JOB = Path(__file__).with_name("connect_job.py")
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 _SETTINGS = {
-    "spark.ui.enabled": "false",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    **BRIEF,
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # with Spark's own logging
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.connect.grpc.binding.port": "0",
-    "spark.sql.shuffle.partitions": "1",
 }
 _LISTENING = re.compile(r"SparkConnectServer: Spark Connect server started at: 127\.0\.0\.1:(\d+)")
-_ENVIRONMENT = {**os.environ, **BRIEF_JVM, "PYSPARK_PYTHON": sys.executable}
+_ENVIRONMENT = {**os.environ, "PYSPARK_PYTHON": sys.executable}
 
 
 @contextmanager
@@ -148,6 +146,7 @@ def test_batches_of_a_stream_are_written_beside_the_server(told: dict[str, Any])
         ("offline", "PartitionOfflineError", "of topic connected has no leader"),
         ("jvm", "KeyHashError", "a Spark Connect session has no JVM of its own"),
         ("fleet", "SparkJobError", "the fleet pipeline needs a classic Spark session"),
+        ("tables", "SparkJobError", "the fleet pipeline needs a classic Spark session"),
     ],
 )
 def test_what_it_can_not_do_is_refused_in_words(
