@@ -38,6 +38,11 @@ def mixed(spark: "SparkSession", count: int) -> "DataFrame":
     )
 
 
+def numbered(spark: "SparkSession") -> "DataFrame":
+    """The same, with the number of each."""
+    return mixed(spark, 600).selectExpr("*", "INT(SUBSTRING(value, 2)) AS id")
+
+
 def placed(rows: "DataFrame", **how: Any) -> dict[int, int]:
     """Return the partition of each row, by its id."""
     from kafka_partition_events.spark.partition_column import with_partition  # noqa: PLC0415

@@ -1,14 +1,8 @@
 """The ways to hash keys in Spark: the fastest one that gives Kafka's answers is used, the others are told."""
 
-import importlib.util
-import json
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from kafka.partitioner.default import murmur2 as kafka_pythons_murmur2
 
 from tests.partition_column_kit import every_key, placed
 
@@ -80,40 +74,3 @@ def test_a_null_that_is_hashed_is_a_wrong_answer(
     )
     with pytest.raises(KeyHashError, match="the hash of null is None, not 275646681"):
         backend_of(spark, "jvm")
-
-
-CONNECT = """
-import json, sys
-from pyspark.sql import SparkSession
-from kafka_partition_events.spark.partition_column import backend_of, with_partition
-from kafka_partition_events.testing.scripted import cluster_of
-
-spark = SparkSession.builder.remote("local[2]").getOrCreate()
-keys = [b"user-1", b"\\xff\\xfe\\x80", b"", None]
-rows = spark.createDataFrame(list(enumerate(keys)), "id INT, key BINARY")
-found = with_partition(rows, topic="orders", cluster=cluster_of({"orders": [1] * 12})).collect()
-chosen = backend_of(spark)
-print(json.dumps([chosen.name, sorted(chosen.rejected), [row["partition"] for row in found]]))
-spark.stop()
-"""
-
-
-@pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("grpc", "grpc_status", "pandas", "zstandard")),
-    reason="Spark Connect needs pyspark[connect], which is not installed",
-)
-def test_a_connect_session_hashes_in_python() -> None:
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
-    done = subprocess.run(
-        [sys.executable, "-c", CONNECT],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=180,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    name, rejected, partitions = json.loads(done.stdout.splitlines()[-1])
-    assert (name, rejected) == ("arrow", ["jvm"])
-    keys = [b"user-1", b"\xff\xfe\x80", b""]
-    assert partitions[:3] == [(kafka_pythons_murmur2(key) & 0x7FFFFFFF) % 12 for key in keys]

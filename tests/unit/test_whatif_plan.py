@@ -142,6 +142,12 @@ class TestPacks:
         assert sorted(index for pack in packs for index in pack.scenarios) == list(range(6))
         assert len(packs) == 2
 
+    def test_scenarios_of_one_rule_come_together_before_those_of_two(self) -> None:
+        together = packed(scenarios(12, [13, 24], ["modulo", "rendezvous"]))
+        assert [combinations(pack.places) for pack in together] == [312, 288]
+        (pack,) = packed(scenarios(3, [4, 6], ["modulo", "rendezvous"]))
+        assert combinations(pack.places) == 12 * 3 * 2 * 3
+
     def test_a_scenario_of_its_own_may_have_more_than_the_limit(self) -> None:
         assert len(packed(scenarios(1_000, [1_001, 1_003]), limit=100)) == 2
 

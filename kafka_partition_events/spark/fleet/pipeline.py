@@ -101,9 +101,10 @@ class Pipeline:
             ValueError: the target is not between 0 and 1.
         """
         self._fleet = fleet
+        work = Storage(spark, fleet.work_directory)
         self._spark = stateful_session(spark)
         self._tables = open_tables(self._spark, fleet.out, fleet.format)
-        self._ledger = Ledger(Storage(self._spark, fleet.work_directory))
+        self._ledger = Ledger(work)
         self._progress = _InTurn(progress or Silence())
         gold_tables = {**gold.TABLES, "slo_burn": with_target(fleet.target)}
         self._refresher = Refresher(self._tables, self._ledger, self._progress, gold_tables)

@@ -103,7 +103,9 @@ def _changes(inputs: Inputs, begin: int, end: int) -> DataFrame:
     spans = there.unionByName(down.select(*_TOPIC, F.explode(F.array(at_most, at_least)).alias("span")))
     return (
         with_blind(within(spans.select(*_TOPIC, "span.*"), begin, end), inputs.blind)
-        .select("cluster_id", F.explode(F.array("topic", F.lit(None))).alias("topic"), *_SUMS, _edges())
+        # On its own: beside a second explode, Spark 4.1 loses the names of the structs in that one.
+        .withColumn("topic", F.explode(F.array("topic", F.lit(None))))
+        .select(*_TOPIC, *_SUMS, _edges())
         .select(*_TOPIC, "edge.at", *((F.col("edge.sign") * F.col(name)).alias(name) for name in _SUMS))
         .groupBy(*_TOPIC, "at")
         .agg(*(F.sum(name).alias(name) for name in _SUMS))

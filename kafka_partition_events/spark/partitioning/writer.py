@@ -27,6 +27,11 @@ from kafka_partition_events.spark.partitioning.errors import UnknownPartitionErr
 from kafka_partition_events.spark.partitioning.policy import PartitionPolicy, Target, targets_of
 from kafka_partition_events.spark.partitioning.snapshot import ClusterSource, Snapshot, take_snapshot
 
+try:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+except ImportError:  # there is no JVM beside a client of Spark Connect
+    Py4JJavaError = PySparkException
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -176,8 +181,6 @@ def write_to_kafka(
 
 
 def _save(rows: DataFrame, sink: Mapping[str, str]) -> None:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # noqa: PLC0415
-
     try:
         rows.write.format("kafka").options(**sink).save()
     except (PySparkException, Py4JJavaError) as error:

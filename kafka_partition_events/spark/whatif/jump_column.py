@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.routing.jump import jump
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.partitioning.backends import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +87,8 @@ def _fault(session: "SparkSession", name: JumpBackend) -> str | None:
 
 
 def _guava(session: "SparkSession") -> JumpColumn:
+    if is_connect(session):
+        raise SparkJobError("a Spark Connect session has no JVM of its own")
     from pyspark.sql.classic.column import Column as ClassicColumn  # noqa: PLC0415 - there is none in Connect
     from pyspark.sql.classic.column import _to_java_column  # noqa: PLC0415
 

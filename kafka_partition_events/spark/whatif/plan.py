@@ -210,19 +210,31 @@ def packed(scenarios: Sequence[Scenario], limit: int = MOST_COMBINATIONS) -> tup
     """Return few packs whose places have not more combinations than the limit, as far as that can be.
 
     The remainders by 12, 18 and 24 have 72 combinations, those by 97, 98 and 99 nearly a million. A row is
-    counted once for each pack, and the faster the fewer combinations there are.
+    counted once for each pack, and the faster the fewer combinations there are. Places of different rules
+    are independent, so their combinations multiply: scenarios of one rule come together first.
     """
-    packs: list[Pack] = []
-    for index in sorted(range(len(scenarios)), key=lambda index: scenarios[index].rule):
-        own = scenarios[index].places
-        for number, pack in enumerate(packs):
-            together = tuple(dict.fromkeys((*pack.places, *own)))
-            if combinations(together) <= max(limit, combinations(pack.places)):
-                packs[number] = Pack((*pack.scenarios, index), together)
+    by_rule = [
+        pack
+        for rule in get_args(Rule)
+        for pack in _together(
+            (Pack((index,), each.places) for index, each in enumerate(scenarios) if each.rule == rule), limit
+        )
+    ]
+    return tuple(_together(by_rule, limit))
+
+
+def _together(packs: Iterable[Pack], limit: int) -> list[Pack]:
+    """Return the packs, each joined to the first one with which it has few combinations."""
+    joined: list[Pack] = []
+    for pack in packs:
+        for number, other in enumerate(joined):
+            places = tuple(dict.fromkeys((*other.places, *pack.places)))
+            if combinations(places) <= max(limit, combinations(other.places)):
+                joined[number] = Pack((*other.scenarios, *pack.scenarios), places)
                 break
         else:
-            packs.append(Pack((index,), own))
-    return tuple(packs)
+            joined.append(pack)
+    return joined
 
 
 def combinations(places: Iterable[Place]) -> int:
