@@ -170,7 +170,8 @@ class GroupAdmin:
                 else:
                     self._leave_out(f"{what} {key}", name)
             except TimeoutError as error:
-                raise self._failure(f"{what} {key}", error) from error
+                late = TimeoutError(f"no answer in {timeout:g} s")
+                raise self._failure(f"{what} {key}", late) from error
         self._connection.succeeded()
         return answers
 

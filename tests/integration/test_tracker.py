@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Collection, Iterator
@@ -297,6 +298,27 @@ def test_a_stand_by_takes_over_at_once_from_one_that_is_stopped_and_soon_from_on
             assert len({change.tracker_epoch for change in world.changes}) == 2
 
 
+def test_one_that_was_frozen_stands_by_and_writes_nothing_of_what_it_had_in_mind(world: World) -> None:
+    with Process(world) as first, Process(world) as second:
+        wait_until(lambda: {first.ready, second.ready} == {"ok", "ok, standing by"}, "one is elected")
+        elected, other = (first, second) if first.ready == "ok" else (second, first)
+        world.command("chg-1", Verb.REQUEST, spec=world.increase())
+        wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "the change is requested")
+        with elected.frozen():
+            # The broker answers its fetch that is under way, so it wakes up with this command.
+            world.command("chg-1", Verb.CANCEL)
+            wait_until(lambda: other.ready == "ok", "the other one takes over")
+            wait_until(lambda: world.states("chg-1")[-1] is State.CANCELLED, "the successor obeys")
+        why = re.compile("another tracker was elected|fenced")
+        wait_until(lambda: why.search(elected.ready) is not None, "it says why it stops")
+        world.command("chg-2", Verb.REQUEST, spec=world.increase())
+        wait_until(lambda: world.states("chg-2") == [State.REQUESTED], "the successor goes on")
+        wait_until(lambda: elected.ready == "ok, standing by", "it stands by")
+        epochs = [change.tracker_epoch for change in world.read()]
+        assert epochs == sorted(epochs), "nothing of the first one after the second one"
+        assert set(epochs) == {1, 2}
+
+
 def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
     world.prefix = "no-such."
     with Process(world) as process:
@@ -335,8 +357,20 @@ class Process:
             assert line, "it has ended"
             found = re.search(r"(http://\S+) has /metrics", line)
             self._address = found[1] if found else None
-        with urllib.request.urlopen(f"{self._address}/{path}", timeout=LIMIT_S) as answer:  # noqa: S310
-            return str(answer.read().decode())
+        try:
+            with urllib.request.urlopen(f"{self._address}/{path}", timeout=LIMIT_S) as answer:  # noqa: S310
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as refused:
+            return refused.read().decode()
+
+    @contextlib.contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Suspend it for the time of a ``with``."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
 
     def stop(self) -> tuple[int, str]:
         self._process.send_signal(signal.SIGTERM)
