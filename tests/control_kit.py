@@ -9,9 +9,10 @@ from typing import Any
 from attrs import define, evolve, field
 
 from kafka_partition_events import ControlTopicError
+from kafka_partition_events.control.census import Fleet
 from kafka_partition_events.control.change_machine import step
 from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
+from kafka_partition_events.control.evidence import ClusterView, Evidence, evidence
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.records import Ack, Change, Command, Lease, Refusal, TopicUse
 from kafka_partition_events.control.requests import obey

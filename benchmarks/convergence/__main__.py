@@ -18,7 +18,7 @@ _QUICK = 100
 
 _DESCRIPTION = """\
 Let a topic grow under fleets of simulated instances, with real records, a real broker and a real tracker:
-how long the change takes, and what it costs. About two minutes a fleet. Needs Java 17+.
+how long the change takes, and what it costs. About two minutes a fleet and round. Needs Java 17+.
 """
 
 _EPILOG = """\
@@ -36,12 +36,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.render:
         return book.render_again()
     sizes = [_QUICK] if arguments.quick else arguments.sizes or _SIZES
+    rounds = 1 if arguments.quick else arguments.rounds
 
     def campaign() -> bool:
         with KafkaCluster(1, progress=say) as cluster:
             for size in sizes:
-                run = run_once(cluster, size)
-                result = Result(str(size), 1, {"tracker": Measured([run])})
+                runs = [run_once(cluster, size, f"{size}-{number}") for number in range(rounds)]
+                result = Result(str(size), rounds, {"tracker": Measured(runs)})
                 say(report.render({result.scenario: result}))
                 if arguments.results or not arguments.quick:
                     book.add(result)
@@ -59,7 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     add = parser.add_argument
     add("--size", dest="sizes", action="append", type=int, metavar="N", help="this fleet; repeatable")
-    add("--quick", action="store_true", help=f"a fleet of {_QUICK}, to see that it works")
+    add("--rounds", type=int, default=3, metavar="N", help="changes under each fleet (default: 3)")
+    add("--quick", action="store_true", help=f"a fleet of {_QUICK}, once, to see that it works")
     add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
     add("--render", action="store_true", help="measure nothing; make page and picture")
     return parser
@@ -71,7 +73,7 @@ _BOOK = Book(
     new_page=report.NEW_PAGE,
     parse=lambda data: Run(**data),
     render=report.render_page,
-    draw=lambda found: {report.IMAGE: plots.picture(report.runs_of(found))},
+    draw=lambda found: {report.IMAGE: plots.picture(report.fleets_of(found))},
 )
 
 if __name__ == "__main__":

@@ -70,15 +70,15 @@ class Run:
     behind_s: float
 
 
-def run_once(cluster: KafkaCluster, instances: int) -> Run:
-    """Let a topic grow under a fleet.
+def run_once(cluster: KafkaCluster, instances: int, name: str) -> Run:
+    """Let a topic grow under a fleet; the name tells its topics from those of other runs.
 
     Raises:
         BenchError: the fleet or the change did not come to an end in time.
         KitError: the cluster or the tracker could not be started.
     """
     config = dict(cluster.confluent_options)
-    topic, prefix = f"orders-{instances}", f"fleet{instances}."
+    topic, prefix = f"orders-{name}", f"fleet{name}."
     cluster.create_topic(topic, _FROM)
     admin = ControlTopicAdmin(config)
     admin.carry_out(differences(control_topics(prefix), {}))

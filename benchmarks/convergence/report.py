@@ -1,7 +1,10 @@
 """Render results as Markdown. Pure: text from results, and a page from a page."""
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+
+from attrs import frozen
 
 from benchmarks.convergence.one_run import Run
 from benchmarks.kept import Result
@@ -26,45 +29,66 @@ does, 5 s over which each answer is spread. Bytes are keys and values, without c
 """
 
 
-def _of(name: str) -> Callable[[Run], str]:
-    return lambda run: f"{run.records[name]:,}, {run.bytes[name] / 1e6:.2f} MB"
+@frozen
+class _Column:
+    """One of the numbers of a run, and how it is written."""
+
+    title: str
+    of: Callable[[Run], float]
+    form: str
+
+    def cell(self, runs: Sequence[Run]) -> str:
+        """Return the median, and the least and the most if they look different."""
+        found = sorted(map(self.of, runs))
+        least, middle, most = (self.form.format(n) for n in (found[0], statistics.median(found), found[-1]))
+        return middle if least == most else f"{middle} ({least} to {most})"
 
 
-_COLUMNS: Final[tuple[tuple[str, Callable[[Run], str]], ...]] = (
-    ("instances", lambda run: f"{run.instances:,}"),
-    ("request to growth, s", lambda run: f"{run.armed_s:.0f}"),
-    ("request to converged, s", lambda run: f"{run.converged_s:.0f}"),
-    ("followed", lambda run: f"{run.followed:,} ({run.state})"),
-    ("kpe.acks", _of("acks")),
-    ("kpe.leases", _of("leases")),
-    ("kpe.changes", _of("changes")),
-    ("tracker's memory, MiB (most)", lambda run: f"{run.tracker_mib:.0f} ({run.tracker_peak_mib:.0f})"),
-    ("its CPU, s", lambda run: f"{run.tracker_cpu_s:.1f}"),
-    ("its CPU when idle", lambda run: f"{run.idle_cpu:.1%}"),
-    ("leases when idle, kB/s", lambda run: f"{run.idle_bytes_s / 1e3:.1f}"),
-    ("simulation late, s", lambda run: f"{run.behind_s:.1f}"),
+def _records(name: str) -> tuple[_Column, _Column]:
+    return (
+        _Column(f"kpe.{name}, records", lambda run: run.records[name], "{:,.0f}"),
+        _Column("MB", lambda run: run.bytes[name] / 1e6, "{:.2f}"),
+    )
+
+
+_COLUMNS: Final = (
+    _Column("instances", lambda run: run.instances, "{:,}"),
+    _Column("request to growth, s", lambda run: run.armed_s, "{:.0f}"),
+    _Column("request to converged, s", lambda run: run.converged_s, "{:.0f}"),
+    _Column("followed", lambda run: run.followed, "{:,}"),
+    *_records("acks"),
+    *_records("leases"),
+    *_records("changes"),
+    _Column("tracker's memory at most, MiB", lambda run: run.tracker_peak_mib, "{:.0f}"),
+    _Column("its CPU, s", lambda run: run.tracker_cpu_s, "{:.1f}"),
+    _Column("its CPU when idle", lambda run: run.idle_cpu, "{:.1%}"),
+    _Column("leases when idle, kB/s", lambda run: run.idle_bytes_s / 1e3, "{:.1f}"),
+    _Column("simulation late, s", lambda run: run.behind_s, "{:.1f}"),
 )
 
 
-def runs_of(results: Mapping[str, Result[Run]]) -> list[Run]:
-    """Return the runs, the smallest fleet first."""
+def fleets_of(results: Mapping[str, Result[Run]]) -> list[list[Run]]:
+    """Return the runs of each fleet, the smallest one first."""
     found = [
-        run for result in results.values() for measured in result.producers.values() for run in measured.kept
+        [run for measured in result.producers.values() for run in measured.kept]
+        for result in results.values()
     ]
-    return sorted(found, key=lambda run: run.instances)
+    return sorted(filter(None, found), key=lambda runs: runs[0].instances)
 
 
 def render(results: Mapping[str, Result[Run]]) -> str:
-    rows = [[write(run) for _, write in _COLUMNS] for run in runs_of(results)]
-    return table([title for title, _ in _COLUMNS], rows) + "\n"
+    rows = [[column.cell(runs) for column in _COLUMNS] for runs in fleets_of(results)]
+    return table([column.title for column in _COLUMNS], rows) + "\n"
 
 
 def render_page(page: str, results: Mapping[str, Result[Run]], images: str) -> str:
     """Return the page with everything between the markers made anew; `images` is the path to them."""
     last = max(results.values(), key=lambda result: result.environment.taken_at)
+    ends = sorted({run.state for runs in fleets_of(results) for run in runs})
     parts = [
         _INTRODUCTION,
         f"## Measured\n\n![by the number of instances]({images}/{IMAGE})\n\n{render(results)}",
+        f"The median, and the least and the most of several rounds. All changes ended {' or '.join(ends)}.\n",
         f"{machine_line(last.environment, last.rounds)}\n",
     ]
     return with_section(page, BEGIN, END, "\n".join(parts))

@@ -6,6 +6,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.gate.plan import OLD
+from kafka_partition_events.clients.confluent.connection import COORDINATED_S
 
 _LIMIT_S = 10.0
 
@@ -15,7 +16,7 @@ def unpositioned(admin: AdminClient, groups: Collection[str]) -> set[str]:
     asked = {
         group: admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(group, [TopicPartition(group, p) for p in range(OLD)])],
-            request_timeout=_LIMIT_S,
+            request_timeout=COORDINATED_S,
         )[group]
         for group in groups
     }

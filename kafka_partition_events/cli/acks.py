@@ -10,7 +10,8 @@ from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, Outpu
 from kafka_partition_events.cli.change_session import ChangeId, Prefix, session, tell
 from kafka_partition_events.cli.output import Output, write_json_line
 from kafka_partition_events.cli.render import counted
-from kafka_partition_events.control.evidence import ClusterView, Coverage, Follower, coverage, followers
+from kafka_partition_events.control.census import Follower, followers
+from kafka_partition_events.control.evidence import ClusterView, Coverage, coverage
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.progress import fleet_of, groups_of, is_awaited
 from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Capacity, Change

@@ -14,7 +14,7 @@ from kafka_partition_events.cli.findings import Answers, BrokerAnswer, GroupAnsw
 from kafka_partition_events.cli.quorum import ask_quorum
 from kafka_partition_events.cli.services import FIRST_ANSWER_S
 from kafka_partition_events.clients.confluent.answers import described_topic, listed_nodes
-from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Node
 
@@ -120,7 +120,7 @@ def _topic_answer(connection: Connection, name: str, description: Any) -> TopicA
 
 def _group(connection: Connection, name: str) -> GroupAnswer:
     futures = connection.admin().describe_consumer_groups(
-        [name], include_authorized_operations=True, request_timeout=FIRST_ANSWER_S
+        [name], include_authorized_operations=True, request_timeout=COORDINATED_S
     )
     try:
         return GroupAnswer(name=name, operations=_operations(futures[name].result(FIRST_ANSWER_S + 1.0)))

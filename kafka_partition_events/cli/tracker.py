@@ -1,6 +1,7 @@
 """``kpe tracker``: the one that carries out `kpe change`, and follows who has followed."""
 
 import contextlib
+import faulthandler
 import sys
 import threading
 from http import HTTPStatus
@@ -92,6 +93,7 @@ def tracker_command(
         ) from error
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
+    faulthandler.enable(2)  # librdkafka aborts the process where it finds itself wrong
     with contextlib.closing(service), contextlib.suppress(KeyboardInterrupt):
         service.start()
         host, port = service.address

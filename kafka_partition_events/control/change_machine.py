@@ -31,7 +31,8 @@ finished, request its inverse.
 
 from attrs import evolve
 
-from kafka_partition_events.control.evidence import ClusterView, Evidence, Fleet, evidence
+from kafka_partition_events.control.census import Fleet
+from kafka_partition_events.control.evidence import ClusterView, Evidence, evidence
 from kafka_partition_events.control.orders import armed, in_effect, rolled_back
 from kafka_partition_events.control.records import Change, Counted, Order
 from kafka_partition_events.control.steps import too_far

@@ -7,10 +7,10 @@ from typing import Any, Final, TypeVar
 import structlog
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.answers import described_topic, error_name
-from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
 from kafka_partition_events.control.group_state import Group, Member
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
@@ -18,6 +18,8 @@ from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
 _NO_SUCH_GROUP: Final = "GROUP_ID_NOT_FOUND"
 _GRACE_S: Final = 1.0
 """How much longer than librdkafka itself we wait for its answer."""
+_NO_TOPIC: Final = "."
+"""Asked for when it only matters whether anybody answers: Kafka forbids the name."""
 
 Key = TypeVar("Key")
 OffsetsByPartition = dict[TopicPartition, int]
@@ -29,7 +31,7 @@ class GroupAdmin:
     """The groups of one cluster. Blocks for I/O; one thread at a time.
 
     What a broker refuses (a group that we may not see, a partition without a leader) is left out, and logged
-    once; if nobody answers in time, that is an error.
+    once; if nobody answers in time, that is an error, and whatever else is still asked is given up.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -43,6 +45,7 @@ class GroupAdmin:
         """
         self._connection = Connection(config)
         self._refused: set[tuple[str, str]] = set()
+        self._reached = False
 
     def cluster_id(self, timeout: float) -> str | None:
         """Return Kafka's id of the cluster.
@@ -74,8 +77,8 @@ class GroupAdmin:
         """Return the groups; one that does not exist is dead and has no members."""
         if not group_ids:
             return {}
-        futures = self._connection.admin().describe_consumer_groups(
-            sorted(group_ids), request_timeout=timeout
+        futures = self._reaching(timeout).describe_consumer_groups(
+            sorted(group_ids), request_timeout=COORDINATED_S
         )
         found = self._all("group", futures, timeout, none_of_missing=True)
         return {id_: _described(id_, description) for id_, description in found.items()}
@@ -89,13 +92,13 @@ class GroupAdmin:
             wanted: The partitions to ask for, by group; None: all that it has an offset of.
             timeout: Seconds after which to give up.
         """
-        admin = self._connection.admin()
+        admin = self._reaching(timeout)
         futures: dict[str, Future[Any]] = {}
         for group, partitions in wanted.items():
             asked = None if partitions is None else [ConfluentPartition(*tp) for tp in partitions]
             if asked != []:
                 request = ConsumerGroupTopicPartitions(group, asked)
-                futures |= admin.list_consumer_group_offsets([request], request_timeout=timeout)
+                futures |= admin.list_consumer_group_offsets([request], request_timeout=COORDINATED_S)
         found = self._all("offsets of group", futures, timeout, none_of_missing=True)
         return {
             group: {
@@ -126,6 +129,20 @@ class GroupAdmin:
 
     # -- answers -------------------------------------------------------------------------------------
 
+    def _reaching(self, timeout: float) -> AdminClient:
+        """Return the client for a question to coordinators, of a cluster that answers.
+
+        What is asked of coordinators and given up is never freed, 2 KB for each group. So nothing is asked
+        of them as long as nobody answers at all.
+        """
+        if not self._reached:
+            try:
+                self._connection.admin().list_topics(_NO_TOPIC, timeout=timeout)
+            except KafkaException as error:
+                raise self._failure("cluster", error) from error
+            self._reached = True
+        return self._connection.admin()
+
     def _offsets(self, futures: Mapping[Any, Future[Any]], timeout: float) -> OffsetsByPartition:
         plain = {TopicPartition(tp.topic, tp.partition): future for tp, future in futures.items()}
         return {tp: found.offset for tp, found in self._all("offsets of", plain, timeout).items()}
@@ -153,12 +170,16 @@ class GroupAdmin:
                 else:
                     self._leave_out(f"{what} {key}", name)
             except TimeoutError as error:
-                raise self._failure(f"{what} {key}", error) from error
+                late = TimeoutError(f"no answer in {timeout:g} s")
+                raise self._failure(f"{what} {key}", late) from error
         self._connection.succeeded()
         return answers
 
     def _failure(self, what: str, error: Exception) -> MetadataFetchError:
-        return self._connection.failure(f"can't look at the {what}", error)
+        failure = self._connection.failure(f"can't look at the {what}", error)
+        self._connection.close()
+        self._reached = False
+        return failure
 
     def _leave_out(self, what: str, error: str) -> None:
         if (what, error) not in self._refused:

@@ -14,7 +14,8 @@ from fractions import Fraction
 
 from attrs import field, frozen
 
-from kafka_partition_events.control.evidence import ClusterView, Fleet, evidence, followers
+from kafka_partition_events.control.census import Fleet, followers
+from kafka_partition_events.control.evidence import ClusterView, evidence
 from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.merge import Ledger, Tenancy
 from kafka_partition_events.control.records import Capacity, Change, Command, Lease, Refusal

@@ -2,7 +2,8 @@
 
 from attrs import frozen
 
-from kafka_partition_events.control.evidence import ClusterView, Fleet, Follower, evidence, followers
+from kafka_partition_events.control.census import Fleet, Follower, followers
+from kafka_partition_events.control.evidence import ClusterView, evidence
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.records import GROUP_PREFIX, Change
 from kafka_partition_events.control.words import Gate, State, Status

@@ -5,13 +5,15 @@ returns in one transaction and then says so: `Rounds.wrote`. What was not writte
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from attrs import define, evolve, field, frozen
 
+from kafka_partition_events.control.census import Census, Fleet, has_departed
 from kafka_partition_events.control.change_machine import is_due, step
-from kafka_partition_events.control.evidence import ClusterView, Fleet, has_departed
+from kafka_partition_events.control.evidence import ClusterView
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.probe import Probe
 from kafka_partition_events.control.records import Change, Command, Lease, Refusal
@@ -96,6 +98,7 @@ class Rounds:
     epoch: int
     _written_ms: dict[str, int] = field(factory=dict)
     _counts: dict[_Topic, int] = field(factory=dict)
+    _censuses: defaultdict[str, Census] = field(factory=lambda: defaultdict(Census))
 
     def decide(
         self,
@@ -139,6 +142,8 @@ class Rounds:
             self.ledger.take_tombstone(change.change_id)
             self._written_ms.pop(change.change_id, None)
         self.ledger.drop_finished()
+        for change_id in self._censuses.keys() - {change.change_id for change in self.open_changes}:
+            del self._censuses[change_id]
 
     @property
     def open_changes(self) -> list[Change]:
@@ -155,6 +160,7 @@ class Rounds:
             acks=self.ledger.acks.get(change.change_id, {}),
             leases_read=sight.leases_read,
             acks_read=sight.acks_read,
+            census=self._censuses[change.change_id],
         )
         if change.spec.execute is Execute.TRACKER and not change.state.happened:
             trouble = troubles.get(change.change_id, "")
@@ -262,9 +268,12 @@ def _least_seen(leases: Iterable[Lease], cluster: Cluster) -> dict[str, int]:
     least: dict[str, int] = {}
     for lease in leases:
         for use in lease.view:
+            known = least.get(use.topic)
+            if known is not None and known <= use.seen:
+                continue  # that is nearly all of them
             info = cluster.by_topic.get(use.topic)
             if info is not None and use.seen and use.topic_id in {None, info.topic_id}:
-                least[use.topic] = min(use.seen, least.get(use.topic, use.seen))
+                least[use.topic] = use.seen
     return least
 
 

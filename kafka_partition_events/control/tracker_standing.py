@@ -6,8 +6,8 @@ from typing import Final
 
 from attrs import define, field, frozen
 
+from kafka_partition_events.control.census import has_departed
 from kafka_partition_events.control.codec import Skipped
-from kafka_partition_events.control.evidence import has_departed
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.pinning import GROWTH
 from kafka_partition_events.control.records import Change, Lease

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from attrs import asdict, define, evolve
 
-from kafka_partition_events.control.evidence import ClusterView, Fleet, evidence, followers
+from kafka_partition_events.control.census import Fleet, followers
+from kafka_partition_events.control.evidence import ClusterView, evidence
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.records import Change, Counted, TopicUse, Totals
 from kafka_partition_events.control.rounds import LOST_AFTER_MS

@@ -127,6 +127,15 @@ def test_a_hang_up_is_a_wrong_protocol_only_if_it_never_worked() -> None:
     connection.close()
 
 
+def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
+    connection = Connection({"bootstrap.servers": "localhost:1"})
+    held = connection.admin()
+    connection.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        held.poll(0)
+    connection.close()
+
+
 def test_error_names_are_kafkas() -> None:
     assert error_name(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)) == "UNKNOWN_TOPIC_OR_PARTITION"
     assert error_name(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)) == "TOPIC_AUTHORIZATION_FAILED"

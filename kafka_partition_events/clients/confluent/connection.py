@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -10,6 +10,14 @@ from confluent_kafka.admin import AdminClient
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.forking import keep_for_ever
+
+COORDINATED_S: Final = 3_600.0
+"""The ``request_timeout`` of whatever the coordinator of a group answers: the longest that there is.
+
+Wait for the future as long as you like, and then close the connection. librdkafka (up to 2.16, which is the
+latest that was tried) aborts the process if its own time for such a request is over before it knows the
+coordinator, and is told of it later: confluentinc/librdkafka#4605 and #5397.
+"""
 
 _TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN")
 """Error names, the most telling cause first: a wrong password also makes all brokers "down"."""
@@ -83,10 +91,18 @@ class Connection:
         self._complaints.clear()
 
     def close(self) -> None:
-        """Close the connections."""
-        if self._admin is not None and self._pid != os.getpid():
-            keep_for_ever(self._admin)
-        self._admin = None
+        """Close the connections, and give up whatever is still asked; `admin` connects anew.
+
+        The client is destroyed here and now. A traceback may hold it still, and whichever thread runs the
+        garbage collection would destroy it: if that is librdkafka's own, it aborts the process.
+        """
+        admin, self._admin = self._admin, None
+        if admin is None:
+            return
+        if self._pid != os.getpid():
+            keep_for_ever(admin)
+        else:
+            admin.__exit__(None, None, None)
 
 
 class Borrowed:

@@ -4,7 +4,8 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.control.broker_clock import BrokerClock
-from kafka_partition_events.control.evidence import MASS_EXIT, followers
+from kafka_partition_events.control.census import followers
+from kafka_partition_events.control.evidence import MASS_EXIT
 from kafka_partition_events.control.instance import ACK_SPREAD_S, Watch, ack_delay, order_for
 from kafka_partition_events.control.records import Capacity, Order
 from kafka_partition_events.control.words import LeaseState, Reason, State, Status

@@ -32,7 +32,10 @@ class Groups(GroupAdmin):
                 future.set_exception(KafkaException(KafkaError(answer)))
             else:
                 future.set_result(answer)
-        client = SimpleNamespace(describe_consumer_groups=lambda _ids, request_timeout: futures)
+        client = SimpleNamespace(
+            list_topics=lambda _topic, timeout: None,
+            describe_consumer_groups=lambda _ids, request_timeout: futures,
+        )
         self._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
         return set(self.describe(set(futures), 1.0))
 
@@ -61,6 +64,20 @@ class TestGroups:
         admin = GroupAdmin({"bootstrap.servers": "localhost:1"})
         with pytest.raises(MetadataFetchError, match="can't look at the consumer groups"):
             admin.groups(0.2)
+
+    def test_then_no_coordinator_is_asked(self) -> None:
+        admin = GroupAdmin({"bootstrap.servers": "localhost:1"})
+        with pytest.raises(MetadataFetchError, match="can't look at the cluster"):
+            admin.describe(["billing"], 0.2)
+
+    def test_with_an_error_all_that_is_still_asked_is_given_up(self) -> None:
+        admin = GroupAdmin({"bootstrap.servers": "localhost:1"})
+        client = admin._connection.admin()
+        with pytest.raises(MetadataFetchError):
+            admin.groups(0.2)
+        assert admin._connection.admin() is not client
+        with pytest.raises(RuntimeError, match="closed"):
+            client.poll(0)
 
 
 class Asked(Writers):

@@ -2,8 +2,9 @@
 
 import pytest
 
+from kafka_partition_events.control.census import Fleet
 from kafka_partition_events.control.change_machine import is_due, step
-from kafka_partition_events.control.evidence import ClusterView, Fleet
+from kafka_partition_events.control.evidence import ClusterView
 from kafka_partition_events.control.records import Order, TopicUse
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import (
