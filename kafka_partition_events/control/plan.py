@@ -135,6 +135,7 @@ class Plan:
         rejecting: Those that have rejected an earlier change of this topic.
         uncovered: Writers without a lease, at least: no gate holds them. None: not known.
         groups: The groups that read the topic, or did; None: nobody could be asked.
+        strangers: Groups that are required, and neither read the topic nor did.
         keys: What becomes of keys, the most followed rule first; None: nobody has looked.
         expected: How long it may take; None: there is no such change to learn from.
         unverified: Why all this may not be complete.
@@ -149,6 +150,7 @@ class Plan:
     rejecting: tuple[str, ...]
     uncovered: int | None
     groups: tuple[GroupOutlook, ...] | None
+    strangers: tuple[str, ...]
     keys: tuple[KeyMoves, ...] | None
     expected: Expected | None
     unverified: tuple[str, ...]
@@ -209,6 +211,7 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
         rejecting=tuple(name for name in here if name in _rejecters(spec, ledger)),
         uncovered=known.totals.uncovered,
         groups=None if seen.groups is None else _outlooks(spec, seen.groups, ledger.tenancies, now_ms),
+        strangers=() if seen.groups is None else _strangers(spec, seen.groups),
         keys=None if seen.keys is None else key_moves(spec, seen.keys),
         expected=expected(spec, ledger.changes.values()),
         unverified=known.unverified,
@@ -284,6 +287,11 @@ def _outlooks(
         GroupOutlook(group=g, hooked=hooks[g.group_id], safety=_safety(spec, g, hooks[g.group_id]))
         for g in sorted(groups, key=lambda group: group.group_id)
     )
+
+
+def _strangers(spec: Spec, groups: Iterable[Group]) -> tuple[str, ...]:
+    known = {group.group_id for group in groups}
+    return tuple(name for name in spec.required_groups or () if name not in known)
 
 
 def _hooks(tenancy: Tenancy, spec: Spec) -> bool:
