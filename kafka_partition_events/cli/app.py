@@ -1,6 +1,7 @@
 """The commands: their options, help and exit codes. What they do stands in the modules they call."""
 
 import contextlib
+import errno
 import math
 import signal
 import sys
@@ -344,6 +345,7 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
                 standalone_mode=False,
                 obj=services or Services(),
             )
+            sys.stdout.flush()  # what goes wrong with the last lines is told, too
         if code != _INTERRUPTED:  # which newer versions of typer return and older ones raise
             return code if isinstance(code, int) else 0
     except BrokenPipeError:
@@ -356,6 +358,12 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         message = _complaint(error) if isinstance(error, _UsageError) else str(error)
         sys.stderr.write(f"kpe: {one_line(message)}\n")
         return EXIT_UNKNOWN if arguments[:1] == ["check"] else EXIT_ERROR  # 2 would be Nagios' CRITICAL
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        abandon_stdout()
+        sys.stderr.write(f"kpe: {one_line(error.strerror)}\n")
+        return EXIT_ERROR
     except (KeyboardInterrupt, typer.Abort):
         pass
     sys.stderr.write("kpe: interrupted\n")
