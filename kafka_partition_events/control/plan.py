@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from fractions import Fraction
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.control.evidence import ClusterView, Fleet, evidence, followers
 from kafka_partition_events.control.group_state import Group
@@ -332,8 +332,15 @@ def moved_monotone(count: int, other: int) -> Fraction:
 
 
 def key_moves(spec: Spec, found: Fingerprint) -> tuple[KeyMoves, ...]:
-    """Return what a change does to the keys of a topic, for each rule by which they were placed."""
-    return tuple(_key_move(spec, finding) for finding in found.findings)
+    """Return what a change does to the keys of a topic, for each rule by which they were placed.
+
+    Keys from when there were other numbers of partitions are told apart only where that makes a difference.
+    """
+    shares: dict[KeyMoves, float] = {}
+    for moves in (_key_move(spec, finding) for finding in found.findings):
+        same = evolve(moves, share=0.0)
+        shares[same] = shares.get(same, 0.0) + moves.share
+    return tuple(evolve(moves, share=share) for moves, share in shares.items())
 
 
 def _key_move(spec: Spec, finding: Finding) -> KeyMoves:
