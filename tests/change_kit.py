@@ -17,7 +17,7 @@ from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock, ScriptedSource
-from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events.testing.scripted import TopicSpec, observe
 from tests.control_kit import CLUSTER, TOPIC, TOPIC_ID, Story
 
 AT = ["-b", "x:1"]
@@ -102,7 +102,11 @@ class StoryDesk:
 
 
 def _observed(partitions: int) -> Observation:
-    return observe({TOPIC: {"partitions": [1] * partitions, "id": TOPIC_ID}}, cluster_id=CLUSTER)
+    topics: dict[str, TopicSpec] = {
+        TOPIC: {"partitions": [1] * partitions, "id": TOPIC_ID},
+        "__consumer_offsets": {"partitions": [1]},
+    }
+    return observe(topics, cluster_id=CLUSTER)
 
 
 def unreachable() -> None:

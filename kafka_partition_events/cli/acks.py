@@ -14,7 +14,7 @@ from kafka_partition_events.control.census import Follower, followers
 from kafka_partition_events.control.evidence import ClusterView, Coverage, coverage
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.progress import fleet_of, groups_of, is_awaited
-from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Capacity, Change
+from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Capacity, Change, TopicUse
 from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events_listeners.ranges import ranges
 
@@ -82,14 +82,20 @@ def _rows(change: Change, ledger: Ledger, now_ms: int) -> Iterator[dict[str, Any
     fleet = fleet_of(change, ledger)
     for follower in followers(change, fleet, now_ms):
         appended = fleet.acks.get(follower.instance_id)
-        yield _producer_row(change, follower, None if appended is None else appended.record)
+        # Its lease may tell of more than it has said.
+        said = None if appended is None or appended.record.status != follower.status else appended.record
+        lease = fleet.tenancies[follower.instance_id].holder.record
+        yield _producer_row(change, follower, said, lease.use_of(change.spec.topic, change.spec.topic_id))
     seen = ClusterView(readers=frozenset(groups_of(change, ledger)))
     for group in coverage(change, fleet, seen, now_ms) or ():
         yield _group_row(change, group)
 
 
-def _producer_row(change: Change, follower: Follower, ack: Ack | None) -> dict[str, Any]:
+def _producer_row(
+    change: Change, follower: Follower, ack: Ack | None, use: TopicUse | None
+) -> dict[str, Any]:
     limit = None if ack is None else ack.limit
+    seen, used = (ack.seen_count, ack.used_count) if ack else (use.seen, use.used) if use else (None, None)
     return {
         "kind": "ack",
         "change_id": change.change_id,
@@ -97,8 +103,8 @@ def _producer_row(change: Change, follower: Follower, ack: Ack | None) -> dict[s
         "status": follower.status,
         "reason": follower.reason,
         "limit": limit and _limit_document(limit),
-        "seen": ack and ack.seen_count,
-        "used": ack and ack.used_count,
+        "seen": seen,
+        "used": used,
         "departed": follower.departed,
         "late": follower.late,
         "duplicate": follower.duplicate,

@@ -1,6 +1,7 @@
 """The commands: their options, help and exit codes. What they do stands in the modules they call."""
 
 import contextlib
+import errno
 import math
 import signal
 import sys
@@ -29,7 +30,7 @@ from kafka_partition_events.cli.instances import instances_app
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.mapping import mapping_app
 from kafka_partition_events.cli.observe import observe_command
-from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
+from kafka_partition_events.cli.options import TopicFilter, check_out, parse_client_options, parse_duration
 from kafka_partition_events.cli.output import abandon_stdout, choose_output
 from kafka_partition_events.cli.services import SampleRequest, Services
 from kafka_partition_events.cli.silence import silence_app
@@ -283,8 +284,7 @@ def demo_command(
     """  # noqa: D301
     configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     seconds = parse_duration(stretch)
-    if not out.resolve().parent.is_dir():
-        raise CliError(f"{out}: there is no such directory to write the report to")
+    check_out(out)
     console = Console(highlight=False, markup=False, emoji=False)
     try:
         from kafka_partition_events.cli.demo.run import Demo, run_demo  # noqa: PLC0415
@@ -321,6 +321,12 @@ def _reader_has_seen_enough() -> int:
     return 0
 
 
+def _complaint(error: Any) -> str:
+    """Return what is wrong with a command line, and where to read what is right."""
+    message = str(error.format_message())
+    return message if error.ctx is None else f"{message.rstrip('.')}; see `{error.ctx.command_path} --help`"
+
+
 # -- running -----------------------------------------------------------------------------------------------
 
 
@@ -339,6 +345,7 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
                 standalone_mode=False,
                 obj=services or Services(),
             )
+            sys.stdout.flush()  # what goes wrong with the last lines is told, too
         if code != _INTERRUPTED:  # which newer versions of typer return and older ones raise
             return code if isinstance(code, int) else 0
     except BrokenPipeError:
@@ -348,9 +355,15 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
             raise
         return _reader_has_seen_enough()
     except (KafkaPartitionEventsError, _UsageError) as error:
-        message = error.format_message() if isinstance(error, _UsageError) else str(error)
+        message = _complaint(error) if isinstance(error, _UsageError) else str(error)
         sys.stderr.write(f"kpe: {one_line(message)}\n")
         return EXIT_UNKNOWN if arguments[:1] == ["check"] else EXIT_ERROR  # 2 would be Nagios' CRITICAL
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        abandon_stdout()
+        sys.stderr.write(f"kpe: {one_line(error.strerror)}\n")
+        return EXIT_ERROR
     except (KeyboardInterrupt, typer.Abort):
         pass
     sys.stderr.write("kpe: interrupted\n")

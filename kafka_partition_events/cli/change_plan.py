@@ -21,6 +21,8 @@ from kafka_partition_events.cli.change_spec import (
     To,
     Topic,
     Wanted,
+    check_topic,
+    groups_of,
     look_at_cluster,
     spec_of,
     view_of,
@@ -107,8 +109,8 @@ def plan_command(
         inverse_of=inverse_of,
     )
     wanted.check()
-    groups = None if required_group is None else tuple(required_group)
-    terms = {"gate": gate.rule, "required_groups": groups}
+    check_topic(topic, prefix)
+    terms = {"gate": gate.rule, "required_groups": groups_of(required_group)}
     with session(
         context,
         bootstrap,

@@ -1,7 +1,8 @@
 """``kpe change request``."""
 
 import os
-from typing import Annotated
+import re
+from typing import Annotated, Final
 
 import typer
 
@@ -32,16 +33,22 @@ from kafka_partition_events.cli.change_spec import (
     To,
     Topic,
     Wanted,
+    check_topic,
+    groups_of,
     look_at_cluster,
     spec_of,
     view_of,
 )
+from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.options import parse_duration
 from kafka_partition_events.control.records import Command
 from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.control.ulid import RANDOM_BYTES, ulid
 from kafka_partition_events.control.words import Execute, OnDeadline, OnReject, Verb
+
+_ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
+"""Keys in the control topics are made of ids and ``|``."""
 
 
 def request_command(
@@ -139,9 +146,12 @@ def request_command(
         inverse_of=inverse_of,
     )
     wanted.check()
+    if id_ and not _ID.fullmatch(id_):
+        raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
+    check_topic(topic, prefix)
     terms = {
         "gate": gate.rule,
-        "required_groups": None if required_group is None else tuple(required_group),
+        "required_groups": groups_of(required_group),
         "deadline_s": parse_duration(deadline),
         "gate_on_deadline": on_deadline,
         "expires_s": parse_duration(expires),

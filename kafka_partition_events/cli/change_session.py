@@ -21,6 +21,7 @@ from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.broker_time import newest_ms
 from kafka_partition_events.control.records import Change, Command
 from kafka_partition_events.control.replies import reply_to
+from kafka_partition_events.control.words import Verb
 from kafka_partition_events.errors import (
     ConfigurationError,
     ControlTopicError,
@@ -182,6 +183,8 @@ def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -
         if answer is None or answer.change is None:
             continue
         at.show(answer.change)
+        if command.verb is Verb.REQUEST and answer.change.requested_ms < appended_ms:
+            tell(f"note: {command.change_id} was requested before; for another try take another --id")
         if answer.refusal is not None:
             tell(refused(answer.refusal))
             raise typer.Exit(EXIT_REFUSED)

@@ -18,9 +18,10 @@ from kafka_partition_events.control.orders import last_change
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.requests import inverse
 from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.topics import control_topics
 from kafka_partition_events.control.words import GateRule, Kind
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
-from kafka_partition_events_listeners.ranges import ids_in
+from kafka_partition_events_listeners.ranges import ids_in, ranges
 
 _MOST_PARTITIONS = 1_000_000
 
@@ -42,6 +43,7 @@ To = Annotated[
     int | None,
     typer.Option(
         "--to",
+        min=1,
         metavar="N",
         help="How many partitions producers are to use: more than now, or fewer (Kafka keeps the others).",
     ),
@@ -49,7 +51,7 @@ To = Annotated[
 From = Annotated[
     int | None,
     typer.Option(
-        "--from", metavar="N", help="How many they must use now, else it is refused. Default: so many."
+        "--from", min=1, metavar="N", help="How many they must use now, else it is refused. Default: so many."
     ),
 ]
 Offline = Annotated[
@@ -116,6 +118,27 @@ class Wanted:
             raise CliError("--from belongs to --to")
 
 
+def groups_of(required: list[str] | None) -> tuple[str, ...] | None:
+    """Return the groups to wait for.
+
+    Raises:
+        CliError: one has no name, as that of a variable that is not set.
+    """
+    if required is not None and "" in required:
+        raise CliError("--required-group has no name; leave it out to wait for all that read the topic")
+    return None if required is None else tuple(required)
+
+
+def check_topic(topic: str | None, prefix: str) -> None:
+    """Check that it is not a topic that change control itself stands on.
+
+    Raises:
+        CliError: it is one.
+    """
+    if topic in {own.name for own in control_topics(prefix)}:
+        raise CliError(f"{topic} is a control topic, which no change can be about; see `kpe topics init`")
+
+
 def look_at_cluster(at: Session) -> Cluster:
     """Return the cluster as it is.
 
@@ -142,7 +165,7 @@ def spec_of(
         terms: The other fields of a `Spec`. The inverse of a change has those of that change.
 
     Raises:
-        CliError: there is no such topic or change, or nothing to do.
+        CliError: there is no such topic, broker or change, nothing to do, or it is Kafka's own topic.
         ConfigurationError: the terms do not fit.
     """
     wanted.check()
@@ -155,10 +178,14 @@ def spec_of(
     if wanted.topic is None:
         leaves = wanted.broker_offline is not None
         broker = wanted.broker_offline if leaves else wanted.broker_online
+        if leaves and broker not in (brokers := _brokers(cluster)):
+            raise CliError(f"there is no broker {broker}; there are {ranges(brokers)}")
         return Spec(kind=Kind.OFFLINE if leaves else Kind.ONLINE, broker=broker, **common)
     info = cluster.by_topic.get(wanted.topic)
     if info is None:
         raise CliError(f"there is no topic {wanted.topic}")
+    if info.internal:
+        raise CliError(f"{info.name} is Kafka's own topic: its partitions are never changed")
     common |= {"topic": info.name, "topic_id": info.topic_id}
     if wanted.to is None:
         kind = Kind.ONLINE if wanted.offline is None else Kind.OFFLINE
@@ -187,6 +214,12 @@ def _used(info: TopicInfo, subject: str, changes: Mapping[str, Change]) -> int:
     last = last_change(changes.values(), subject, info.topic_id)
     limit = None if last is None else last.order.limit
     return min(len(info.partitions), limit or len(info.partitions))
+
+
+def _brokers(cluster: Cluster) -> frozenset[int]:
+    """Return all brokers, also those that are down: they are known by what they should have."""
+    partitions = (partition for info in cluster.by_topic.values() for partition in info.partitions)
+    return frozenset(cluster.nodes).union(*(partition.replicas for partition in partitions))
 
 
 def _partitions(text: str) -> frozenset[int]:

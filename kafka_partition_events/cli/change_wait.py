@@ -92,9 +92,11 @@ class _Waiting:
         return self._armed(self._arming(change)) if change.released else None
 
     def missing(self) -> str:
-        """Return who is still to be armed, in words."""
+        """Return what is missing, in words."""
         change = self._at.change(self._id)
-        if self._until is not Until.ARMED or not change.released:
+        if not change.released and not change.state.final:
+            return f": it waits for somebody else's approval (kpe change approve {change.change_id})"
+        if self._until is not Until.ARMED:
             return ""
         names = self._arming(change).missing
         more = ", ..." if len(names) > _NAMED else ""
@@ -107,6 +109,8 @@ class _Waiting:
     def _armed(self, found: Arming) -> bool | None:
         if found.enough and not found.live:
             tell("note: no producer with the library is there, so nobody had to be armed")
+        elif found.enough:
+            tell(f"{counted(found.live - len(found.missing), 'producer')} of {found.live:,} hold the gate")
         return True if found.enough else None
 
     def _happened(self, change: Change) -> bool:

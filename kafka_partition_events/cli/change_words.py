@@ -56,10 +56,10 @@ def change_lines(change: Change) -> Iterator[str]:
     approved = f", approved by {change.approved_by}" if change.approved_by else ""
     yield f"  requested {moment(change.requested_ms)} by {change.requested_by or 'nobody'}{approved}{why}"
     yield from _times(change)
-    if change.gate is not Gate.NONE:
+    if change.gate is not Gate.NONE and not _came_to_nothing(change):
         opened = "" if change.opened_by is None else f", by {change.opened_by}"
         yield f"  gate {change.gate}{opened}"
-    if change.uncovered_groups:
+    if change.uncovered_groups and change.observed_ms is not None:
         yield f"  groups that have not followed: {', '.join(change.uncovered_groups)}"
     for doubt in change.unverified:
         yield f"  not verified: {doubt}"
@@ -68,6 +68,10 @@ def change_lines(change: Change) -> Iterator[str]:
         yield f"  {change.state}: {change.detail}{reason}".replace("_", " ")
     for refusal in change.refusals:
         yield f"  {moment(refusal.at_ms)} {refused(refusal)}"
+
+
+def _came_to_nothing(change: Change) -> bool:
+    return change.state.final and change.observed_ms is None
 
 
 def _times(change: Change) -> Iterator[str]:

@@ -29,6 +29,7 @@ group_app = typer.Typer(rich_markup_mode=None)
 
 _PARTITIONS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _MOST_PARTITIONS = 1_000_000
+_DEAD = "DEAD"  # what brokers say of a group that does not exist
 _LEVELS = ("assigned", "positioned", "flowing", "drained")
 
 
@@ -101,6 +102,8 @@ def probe_command(
             write_json_line(one.document(topic, ids))
     else:
         _show(topic, ids, found)
+    if group_id is not None and found[0].group.state == _DEAD:
+        typer.echo(f"kpe: note: there is no group {group_id}; without --group all are shown", err=True)
     if not found:
         typer.echo(f"kpe: note: no group reads {topic} or has offsets of it", err=True)
     if any(not ids <= one.standing.positioned for one in found if one.group.members or group_id):

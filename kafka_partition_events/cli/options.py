@@ -1,5 +1,6 @@
 """What the user typed, made into values: durations, client options, topic filters."""
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
@@ -84,6 +85,33 @@ def _in_file(name: str, path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or "not a text file"
         raise CliError(f"-X {name}: {path}: {cause}") from None
+
+
+def check_out(file: Path) -> None:
+    """Check that a file can be written, before the work that goes into it.
+
+    Raises:
+        CliError: it can't be.
+    """
+    directory = file.resolve().parent
+    if not directory.is_dir():
+        raise CliError(f"{file}: there is no such directory to write to")
+    if file.is_dir():
+        raise CliError(f"{file} is a directory; name a file")
+    if not os.access(file if file.exists() else directory, os.W_OK):
+        raise CliError(f"{file}: no right to write there")
+
+
+def write_out(file: Path, text: str) -> None:
+    """Write a file.
+
+    Raises:
+        CliError: that can't be done.
+    """
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{file}: {error.strerror or error}") from error
 
 
 class TopicFilter:

@@ -39,6 +39,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "rejecting": list(plan.rejecting),
         "uncovered": plan.uncovered,
         "groups": None if plan.groups is None else [_group_document(group) for group in plan.groups],
+        "strangers": list(plan.strangers),
         "keys": None if plan.keys is None else [_keys_document(keys) for keys in plan.keys],
         "expected": expected
         and {"changes": expected.changes, "median_s": expected.median_s, "most_s": expected.most_s},
@@ -116,6 +117,8 @@ def _group_lines(plan: Plan) -> Iterator[str]:
         group = outlook.group
         members = f"{group.protocol}, {counted(len(group.members), 'member')}, {outlook.hooked} with the hook"
         yield f"  group {group.group_id} ({members}): {_SAFETY[outlook.safety]}"
+    for name in plan.strangers:
+        yield f"  group {name}: required, and it neither reads the topic nor has offsets of it; see its name"
 
 
 def _key_lines(plan: Plan) -> Iterator[str]:

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.arguments import Verbose
-from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.fleet import parse_days, parse_target
 from kafka_partition_events.cli.logs import configure_logs
+from kafka_partition_events.cli.options import check_out, write_out
 from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.spark.fleet.days import last_days
 from kafka_partition_events.spark.session import opened_session
@@ -53,11 +53,11 @@ def report_command(
 
     On a cluster, spark-submit runs the same: --print-submit prints the whole line.
 
-    Exit codes: 0 written; 2 no such tables, nothing in these days, several clusters and none named.
+    Exit codes: 0 written; 2 no such tables, nothing in these days, several clusters and none named,
+    the file can't be written.
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
     configure_logs(verbose=verbose)
-    if not out.resolve().parent.is_dir():
-        raise CliError(f"{out}: there is no such directory to write to")
+    check_out(out)
     chosen = last_days(datetime.now(UTC), _DAYS_BY_DEFAULT) if days is None else parse_days(days)
     promised = parse_target(target)
     if print_submit:
@@ -69,5 +69,5 @@ def report_command(
         from kafka_partition_events.spark.fleet.tables import open_tables  # noqa: PLC0415
 
         told = collect(open_tables(spark, tables, format_), chosen, cluster=cluster, target=promised)
-    out.write_text(render(told), encoding="utf-8")
+    write_out(out, render(told))
     typer.echo(f"{out}: {verdict(told)}")

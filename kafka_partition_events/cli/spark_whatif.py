@@ -15,7 +15,7 @@ from rich.console import Console
 from kafka_partition_events.cli.arguments import OptionalBootstrap, Verbose
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.logs import configure_logs
-from kafka_partition_events.cli.options import parse_client_options, parse_pairs
+from kafka_partition_events.cli.options import check_out, parse_client_options, parse_pairs, write_out
 from kafka_partition_events.cli.services import Services, first_look
 from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
@@ -227,8 +227,8 @@ def _check(source: _Source, out: Path | None) -> None:
         raise CliError("--key and --bytes are for tables and files; a topic's records tell both themselves")
     if source.file_format is not None and source.file is None:
         raise CliError("--format is for --file")
-    if out is not None and not out.resolve().parent.is_dir():
-        raise CliError(f"{out}: there is no such directory to write to")
+    if out is not None:
+        check_out(out)
 
 
 def _partitions_of(source: _Source, services: Services) -> int:
@@ -290,10 +290,7 @@ def _sample(session: "SparkSession", source: _Source) -> "Sample":
 
 def _write(answer: WhatIf, *, as_json: bool, out: Path | None) -> None:
     if out is not None:
-        try:
-            out.write_text(render(answer), encoding="utf-8")
-        except OSError as error:
-            raise CliError(f"{out}: {error.strerror or error}") from error
+        write_out(out, render(answer))
         typer.echo(f"kpe: note: drawn in {out}", err=True)
     if as_json:
         sys.stdout.write(json.dumps(to_json(answer), ensure_ascii=False) + "\n")

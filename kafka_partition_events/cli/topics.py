@@ -1,7 +1,7 @@
 """``kpe topics``: the topics that change control needs."""
 
 import contextlib
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,7 +11,15 @@ from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options
 from kafka_partition_events.cli.output import Output, choose_output, write_json_line
 from kafka_partition_events.cli.services import check_options
-from kafka_partition_events.control.topics import PREFIX, Difference, Unfit, control_topics, differences
+from kafka_partition_events.control.topics import (
+    PREFIX,
+    Configure,
+    Difference,
+    Unfit,
+    control_topics,
+    differences,
+)
+from kafka_partition_events.errors import ConfigurationError
 
 topics_app = typer.Typer(rich_markup_mode=None)
 
@@ -61,7 +69,10 @@ def init_command(
         from kafka_partition_events.control.topic_admin import ControlTopicAdmin  # noqa: PLC0415
     except ImportError as error:
         raise CliError(one_line(error)) from error
-    wanted = control_topics(prefix)
+    try:
+        wanted = control_topics(prefix)
+    except ConfigurationError as error:
+        raise CliError(f"--prefix {error}") from None
     with contextlib.closing(ControlTopicAdmin(config)) as admin:
         differing = differences(wanted, admin.look(wanted))
         if not dry_run:
@@ -87,5 +98,16 @@ def _show(difference: Difference, output: Output, *, done: bool) -> None:
             "done": done and not isinstance(difference, Unfit),
             "partitions": difference.topic.partitions,
             "config": dict(difference.topic.config),
+            "found": _found(difference),
         }
     )
+
+
+def _found(difference: Difference) -> dict[str, Any] | None:
+    """Return what is otherwise now; None: the topic is not there."""
+    match difference:
+        case Unfit():
+            return {"partitions": difference.partitions}
+        case Configure():
+            return {"config": {name: found for name, (found, _) in difference.differing.items()}}
+    return None

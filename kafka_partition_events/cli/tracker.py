@@ -14,7 +14,7 @@ from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_duration, parse_pairs
 from kafka_partition_events.cli.services import check_options
-from kafka_partition_events.control.topics import PREFIX, control_topics, differences
+from kafka_partition_events.control.topics import PREFIX, Unfit, control_topics, differences
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe import kinds
 
@@ -177,6 +177,8 @@ def _check_topics(config: dict[str, str], prefix: str) -> None:
     wanted = control_topics(prefix)
     with contextlib.closing(ControlTopicAdmin(config)) as admin:
         differing = differences(wanted, admin.look(wanted))
+    if unfit := [str(difference) for difference in differing if isinstance(difference, Unfit)]:
+        raise CliError("; ".join(unfit))
     if differing:
         raise CliError(
             f"the control topics are not as they should be ({differing[0]}); run: kpe topics init "

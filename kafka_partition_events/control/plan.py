@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from fractions import Fraction
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.control.census import Fleet, followers
 from kafka_partition_events.control.evidence import ClusterView, evidence
@@ -136,6 +136,7 @@ class Plan:
         rejecting: Those that have rejected an earlier change of this topic.
         uncovered: Writers without a lease, at least: no gate holds them. None: not known.
         groups: The groups that read the topic, or did; None: nobody could be asked.
+        strangers: Groups that are required, and neither read the topic nor did.
         keys: What becomes of keys, the most followed rule first; None: nobody has looked.
         expected: How long it may take; None: there is no such change to learn from.
         unverified: Why all this may not be complete.
@@ -150,6 +151,7 @@ class Plan:
     rejecting: tuple[str, ...]
     uncovered: int | None
     groups: tuple[GroupOutlook, ...] | None
+    strangers: tuple[str, ...]
     keys: tuple[KeyMoves, ...] | None
     expected: Expected | None
     unverified: tuple[str, ...]
@@ -210,6 +212,7 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
         rejecting=tuple(name for name in here if name in _rejecters(spec, ledger)),
         uncovered=known.totals.uncovered,
         groups=None if seen.groups is None else _outlooks(spec, seen.groups, ledger.tenancies, now_ms),
+        strangers=() if seen.groups is None else _strangers(spec, seen.groups),
         keys=None if seen.keys is None else key_moves(spec, seen.keys),
         expected=expected(spec, ledger.changes.values()),
         unverified=known.unverified,
@@ -287,6 +290,11 @@ def _outlooks(
     )
 
 
+def _strangers(spec: Spec, groups: Iterable[Group]) -> tuple[str, ...]:
+    known = {group.group_id for group in groups}
+    return tuple(name for name in spec.required_groups or () if name not in known)
+
+
 def _hooks(tenancy: Tenancy, spec: Spec) -> bool:
     lease = tenancy.holder.record
     reads = lease.role is Role.CONSUMER and lease.state is LeaseState.UP
@@ -325,8 +333,15 @@ def moved_monotone(count: int, other: int) -> Fraction:
 
 
 def key_moves(spec: Spec, found: Fingerprint) -> tuple[KeyMoves, ...]:
-    """Return what a change does to the keys of a topic, for each rule by which they were placed."""
-    return tuple(_key_move(spec, finding) for finding in found.findings)
+    """Return what a change does to the keys of a topic, for each rule by which they were placed.
+
+    Keys from when there were other numbers of partitions are told apart only where that makes a difference.
+    """
+    shares: dict[KeyMoves, float] = {}
+    for moves in (_key_move(spec, finding) for finding in found.findings):
+        same = evolve(moves, share=0.0)
+        shares[same] = shares.get(same, 0.0) + moves.share
+    return tuple(evolve(moves, share=share) for moves, share in shares.items())
 
 
 def _key_move(spec: Spec, finding: Finding) -> KeyMoves:

@@ -23,6 +23,7 @@ RETIRED_AFTER_MS: Final = 30 * 86_400_000
 """For how long a change that is finished is kept."""
 
 _WAITING = frozenset({State.REQUESTED, State.APPROVED})
+_DONE = frozenset({State.CONVERGED, State.PARTIALLY_CONVERGED})
 
 
 @frozen
@@ -97,7 +98,8 @@ def inverse(change: Change) -> Spec:
     """Return what to request to undo a change that is finished.
 
     Raises:
-        ConfigurationError: nobody asked for the change, so nobody knows what was right before.
+        ConfigurationError: it has come to nothing, or is open; or nobody asked for it, so nobody knows what
+            was right before.
     """
     spec = change.spec
     kinds = {
@@ -108,6 +110,8 @@ def inverse(change: Change) -> Spec:
     }
     if spec.kind not in kinds:
         raise ConfigurationError(f"{change.change_id} is not of a kind that can be undone: {spec.kind}")
+    if change.state not in _DONE:
+        raise ConfigurationError(f"{change.change_id} is {change.state}; {_way_back(change)}")
     kind = kinds[spec.kind]
     return evolve(
         spec,
@@ -239,13 +243,24 @@ def _topic_problem(change: Change, cluster: ClusterView) -> tuple[Reason, str] |
             Reason.TOPIC_ID_CHANGED,
             f"topic {spec.topic} has the id {cluster.topic_id}, not {spec.topic_id}",
         )
-    if spec.kind in {Kind.OFFLINE, Kind.ONLINE}:
-        last = max(spec.partitions)
-        return None if last < count else (Reason.CONFLICT, f"topic {spec.topic} has no partition {last}")
     used = min(count, change.before.limit or count)
-    if used == spec.from_count:
-        return None
-    return Reason.CONFLICT, f"{used} partitions of topic {spec.topic} are used, not {spec.from_count}"
+    if spec.kind in {Kind.OFFLINE, Kind.ONLINE}:
+        if (last := max(spec.partitions)) >= count:
+            return Reason.CONFLICT, f"topic {spec.topic} has no partition {last}"
+    elif used != spec.from_count:
+        return Reason.CONFLICT, f"{used} partitions of topic {spec.topic} are used, not {spec.from_count}"
+    return _nowhere_to_go(change, used)
+
+
+def _nowhere_to_go(change: Change, used: int) -> tuple[Reason, str] | None:
+    """Producers that may use no partition at all would have to disobey."""
+    spec, left = change.spec, change.before.offline
+    if spec.kind is Kind.OFFLINE and left | spec.partitions >= set(range(used)):
+        return Reason.CONFLICT, f"no partition of topic {spec.topic} would be left to producers; leave fewer"
+    if spec.kind is Kind.DECREASE and left >= set(range(spec.to_count)):
+        first = f"the first {spec.to_count} partitions of topic {spec.topic}"
+        return Reason.CONFLICT, f"{first} are offline by an earlier change; request --online for one of them"
+    return None
 
 
 def _open_change(changes: Collection[Change], spec: Spec) -> Change | None:
@@ -278,7 +293,7 @@ def _cancel(change: Change, known: _Known) -> Answer:
     if change.state is State.CANCELLED:
         return Answer(change)
     if change.state not in _WAITING:
-        return known.in_wrong_state(change, "roll it back (kpe change rollback)")
+        return known.in_wrong_state(change, _way_back(change))
     return Answer(finished(change, State.CANCELLED, known.now_ms, why=f"cancelled by {known.actor}"))
 
 
@@ -286,23 +301,36 @@ def _rollback(change: Change, known: _Known) -> Answer:
     if change.state in {State.ROLLING_BACK, State.ROLLED_BACK}:
         return Answer(change)
     if change.state in _WAITING:
-        return known.in_wrong_state(change, "it has not happened: cancel it (kpe change cancel)")
+        return known.in_wrong_state(change, f"it has not happened: {_way_back(change)}")
     if change.state.final:
-        return known.in_wrong_state(change, "it is finished: request its inverse")
+        return known.in_wrong_state(change, _way_back(change))
     if change.spec.kind is Kind.OBSERVE:
         return known.in_wrong_state(change, "nobody asked for it: request partitions.decrease")
     return Answer(rolling_back(change, State.ROLLED_BACK, why=f"rolled back by {known.actor}"))
 
 
 def _force(change: Change, known: _Known) -> Answer:
-    if change.state in _WAITING or change.state.final:
-        return known.in_wrong_state(change, "only what has happened and is not finished is forced")
+    if change.state in _WAITING:
+        return known.in_wrong_state(change, f"it has not happened: wait, or {_way_back(change)}")
+    if change.state.final:
+        return known.in_wrong_state(change, "nobody is waited for any more")
     if change.state is State.ROLLING_BACK:
         return Answer(finished(change, change.becomes or State.ROLLED_BACK, known.now_ms))
     if change.gate is Gate.HELD:
         return Answer(evolve(opened(change, known.actor), state=State.CONVERGING))
     why = f"ended by {known.actor}"
     return Answer(finished(change, State.PARTIALLY_CONVERGED, known.now_ms, why=why))
+
+
+def _way_back(change: Change) -> str:
+    """Return how to undo a change that is as it is, or that there is nothing to undo."""
+    if change.state in _WAITING:
+        return "cancel it (kpe change cancel)"
+    if not change.state.final:
+        return "roll it back (kpe change rollback)"
+    if change.state in _DONE:
+        return f"request its inverse (kpe change request --inverse-of {change.change_id})"
+    return "there is nothing to undo"
 
 
 _VERBS: Final[Mapping[Verb, Callable[[Change, _Known], Answer]]] = {

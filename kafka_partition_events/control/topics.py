@@ -4,12 +4,17 @@ Readers cope with more partitions of leases and acks, as all merges go by keys; 
 changes have one: it elects the tracker, and it keeps their order.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from attrs import frozen
 
+from kafka_partition_events.errors import ConfigurationError
+
 PREFIX: Final = "kpe."
+
+_PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
 
 _DAY_MS: Final = 86_400_000
 _MANY: Final = 12
@@ -70,7 +75,7 @@ class Configure:
 
 @frozen
 class Unfit:
-    """It can't be made right, because Kafka can't shrink a topic."""
+    """It can't be made right, because Kafka can't shrink a topic. It has so many partitions."""
 
     topic: ControlTopic
     partitions: int
@@ -86,7 +91,15 @@ Difference = Create | Configure | Unfit
 
 
 def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
-    """Return the topics of change control under a prefix."""
+    """Return the topics of change control under a prefix.
+
+    Raises:
+        ConfigurationError: Kafka allows no topic of such a name.
+    """
+    if not _PREFIX.fullmatch(prefix):
+        raise ConfigurationError(
+            f"{prefix!r} can't begin the names of topics; write letters, digits, '.', '_' and '-'"
+        )
 
     def topic(name: str, partitions: int, **config: str) -> ControlTopic:
         dotted = {key.replace("_", "."): value for key, value in config.items()}

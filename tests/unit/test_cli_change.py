@@ -107,7 +107,7 @@ class TestRequest:
         [
             (["--topic", TOPIC, "--offline", "3,4-5"], Kind.OFFLINE, {3, 4, 5}, None),
             (["--topic", TOPIC, "--online", "0"], Kind.ONLINE, {0}, None),
-            (["--broker-offline", "2"], Kind.OFFLINE, set(), 2),
+            (["--broker-offline", "1"], Kind.OFFLINE, set(), 1),
             (["--broker-online", "2"], Kind.ONLINE, set(), 2),
         ],
     )
@@ -144,9 +144,11 @@ class TestRequest:
         assert desk.kpe(*REQUEST, "--to", "12", "--from", "5") == 1
         assert "6 partitions of topic orders are used, not 5 (conflict)" in capsys.readouterr().err
 
-    def test_the_same_id_twice_requests_it_once(self, desk: StoryDesk) -> None:
+    def test_the_same_id_twice_requests_it_once(self, desk: StoryDesk, capsys: Captured) -> None:
         assert [desk.kpe(*REQUEST, "--to", "12", "--id", "mine") for _ in range(2)] == [0, 0]
         assert list(desk.story.ledger.changes) == ["mine"]
+        note = "kpe: note: mine was requested before; for another try take another --id\n"
+        assert capsys.readouterr().err == note
 
     def test_an_id_that_is_another_change_s(self, desk: StoryDesk, capsys: Captured) -> None:
         assert desk.kpe(*REQUEST, "--to", "12", "--id", "mine") == 0
@@ -188,7 +190,9 @@ class TestRequest:
             (["--broker-offline", "2"], "--broker-offline is without --topic"),
             (["--offline", "x"], "'x' are no partitions; write 3,5-7"),
             (["--to", "6"], "6 partitions of topic orders are used already"),
-            (["--to", "0"], "can't lead from 6 to 0 partitions"),
+            (["--to", "0"], "greater than or equal to 1; see `kpe change request --help`"),
+            (["--to", "12", "--id", "a|b"], "'a|b' is no id; write up to 100 letters, digits"),
+            (["--to", "12", "--required-group", ""], "--required-group has no name; leave it out"),
             (["--to", "4", "--execute"], "has no gate and nothing to execute"),
             (["--to", "12", "--deadline", "soon"], "soon"),
         ],
@@ -200,6 +204,24 @@ class TestRequest:
         (line,) = capsys.readouterr().err.splitlines()
         assert complaint in line
         assert desk.sent == []
+
+    @pytest.mark.parametrize(
+        ("options", "complaint"),
+        [
+            (["--topic", "kpe.changes", "--to", "12"], "kpe.changes is a control topic, which no change can"),
+            (["--topic", "a.acks", "--to", "12", "--prefix", "a."], "a.acks is a control topic"),
+            (["--topic", "__consumer_offsets", "--to", "99"], "__consumer_offsets is Kafka's own topic"),
+            (["--broker-offline", "7"], "there is no broker 7; there are 1"),
+        ],
+    )
+    @pytest.mark.parametrize("command", [["request", "--actor", "alice"], ["plan"]])
+    def test_what_no_change_can_be_about(
+        self, desk: StoryDesk, capsys: Captured, command: list[str], options: list[str], complaint: str
+    ) -> None:
+        assert desk.kpe("change", *command, *options) == 2
+        told = capsys.readouterr()
+        assert (told.out, desk.sent) == ("", [])
+        assert complaint in told.err
 
     def test_there_is_no_such_topic(self, desk: StoryDesk, capsys: Captured) -> None:
         assert desk.kpe("change", "request", "--topic", "nosuch", "--to", "12", "--actor", "alice") == 2
@@ -329,6 +351,14 @@ class TestPlan:
         assert desk.kpe(*self.PLAN, "--from", "7") == 2
         (plan,) = documents(capsys.readouterr().out)
         assert plan["refusal"]["reason"] == "conflict"
+
+    def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
+        desk = StoryDesk(readers=(BILLING,))
+        gate = "--gate", "consumers-first", "--required-group", "billing", "--required-group", "biling"
+        assert desk.kpe(*self.PLAN, *gate) == 0
+        assert documents(capsys.readouterr().out)[0]["strangers"] == ["biling"]
+        assert desk.kpe(*self.PLAN, *gate, "--output", "table") == 0
+        assert "  group biling: required, and it neither reads the topic nor" in capsys.readouterr().out
 
     def test_groups_that_nobody_may_see_do_not_end_it(self, capsys: Captured) -> None:
         assert StoryDesk(readers=None).kpe(*self.PLAN) == 0

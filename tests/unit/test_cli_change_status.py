@@ -86,6 +86,16 @@ class TestStatus:
         assert at(requested(needs_approval=True)).kpe("change", "status", ONE, "--output", "table") == 0
         assert f"waits for somebody else's approval: kpe change approve {ONE}" in capsys.readouterr().out
 
+    def test_one_that_has_come_to_nothing_tells_of_no_gate_and_of_nobody_who_has_not_followed(
+        self, capsys: Captured
+    ) -> None:
+        story = requested()
+        story.command(Verb.CANCEL, "bob")
+        assert story.change.uncovered_groups
+        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        _, *lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[0] for line in lines] == ["requested", "finished", "cancelled:"]
+
     def test_a_terminal_follows_it_to_its_end(
         self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -139,10 +149,11 @@ class TestWaitUntilArmed:
     def wait(self, story: Story, *news: Callable[[], Any], timeout: str = "20m") -> int:
         return at(story, *news).kpe("change", "wait", ONE, "--until", "armed", "--timeout", timeout)
 
-    def test_all_hold_the_gate(self) -> None:
+    def test_all_hold_the_gate(self, capsys: Captured) -> None:
         story = requested()
         assert self.wait(story, lambda: story.says("a", Status.HELD), timeout="1s") == 3
         assert self.wait(story, lambda: story.says("b", Status.HELD)) == 0
+        assert capsys.readouterr().err.endswith("kpe: 2 producers of 2 hold the gate\n")
 
     def test_who_is_missing_is_named(self, capsys: Captured) -> None:
         story = requested("abcdefg")
@@ -186,10 +197,11 @@ class TestWaitUntilArmed:
         story = requested()
         assert self.wait(story, lambda: story.command(Verb.CANCEL)) == 1
 
-    def test_nobody_is_armed_before_it_is_approved(self) -> None:
+    def test_nobody_is_armed_before_it_is_approved(self, capsys: Captured) -> None:
         story = requested(needs_approval=True)
         story.says("ab", Status.HELD)
         assert self.wait(story, timeout="1s") == 3
+        assert f"it waits for somebody else's approval (kpe change approve {ONE})" in capsys.readouterr().err
         assert self.wait(story, lambda: story.command(Verb.APPROVE, "bob")) == 0
 
     def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:

@@ -173,6 +173,20 @@ def test_a_reader_that_has_gone_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
+    one, other = _file(tmp_path, "a", {"t": [1]}), _file(tmp_path, "b", {"t": [2]})
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "kafka_partition_events.cli", "diff", one, other],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (2, b"kpe: No space left on device\n")
+
+
 def test_diff_notes_that_the_clusters_are_not_the_same(tmp_path: Path, capsys: Captured) -> None:
     one, other = _file(tmp_path, "a", {"t": [1]}, "one"), _file(tmp_path, "b", {"t": [1]}, "other")
     assert run(["diff", one, other]) == 0

@@ -7,7 +7,7 @@ import pytest
 from kafka_partition_events.cli import group as command
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.control.group_state import Group, Member
+from kafka_partition_events.control.group_state import Group, Member, Standing
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing.scripted import cluster_of
 
@@ -76,6 +76,15 @@ def test_the_lag_of_the_partitions_that_were_asked_for() -> None:
 
 def test_a_group_that_is_named_is_shown_whatever_it_reads() -> None:
     assert [one["group"] for one in probed("other")] == ["other"]
+
+
+def test_a_group_that_does_not_exist_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = command.Found(Group(group_id="biling", state="DEAD"), Standing(members=0, owned=0), None)
+    monkeypatch.setattr(command, "probe", lambda *_: (NEW, [found]))
+    assert run(["group", "probe", "-b", "localhost:1", "--topic", "orders", "--group", "biling"]) == 1
+    assert "kpe: note: there is no group biling; without --group all are shown" in capsys.readouterr().err
 
 
 def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:

@@ -184,9 +184,15 @@ class TestAcks:
             "b capped buffer_limit, max_partitions=8, uses 8 of 12",
             "c held uses 0 of 0",
             "d held uses 0 of 0, departed",
-            "e - late",
+            "e - uses 6 of 6, late",
             "group:billing waits of 6-11: assigned 6-11, positioned 6-7, 2 members",
         ]
+
+    def test_a_lease_tells_of_more_than_was_said(self, answered: Story, capsys: Captured) -> None:
+        answered.lives("c", seen=12)
+        assert StoryDesk(answered).kpe("ack", "ls", ONE) == 0
+        row = next(row for row in documents(capsys.readouterr().out) if row["instance_id"] == "c")
+        assert (row["status"], row["seen"], row["used"]) == ("applied", 12, 12)
 
     def test_there_is_no_such_change(self, capsys: Captured) -> None:
         assert StoryDesk().kpe("ack", "ls", "nosuch") == 2

@@ -3,7 +3,13 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.options import TopicFilter, parse_client_options, parse_duration
+from kafka_partition_events.cli.options import (
+    TopicFilter,
+    check_out,
+    parse_client_options,
+    parse_duration,
+    write_out,
+)
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import TopicInfo
@@ -92,6 +98,26 @@ def test_a_resync_is_narrowed_to_the_wanted_topics() -> None:
     shown = TopicFilter("orders").shown(ev.Resync(cluster=cluster, dropped=1))
     assert isinstance(shown, ev.Resync)
     assert set(shown.cluster.by_topic) == {"orders"}
+
+
+def test_whether_a_file_can_be_written_is_asked_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_out(tmp_path / "report.html")
+    for file, complaint in (
+        (tmp_path / "nosuch" / "report.html", "there is no such directory to write to"),
+        (tmp_path, "is a directory; name a file"),
+    ):
+        with pytest.raises(CliError, match=complaint):
+            check_out(file)
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may write anywhere
+    with pytest.raises(CliError, match=r"report\.html: no right to write there"):
+        check_out(tmp_path / "report.html")
+
+
+def test_a_file_that_can_not_be_written_is_told(tmp_path: Path) -> None:
+    with pytest.raises(CliError, match="Is a directory"):
+        write_out(tmp_path, "x")
 
 
 def test_a_bad_pattern_is_told() -> None:

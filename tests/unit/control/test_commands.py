@@ -57,6 +57,24 @@ class TestARequest:
         story.request(draining(partitions=frozenset({5, 6})))
         assert story.change.reason is Reason.CONFLICT
 
+    def test_that_would_leave_producers_no_partition_is_rejected(self) -> None:
+        story = Story()
+        story.request(draining(partitions=frozenset(range(6))))
+        assert (story.change.state, story.change.reason) == (State.REJECTED, Reason.CONFLICT)
+        assert "no partition of topic orders would be left to producers" in story.change.detail
+
+    def test_is_rejected_if_what_it_leaves_is_offline_by_an_earlier_one(self) -> None:
+        story = Story()
+        story.request(draining(partitions=frozenset({0, 1})))
+        story.tick()
+        story.command(Verb.FORCE)
+        assert story.change.state is State.PARTIALLY_CONVERGED
+        story.request(shrinking(to_count=2), change_id="chg-2")
+        story.request(draining(partitions=frozenset({2, 3, 4, 5})), change_id="chg-3")
+        second, third = (story.ledger.changes[id_] for id_ in ("chg-2", "chg-3"))
+        assert "request --online for one of them" in second.detail
+        assert (second.reason, third.reason) == (Reason.CONFLICT, Reason.CONFLICT)
+
     def test_is_rejected_while_another_change_of_the_topic_is_open(self) -> None:
         story = Story()
         story.request(gated())
@@ -130,6 +148,15 @@ class TestCancelAndRollback:
         story.command(Verb.CANCEL)
         assert story.change.state is State.GATED
         assert "roll it back" in story.change.refusals[-1].detail
+
+    def test_what_is_finished_is_undone_by_its_inverse(self) -> None:
+        story = grown(growth(required_groups=()))
+        story.says("ab", Status.APPLIED)
+        assert story.tick() is State.CONVERGED
+        cure = f"{ONE} is converged; request its inverse (kpe change request --inverse-of {ONE})"
+        for verb in (Verb.CANCEL, Verb.ROLLBACK):
+            story.command(verb)
+            assert story.change.refusals[-1].detail == cure
 
     def test_rollback_lets_producers_go_back_to_the_partitions_of_before(self) -> None:
         story = grown(growth(required_groups=()))
@@ -269,18 +296,33 @@ class TestGrowthThatNobodyAskedFor:
 
 class TestTheInverse:
     def test_of_growth_is_a_decrease_and_of_that_gated_growth(self) -> None:
-        story = grown(gated())
-        down = inverse(story.change)
+        change = evolve(grown(gated()).change, state=State.CONVERGED)
+        down = inverse(change)
         assert (down.kind, down.from_count, down.to_count) == (Kind.DECREASE, 12, 6)
         assert down.gate is GateRule.NONE
-        up = inverse(evolve(story.change, spec=down))
+        up = inverse(evolve(change, spec=down))
         assert (up.kind, up.from_count, up.to_count) == (Kind.INCREASE, 6, 12)
         assert up.gate is GateRule.CONSUMERS_FIRST
 
     def test_of_offline_is_online(self) -> None:
         story = Story()
         story.request(draining())
-        assert inverse(story.change) == draining(kind=Kind.ONLINE)
+        change = evolve(story.change, state=State.PARTIALLY_CONVERGED)
+        assert inverse(change) == draining(kind=Kind.ONLINE)
+
+    @pytest.mark.parametrize(
+        ("state", "cure"),
+        [
+            (State.REQUESTED, r"cancel it \(kpe change cancel\)"),
+            (State.OVERDUE, r"roll it back \(kpe change rollback\)"),
+            (State.CANCELLED, "there is nothing to undo"),
+            (State.ROLLED_BACK, "there is nothing to undo"),
+        ],
+    )
+    def test_there_is_none_of_what_has_come_to_nothing_or_is_open(self, state: State, cure: str) -> None:
+        change = evolve(grown(growth()).change, state=state)
+        with pytest.raises(ConfigurationError, match=f"{ONE} is {state}; {cure}"):
+            inverse(change)
 
     def test_there_is_none_of_what_nobody_asked_for(self) -> None:
         change = unasked(growth(kind=Kind.OBSERVE), ONE, [], epoch=1, now_ms=1)

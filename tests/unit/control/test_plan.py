@@ -261,6 +261,13 @@ class TestKeys:
         assert (murmur2.rule, murmur2.moves) == ("murmur2", Fraction(1, 2))
         assert (rest.rule, rest.moves) == (None, None)
 
+    def test_what_comes_to_the_same_is_told_once(self) -> None:
+        place = known_hashes()["murmur2"]
+        keyed = [(b"%d" % n, place(b"%d" % n, 6 if n % 2 else 4)) for n in range(2_000)]
+        (keys,) = planned(growth(from_count=4, to_count=8), keys=fingerprint(keyed, 6)).keys or ()
+        assert (keys.rule, keys.moves) == ("murmur2", Fraction(1, 2))
+        assert keys.share == pytest.approx(1.0)
+
     def test_of_partitions_that_are_left_it_depends_on_the_writer(self) -> None:
         (keys,) = planned(draining(), keys=self.found("murmur2")).keys or ()
         assert keys.moves is None

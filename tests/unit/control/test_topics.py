@@ -1,5 +1,6 @@
 """How the control topics should be, and what is done where they are not."""
 
+import pytest
 from attrs import evolve
 
 from kafka_partition_events.control.topics import (
@@ -11,6 +12,7 @@ from kafka_partition_events.control.topics import (
     control_topics,
     differences,
 )
+from kafka_partition_events.errors import ConfigurationError
 
 WANTED = control_topics()
 
@@ -42,6 +44,12 @@ def test_what_is_compacted_begins_a_segment_each_hour_because_the_last_one_never
 
 def test_the_prefix_is_free() -> None:
     assert control_topics("staging.")[0].name == "staging.commands"
+
+
+@pytest.mark.parametrize("prefix", ["a b.", "kpe/", "k" * 201])
+def test_kafka_would_refuse_such_names(prefix: str) -> None:
+    with pytest.raises(ConfigurationError, match="can't begin the names of topics"):
+        control_topics(prefix)
 
 
 def test_what_is_missing_is_created() -> None:
