@@ -54,6 +54,8 @@ def lease(name: str, seen: int = 6, used: int | None = None, **fields: Any) -> L
 
 def ack(name: str, status: Status, **fields: Any) -> Ack:
     known = {"change_id": ONE, "revision": 1, "incarnation": f"{name}-1", "ack_seq": 1}
+    if status is Status.HELD:
+        known["armed_count"] = 6  # in time
     return Ack(**{"instance_id": name, "status": status, **known, **fields})
 
 

@@ -19,7 +19,6 @@ FOLLOWED: Final = frozenset({Status.APPLIED, Status.CAPPED})
 DONE: Final = {State.ROLLING_BACK: {Status.ROLLED_BACK}, State.ROLLED_BACK: {Status.ROLLED_BACK}}
 """Where following is something else than `FOLLOWED`."""
 BACK: Final = frozenset({State.ROLLING_BACK, State.ROLLED_BACK})
-_ARMED: Final = {*FOLLOWED, Status.HELD}
 _SETTLED: Final = {*FOLLOWED, Status.REJECTED, Status.FAILED, Status.ROLLED_BACK}
 
 
@@ -34,11 +33,13 @@ class Follower:
         departed: Whether it has stopped, or is lost for longer than a grace of one time to live.
         late: Whether it came after the change had happened.
         duplicate: Whether two processes use its id.
+        armed: Whether it has written to no partition that is new, and holds the gate.
     """
 
     instance_id: str
     status: Status | None
     reason: str = ""
+    armed: bool = False
     departed: bool = False
     late: bool = False
     duplicate: bool = False
@@ -133,7 +134,7 @@ class Census:
         if found is None:
             return
         self.says[Says(found.status, found.departed, found.late, found.duplicate)] += by
-        if not found.departed and found.status not in _ARMED:
+        if not found.departed and not found.armed:
             _mark(self.unarmed, name, by)
         if not found.departed and found.status is Status.REJECTED:
             _mark(self.rejecting, name, by)
@@ -227,10 +228,12 @@ def _follower(change: Change, tenancy: Tenancy, appended: Appended[Ack] | None, 
     rival = tenancy.rival
     # One that was there and has restarted under its name is still to be waited for.
     born_ms = holder.born_ms if rival is None else min(holder.born_ms, rival.born_ms)
+    use = lease.use_of(change.spec.topic, change.spec.topic_id)
     return Follower(
         instance_id=lease.instance_id,
-        status=_status(change, lease.use_of(change.spec.topic, change.spec.topic_id), ack),
+        status=_status(change, use, ack),
         reason=ack.reason if ack else "",
+        armed=_is_armed(change, use, ack),
         departed=has_departed(tenancy, now_ms),
         late=change.observed_ms is not None and born_ms > change.observed_ms,
         duplicate=rival is not None
@@ -255,6 +258,21 @@ def _status(change: Change, use: TopicUse | None, ack: Ack | None) -> Status | N
     if shown is not None:
         return shown
     return None if said in _SETTLED else said  # what it said before it was to roll back
+
+
+def _is_armed(change: Change, use: TopicUse | None, ack: Ack | None) -> bool:
+    """Tell whether an instance is known to have written to no partition that is new, and to hold the gate.
+
+    That it holds the gate when the tracker hears of growth does not prove it: metadata may have told the
+    instance of the new partitions before ``kpe.changes`` told it to leave them alone. So it says how many it
+    saw when it began. A limit from before the change has kept it from them all the time.
+    """
+    limit = change.before.limit
+    if limit is not None and use is not None and use.used <= limit:
+        return True
+    if ack is None or ack.status is not Status.HELD or ack.armed_count is None:
+        return False
+    return limit is not None or ack.armed_count < change.spec.to_count
 
 
 def _shown(change: Change, use: TopicUse) -> Status | None:

@@ -50,6 +50,7 @@ class Duties(Presence):
     rejects: Callable[[Spec], bool] = _never
     _watches: dict[str, Watch] = field(factory=dict)
     _said: dict[str, _Said] = field(factory=dict)
+    _armed: dict[str, int] = field(factory=dict)
     _acks: int = 0
     _most: Mapping[str, int] = field(factory=dict, init=False)
 
@@ -123,8 +124,12 @@ class Duties(Presence):
     def _forget_all_but(self, known: set[str], open_ones: set[str]) -> None:
         self._watches = {id_: watch for id_, watch in self._watches.items() if id_ in known}
         self._said = {id_: said for id_, said in self._said.items() if id_ in open_ones}
+        self._armed = {id_: count for id_, count in self._armed.items() if id_ in open_ones}
 
     def _note(self, change: Change, told: Answer, use: TopicUse, now: float) -> None:
+        if told.status is Status.HELD:
+            # By the snapshot that the routes were made from when they were limited: what is newer they hold.
+            self._armed.setdefault(change.change_id, use.seen)
         said = self._said.get(change.change_id)
         if said is None or (said.answer, said.use) != (told, use):
             wait = ack_delay(change.change_id, self.lease.instance_id, self.spread)
@@ -156,6 +161,7 @@ class Duties(Presence):
             else None,
             seen_count=said.use.seen,
             used_count=said.use.used,
+            armed_count=self._armed.get(change.change_id),
         )
 
     def was_lost(self, ack: Ack, now: float) -> None:

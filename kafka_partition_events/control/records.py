@@ -307,6 +307,8 @@ class Ack:
         limit: What it can afford, if it is capped.
         seen_count: How many partitions of the topic it sees,
         used_count: and how many it uses.
+        armed_count: How many it saw when it began to hold the gate; None: it has not. If those were the old
+            ones, it has written to none of the new ones.
         members: How many members a group has, where the prober tells.
         assigned: The affected partitions that are assigned to the consumer, or to members of the group,
         positioned: those with a position that a restart keeps (a committed offset, or `Spec.settle_s`),
@@ -327,6 +329,7 @@ class Ack:
     limit: Capacity | None = None
     seen_count: int = 0
     used_count: int = 0
+    armed_count: int | None = None
     members: int | None = None
     assigned: frozenset[int] = NO_PARTITIONS
     positioned: frozenset[int] = NO_PARTITIONS

@@ -26,7 +26,7 @@ from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
 from kafka_partition_events.control.records import Ack, Capacity, Change, Command, Lease, TopicUse
 from kafka_partition_events.control.tracker import Tracker
-from kafka_partition_events.control.words import Reason, Role, State, Status, Verb
+from kafka_partition_events.control.words import GateRule, OnDeadline, Reason, Role, State, Status, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import ack, growth
 from tests.waiting_kit import own_control_topics, waiting
@@ -202,6 +202,22 @@ def test_doubled_and_shuffled_answers_count_once_and_the_last_one_counts(world: 
     change = world.until(lambda change: change.state.final, "it is over")
     assert change.state is State.CONVERGED
     assert (change.totals.applied, change.totals.live) == (20, 20)
+
+
+def test_a_topic_that_grows_before_all_hold_the_gate_is_not_verified(world: World) -> None:
+    world.lives("in-time")
+    world.lives("too-late")
+    world.request(gate=GateRule.CONSUMERS_FIRST, gate_on_deadline=OnDeadline.HOLD)
+    # The tracker looks at the cluster after both hold; only one of them did before it saw new partitions.
+    world.write(
+        world.says("in-time", Status.HELD, seen_count=12, used_count=6, armed_count=6),
+        world.says("too-late", Status.HELD, seen_count=12, used_count=6, armed_count=12),
+    )
+    world.until(lambda change: change.totals.held == 2, "both hold")
+    world.cluster.grow_topic(world.topic, 12)
+    change = world.until(lambda change: change.state.happened, "it has happened")
+    assert change.unarmed == 1
+    assert "producers that did not hold the gate when the topic grew: 1" in change.unverified
 
 
 def test_when_half_of_the_fleet_is_killed_it_does_not_converge(world: World) -> None:

@@ -90,6 +90,17 @@ class TestAcks:
         assert (ack.status, ack.seen_count, ack.used_count) == (Status.HELD, 6, 6)
         assert agent.reports(sees(6), {}, now=1.0).acks == ()
 
+    @pytest.mark.parametrize("seen", [6, 12])
+    def test_who_holds_says_for_good_whether_it_did_before_the_growth(self, seen: int) -> None:
+        agent = duties(requested(gated()))
+        (first,) = agent.reports(sees(seen), {"orders": 6}, now=0.0).acks
+        later = agent.reports(sees(12), {"orders": 6}, now=1.0).acks
+        assert {ack.armed_count for ack in (first, *later)} == {seen}
+
+    def test_who_does_not_hold_says_nothing_of_it(self) -> None:
+        (ack,) = duties(requested(growth())).reports(sees(6), {}, now=0.0).acks
+        assert ack.armed_count is None
+
     def test_a_change_from_request_to_opening(self) -> None:
         story = Story()
         story.lives("a")

@@ -1,9 +1,10 @@
 """What counts as evidence, for which level; and what is said when the numbers can't be complete."""
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.control.evidence import ClusterView, coverage
-from kafka_partition_events.control.records import TopicUse
+from kafka_partition_events.control.records import Order, TopicUse
 from kafka_partition_events.control.words import Kind, LeaseState, Role, Status
 from tests.control_kit import NEW, TOPIC_ID, Story, ack, draining, gated, grown, growth, shrinking
 
@@ -202,6 +203,35 @@ class TestArmed:
         story.tick()
         assert story.change.unarmed == 1
         assert story.change.unverified == ("producers that did not hold the gate when the topic grew: 1",)
+
+    def test_who_began_to_hold_after_growth_may_have_written_too_early(self) -> None:
+        story = Story()
+        story.lives("ab")
+        story.request(gated())
+        story.says("a", Status.HELD, armed_count=6, seen_count=12)  # it has said so once more since
+        story.says("b", Status.HELD, armed_count=12)
+        story.sees(count=12)
+        assert story.evidence.unarmed == ("b",)
+        story.tick()
+        assert story.change.unverified == ("producers that did not hold the gate when the topic grew: 1",)
+
+    def test_who_uses_all_of_a_topic_that_has_grown_does_not_hold(self) -> None:
+        story = Story()
+        story.lives("a", seen=12)
+        story.request(gated())
+        story.sees(count=12)
+        assert story.evidence.unarmed == ("a",)
+
+    def test_a_limit_from_before_holds_whoever_keeps_to_it(self) -> None:
+        story = Story()
+        story.lives("a", seen=12, used=6)
+        story.lives("b", seen=12, used=12)
+        story.sees(count=12)
+        story.request(gated())
+        story.ledger.take_change(evolve(story.change, before=Order(limit=6), revision=9))
+        assert story.evidence.unarmed == ("b",)
+        story.says("b", Status.HELD, armed_count=12)
+        assert not story.evidence.unarmed
 
     def test_leases_do_not_prove_it(self) -> None:
         story = Story()
