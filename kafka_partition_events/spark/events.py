@@ -20,6 +20,9 @@ NAMES: Final = (
 )  # fmt: skip
 """The events that are understood here; a test holds this list against what the listener writes."""
 
+LABELS: Final = ("planned", "change_id")
+"""What an observer beside change control adds to an event."""
+
 UNPARSED: Final = "unparsed"
 """``defect``: not JSON, or without what every event has, or of no time that can be."""
 UNKNOWN: Final = "unknown"
@@ -35,6 +38,7 @@ _VALUE_SCHEMA: Final = """
         cluster_id: STRING, topic: STRING, topic_id: STRING, partitions: STRING, broker: INT,
         before: STRING, after: STRING, observer: STRING, initial: BOOLEAN, identity: STRING,
         partitioner: STRING, reason: STRING, error: STRING, dropped: BIGINT,
+        planned: BOOLEAN, change_id: STRING,
         snapshot: STRUCT<seq: BIGINT, prev_at: TIMESTAMP, at: TIMESTAMP, gap: BOOLEAN>
     >
 """
@@ -44,6 +48,7 @@ def parse(records: DataFrame, *keep: str) -> DataFrame:
     """Return one row per Kafka record: the event's columns, and ``defect`` (null for a good one).
 
     ``prev_at`` and ``at`` are the bounds of when it happened; ``before`` and ``after`` stay JSON text.
+    ``planned`` and ``change_id`` tell whether a change had asked for it; null: the observer did not know.
 
     Args:
         records: As the Kafka connector gives them, with a ``value`` column.
@@ -69,6 +74,8 @@ def parse(records: DataFrame, *keep: str) -> DataFrame:
         F.coalesce("event.data.initial", F.lit(False)).alias("initial"),
         F.coalesce("event.data.partitioner", "event.data.reason", "event.data.error").alias("detail"),
         "event.data.dropped",
+        "event.data.planned",
+        "event.data.change_id",
         "event.data.snapshot.prev_at",
         "event.data.snapshot.at",
         F.coalesce("event.data.snapshot.gap", F.lit(False)).alias("gap"),
@@ -87,7 +94,7 @@ def distinct(events: DataFrame) -> DataFrame:
 
     Each teller knows that it happened after its ``prev_at`` and by its ``at``, so all of it is true at once
     (as far as the tellers' clocks agree). It was found as a state only if nobody saw it happen, and it lies
-    in a gap only if none of them looked all the time.
+    in a gap only if none of them looked all the time. It was planned if one of them knew the change.
     """
     same = Window.partitionBy("source", "id")
     after = F.when(F.col("prev_at") < F.col("_by"), F.col("prev_at"))
@@ -95,6 +102,7 @@ def distinct(events: DataFrame) -> DataFrame:
         events.withColumn("_by", F.min("at").over(same))
         .withColumn("prev_at", F.max(after).over(same))
         .withColumn("gap", F.min("gap").over(same))
+        .withColumns({name: F.max(name).over(same) for name in LABELS})
         .withColumn("_rank", F.row_number().over(same.orderBy("initial", "at")))
         .where("_rank = 1")
         .withColumn("at", F.col("_by"))

@@ -51,7 +51,7 @@ COUNTS = [
     created("orders", moment("00:00"), 6, topic_id=None),
     created("orders", moment("01:00"), 6, topic_id=None, observer="b"),  # told again: no new row
     record("topic.identified", moment("02:00"), topic="orders", topic_id="id-1", after={"count": 6}),
-    grown("orders", moment("10:00"), 12, topic_id="id-1"),
+    grown("orders", moment("10:00"), 12, topic_id="id-1", planned=True, change_id="chg-7"),
     record("topic.deleted", moment("12:00"), topic="orders", topic_id="id-1", before={"count": 12}),
     created("orders", moment("13:00"), 3, topic_id="id-2", initial=False),
     record("topic.recreated", moment("00:10", NEXT), topic="orders", topic_id="id-3", after={"count": 3}),
@@ -112,13 +112,13 @@ def test_skew_is_the_largest_and_the_spread_by_the_mean(told: "Inputs") -> None:
 def test_a_count_holds_until_the_next(told: "Inputs") -> None:
     from kafka_partition_events.spark.fleet.partition_counts import partition_count_history  # noqa: PLC0415
 
-    names = ("cluster_id", "topic_id", "valid_from", "valid_to", "count", "day")
+    names = ("cluster_id", "topic_id", "valid_from", "valid_to", "count", "change_id")
     found = [tuple(row[name] for name in names) for row in rows(partition_count_history(told, TODAY))]
     assert sorted(found) == [
-        ("c-1", "id-1", moment("00:00"), moment("10:00"), 6, DAY),
-        ("c-1", "id-1", moment("10:00"), moment("12:00"), 12, DAY),
-        ("c-1", "id-2", moment("13:00"), moment("00:10", NEXT), 3, DAY),
-        ("c-2", "orders-id", moment("05:00"), None, 1, DAY),
+        ("c-1", "id-1", moment("00:00"), moment("10:00"), 6, None),
+        ("c-1", "id-1", moment("10:00"), moment("12:00"), 12, "chg-7"),
+        ("c-1", "id-2", moment("13:00"), moment("00:10", NEXT), 3, None),
+        ("c-2", "orders-id", moment("05:00"), None, 1, None),
     ]
     (last,) = rows(partition_count_history(told, Days(NEXT, NEXT)))
     assert (last["topic_id"], last["valid_to"], last["day"]) == ("id-3", None, NEXT)

@@ -169,7 +169,7 @@ NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
 COLUMNS = (
     "id STRING, source STRING, name STRING, sequence BIGINT, severity INT, broker INT, before STRING, "
     "after STRING, observer STRING, initial BOOLEAN, detail STRING, dropped BIGINT, prev_at TIMESTAMP, "
-    "at TIMESTAMP, gap BOOLEAN, batch BIGINT"
+    "at TIMESTAMP, gap BOOLEAN, batch BIGINT, planned BOOLEAN, change_id STRING"
 )
 
 
@@ -183,7 +183,7 @@ def sighting(
     initial, gap = more.get("initial", False), more.get("gap", False)
     return (
         id_, "kafka://c", "partition.offline", 1, 17, None, None, None, observer, initial, None, None,
-        hours(prev), hours(at), gap, batch,
+        hours(prev), hours(at), gap, batch, more.get("planned"), more.get("change_id"),
     )  # fmt: skip
 
 
@@ -229,6 +229,28 @@ def test_all_who_tell_one_event_narrow_its_bounds(spark: "SparkSession") -> None
         "too early": [(hours(1), hours(3), False, False, "b")],
         "long": [(hours(0), hours(1), False, False, "a"), (None, hours(100), False, True, "b")],
         "chain": [(hours(0), hours(1), False, False, "a")],
+    }
+
+
+def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark.fleet import sightings  # noqa: PLC0415
+
+    frame = told(
+        spark,
+        sighting("one knew", 0, 1),
+        sighting("one knew", 0, 2, observer="b", planned=True, change_id="chg-1"),
+        sighting("one asked too late", 0, 1, planned=True, change_id="chg-2"),
+        sighting("one asked too late", 0, 2, observer="b", planned=False),
+        sighting("unplanned", 0, 1, planned=False),
+        sighting("unplanned", 0, 2, observer="b"),
+        sighting("nobody asked", 0, 1),
+    )
+    merged = sightings.merged(frame).select("id", "planned", "change_id").toArrow().to_pylist()
+    assert {row["id"]: (row["planned"], row["change_id"]) for row in merged} == {
+        "one knew": (True, "chg-1"),
+        "one asked too late": (True, "chg-2"),
+        "unplanned": (False, None),
+        "nobody asked": (None, None),
     }
 
 

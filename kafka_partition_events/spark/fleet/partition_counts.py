@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.spark.events import LABELS
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.inputs import Inputs
 from kafka_partition_events.spark.fleet.intervals import day_of
@@ -20,9 +21,9 @@ _TOPIC: Final = ("cluster_id", "topic")
 def partition_count_history(inputs: Inputs, days: Days) -> DataFrame:
     """Return the spells that began on these days.
 
-    Columns: ``cluster_id, topic, topic_id, valid_from, valid_to`` (null: still so), ``count, day`` (of
-    ``valid_from``). A row's ``valid_to`` follows from the next change, whenever that comes: with any change
-    of a topic, the row of the change before it changes too.
+    Columns: those of `spells` (a null ``valid_to``: still so) and ``day`` (of ``valid_from``). A row's
+    ``valid_to`` follows from the next change, whenever that comes: with any change of a topic, the row of the
+    change before it changes too.
 
     Args:
         inputs: With all counts there ever were.
@@ -38,7 +39,10 @@ def wanted(days: Days) -> Column:
 
 
 def spells(events: DataFrame) -> DataFrame:
-    """Return ``cluster_id, topic, topic_id, valid_from, valid_to, count``: when a topic had how many.
+    """Return when a topic had how many, and whether change control had asked for it.
+
+    Columns: ``cluster_id, topic, topic_id, valid_from, valid_to, count``, and ``planned, change_id``, which
+    are null if nobody knew.
 
     A count holds from when it was first seen: the upper bound of its event. An observer that was away while
     a topic grew, and has no memory, tells of no growth; the count is then too low until the next one.
@@ -66,6 +70,7 @@ def spells(events: DataFrame) -> DataFrame:
             "at",
             F.array_position(F.array(*map(F.lit, NAMES)), F.col("name")).alias("_place"),
             F.expr("try_cast(get_json_object(after, '$.count') AS INT)").alias("_count"),
+            *LABELS,
         )
         .where(F.col("_count").isNotNull() | gone)
     )
@@ -79,11 +84,12 @@ def spells(events: DataFrame) -> DataFrame:
             F.min("at").alias("valid_from"),
             F.max("_count").alias("count"),
             F.max("_gone").alias("_gone"),
+            *(F.max(name).alias(name) for name in LABELS),
         )
     )
     by_run = Window.partitionBy(*_TOPIC).orderBy("_run")
     return (
         runs.withColumn("valid_to", F.lead("valid_from").over(by_run))
         .where("NOT _gone AND (valid_to IS NULL OR valid_from < valid_to)")
-        .select(*_TOPIC, "topic_id", "valid_from", "valid_to", "count")
+        .select(*_TOPIC, "topic_id", "valid_from", "valid_to", "count", *LABELS)
     )
