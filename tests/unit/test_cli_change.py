@@ -6,22 +6,14 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.control.codec import decode
-from kafka_partition_events.control.group_state import Group, Member
-from kafka_partition_events.control.records import Command, TopicUse
+from kafka_partition_events.control.records import Command
 from kafka_partition_events.control.words import Execute, GateRule, Kind, OnDeadline, State, Status, Verb
-from tests.change_kit import StoryDesk, documents, unreachable
+from tests.change_kit import IN_STEPS, StoryDesk, documents, unreachable
 from tests.control_kit import ONE, TOPIC, Story, gated, grown, growth, shrinking
 
 Captured = pytest.CaptureFixture[str]
 
-BILLING = Group(group_id="billing", members=(Member(member_id="x"), Member(member_id="y")))
 REQUEST = "change", "request", "--actor", "alice", "--topic", TOPIC
-EXPOSED = "may miss records if it has auto.offset.reset=latest, which can't be seen from outside"
-AT_MOST_8 = TopicUse(topic=TOPIC, seen=6, used=6, max_partitions=8)
-IN_STEPS = (
-    "Kafka creates 10,000 partitions for one request, and of 49,994 not all (KAFKA-19673); "
-    f"let topic {TOPIC} grow in steps, the first one to 10006"
-)
 NO_ANSWER = "no tracker has answered within 10 s"
 
 
@@ -313,74 +305,6 @@ class TestOtherCommands:
         more = ["--finish"] if verb == "force" else []
         assert self.kpe(desk, verb, *more) == 3
         assert NO_ANSWER in capsys.readouterr().err
-
-
-class TestPlan:
-    PLAN = "change", "plan", "--topic", TOPIC, "--to", "12"
-
-    def test_safe(self, desk: StoryDesk, capsys: Captured) -> None:
-        assert desk.kpe(*self.PLAN) == 0
-        (plan,) = documents(capsys.readouterr().out)
-        assert (plan["kind"], plan["verdict"], plan["refusal"]) == ("change_plan", "safe", None)
-        assert (plan["spec"]["from_count"], plan["spec"]["to_count"]) == (6, 12)
-        assert desk.sent == []
-
-    def test_a_group_is_exposed_unless_there_is_a_gate(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(BILLING,))
-        assert desk.kpe(*self.PLAN) == 1
-        assert desk.kpe(*self.PLAN, "--gate", "consumers-first") == 0
-        groups = [plan["groups"] for plan in documents(capsys.readouterr().out)]
-        common = {"group": "billing", "protocol": "classic", "state": "stable", "members": 2, "hooked": 0}
-        assert groups == [[{**common, "safety": "exposed"}], [{**common, "safety": "gate"}]]
-
-    def test_a_producer_would_be_capped(self, desk: StoryDesk, capsys: Captured) -> None:
-        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
-        assert desk.kpe(*self.PLAN) == 3
-        (plan,) = documents(capsys.readouterr().out)
-        assert plan["capped"] == [{"instance_id": "a", "app": "shop", "granted": 8, "partial": False}]
-
-    def test_kafka_would_make_a_part_of_it_only(self, desk: StoryDesk, capsys: Captured) -> None:
-        far = "change", "plan", "--topic", TOPIC, "--to", "50000"
-        assert desk.kpe(*far) == 2
-        (plan,) = documents(capsys.readouterr().out)
-        assert (plan["verdict"], plan["refusal"], plan["too_far"]) == ("blocked", None, IN_STEPS)
-        assert desk.kpe(*far, "--output", "table") == 2
-        assert f"  too far: {IN_STEPS}\n" in capsys.readouterr().out
-
-    def test_blocked(self, desk: StoryDesk, capsys: Captured) -> None:
-        assert desk.kpe(*self.PLAN, "--from", "7") == 2
-        (plan,) = documents(capsys.readouterr().out)
-        assert plan["refusal"]["reason"] == "conflict"
-
-    def test_a_group_that_is_required_and_unknown_is_told(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(BILLING,))
-        gate = "--gate", "consumers-first", "--required-group", "billing", "--required-group", "biling"
-        assert desk.kpe(*self.PLAN, *gate) == 0
-        assert documents(capsys.readouterr().out)[0]["strangers"] == ["biling"]
-        assert desk.kpe(*self.PLAN, *gate, "--output", "table") == 0
-        assert "  group biling: required, and it neither reads the topic nor" in capsys.readouterr().out
-
-    def test_groups_that_nobody_may_see_do_not_end_it(self, capsys: Captured) -> None:
-        assert StoryDesk(readers=None).kpe(*self.PLAN) == 0
-        told = capsys.readouterr()
-        assert told.err == "kpe: can't look at consumer groups: not for us\n"
-        assert documents(told.out)[0]["groups"] is None
-
-    def test_in_words(self, capsys: Captured) -> None:
-        desk = StoryDesk(readers=(BILLING,))
-        desk.story.lives("a", view=(AT_MOST_8,), app="shop")
-        desk.story.sees(writers=3)
-        assert desk.kpe(*self.PLAN, "--output", "table") == 3
-        assert capsys.readouterr().out.splitlines() == [
-            "orders 6 -> 12: would cap",
-            "  1 producer with the library, 0 without a limit",
-            "  without the library: at least 2 writers, which no gate holds",
-            "  capped: a (shop) affords 8 of 12",
-            f"  group billing (classic, 2 members, 0 with the hook): {EXPOSED}",
-            "  keys: none were seen",
-            "  time: no such change has been finished yet; nothing to learn from",
-            "  not verified: producers without a lease write: 2",
-        ]
 
 
 def test_control_topics_on_another_cluster(desk: StoryDesk, capsys: Captured) -> None:
