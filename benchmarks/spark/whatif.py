@@ -12,7 +12,8 @@ from benchmarks.errors import BenchError
 from benchmarks.events.rows import Row, Target
 from benchmarks.measure import Spread
 from benchmarks.spark.rounds import Round, take_rounds
-from benchmarks.spark.session import bench_session, jvm_of
+from benchmarks.spark.session import jvm_of
+from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.spark.whatif.counting import count
 from kafka_partition_events.spark.whatif.plan import MOST_COMBINATIONS, Scenario, scenarios
 from kafka_partition_events.spark.whatif.results import outcomes
@@ -46,7 +47,11 @@ QUICK = Size(keys=1 * _M, rounds=2)
 
 def measure(*, quick: bool) -> Iterator[Row]:
     size = QUICK if quick else Size()
-    with tempfile.TemporaryDirectory(prefix="kpe-bench-") as directory, bench_session() as spark:
+    with (
+        tempfile.TemporaryDirectory(prefix="kpe-bench-") as directory,
+        opened_session(settings=LASTING) as spark,  # that of the command
+    ):
+        spark.sparkContext.setLogLevel("ERROR")
         sample = _sample(spark, Path(directory) / "keys", size.keys)
         cases: dict[str, Callable[[], object]] = {SCAN: lambda: _scan(sample)}
         for name, asked in ASKED.items():
