@@ -150,4 +150,6 @@ class Borrowed:
 def _text(error: BaseException) -> str:
     if isinstance(error, KafkaException):
         return str(error.args[0].str())
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
     return str(error) or type(error).__name__
