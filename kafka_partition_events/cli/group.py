@@ -96,7 +96,10 @@ def probe_command(
         with contextlib.closing(GroupAdmin(config)) as admin:
             ids, found = probe(admin, topic, group_id, asked)
     except MetadataFetchError as error:
-        raise CliError(redacted(str(error), config)) from None
+        asked_of = config["bootstrap.servers"]
+        raise CliError(
+            f"{redacted(str(error), config)}; are the brokers up, and is one of them at {asked_of}?"
+        ) from None
     if choose_output(output) is Output.JSONL:
         for one in found:
             write_json_line(one.document(topic, ids))

@@ -91,8 +91,11 @@ def fleet_command(
     ] = None,
     once: Annotated[bool, typer.Option("--once", help="Take in what there is, then end.")] = False,
     every: Annotated[
-        str, typer.Option(metavar="DURATION", help="Without --once: the time between two batches.")
-    ] = "60s",
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Without --once: the time between two batches. By default 60s."
+        ),
+    ] = None,
     recompute: Annotated[
         str | None,
         typer.Option(
@@ -147,6 +150,8 @@ def fleet_command(
     configure_logs(verbose=verbose)
     if once and recompute:
         raise CliError("--once and --recompute exclude each other")
+    if once and every:
+        raise CliError("--once and --every exclude each other")
     job = FleetJob(
         out=out,
         format=format_,
@@ -160,7 +165,7 @@ def fleet_command(
         parquet=parquet,
         control=control,
         max_per_batch=max_per_batch,
-        every=None if once else timedelta(seconds=parse_duration(every)),
+        every=None if once else timedelta(seconds=parse_duration(every or "60s")),
         recompute=None if recompute is None else parse_days(recompute),
         cores=cores,
         json=json_,

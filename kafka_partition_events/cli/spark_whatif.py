@@ -4,7 +4,9 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
@@ -200,13 +202,17 @@ def whatif_command(
     with opened_session(
         jars, cores=os.cpu_count() or 2, name="kpe spark whatif", settings=LASTING
     ) as session:
-        from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415 - needs PySpark
 
-        sample = _sample(session, source).fraction(fraction)
-        if distinct:
-            sample = sample.each_key_once()
-        typer.echo(f"kpe: note: counting the keys of {sample.name}", err=True)
-        answer = what_if(sample, asked, hash_name=hash_name, hottest=hottest)
+        def analysed() -> WhatIf:
+            from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415 - needs PySpark
+
+            sample = _sample(session, source).fraction(fraction)
+            if distinct:
+                sample = sample.each_key_once()
+            typer.echo(f"kpe: note: counting the keys of {sample.name}", err=True)
+            return what_if(sample, asked, hash_name=hash_name, hottest=hottest)
+
+        answer = _interruptible(analysed)
     if not show_keys:
         numbered = (evolve(hot, key=f"#{place}") for place, hot in enumerate(answer.hottest, start=1))
         answer = evolve(answer, hottest=tuple(numbered))
@@ -270,6 +276,27 @@ def _ids(text: str) -> tuple[int, ...]:
         return tuple(ids_in(text.replace(" ", "")))
     except ValueError:
         raise CliError(f"--offline must be partition ids such as 3 or 0-2,5, not {text!r}") from None
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+def _interruptible(work: Callable[[], WhatIf]) -> WhatIf:
+    """Work on another thread, so that Ctrl-C finds the main one waiting for no answer of the JVM's.
+
+    PySpark's handler asks the JVM to cancel, over the connection of the thread that it runs on. An answer
+    that this one still waits for would get in its way.
+    """
+    done = Future[WhatIf]()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="kpe-whatif", daemon=True).start()
+    return done.result()
 
 
 # -- reading -----------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from kafka_partition_events.control.topics import (
     Unfit,
     control_topics,
     differences,
+    few_replicas,
 )
 from kafka_partition_events.errors import ConfigurationError
 
@@ -74,11 +75,18 @@ def init_command(
     except ConfigurationError as error:
         raise CliError(f"--prefix {error}") from None
     with contextlib.closing(ControlTopicAdmin(config)) as admin:
-        differing = differences(wanted, admin.look(wanted))
+        found = admin.look(wanted)
+        differing = differences(wanted, found)
+        held = replicas or admin.replicas()
         if not dry_run:
-            admin.carry_out(differing, replicas)
+            admin.carry_out(differing, held)
     for difference in differing:
         _show(difference, choose_output(output), done=not dry_run)
+    if few := few_replicas(found, held):
+        told = ", ".join(f"{name} ({has})" for name, has in few.items())
+        typer.echo(
+            f"kpe: note: fewer than {held} replicas: {told}; kafka-reassign-partitions.sh adds some", err=True
+        )
     if unfit := [difference for difference in differing if isinstance(difference, Unfit)]:
         raise CliError("; ".join(map(str, unfit)))
     if dry_run or not differing:

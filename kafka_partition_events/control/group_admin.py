@@ -16,6 +16,7 @@ from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
 
 _NO_SUCH_GROUP: Final = "GROUP_ID_NOT_FOUND"
+_NO_SUCH_TOPIC: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 _GRACE_S: Final = 1.0
 """How much longer than librdkafka itself we wait for its answer."""
 _NO_TOPIC: Final = "."
@@ -31,7 +32,8 @@ class GroupAdmin:
     """The groups of one cluster. Blocks for I/O; one thread at a time.
 
     What a broker refuses (a group that we may not see, a partition without a leader) is left out, and logged
-    once; if nobody answers in time, that is an error, and whatever else is still asked is given up.
+    once; what is not there is left out, too. If nobody answers in time, that is an error, and whatever else
+    is still asked is given up.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -167,7 +169,7 @@ class GroupAdmin:
                     answers[key] = None
                 elif reason.code() < 0 and name != "_UNKNOWN_PARTITION":
                     raise self._failure(f"{what} {key}", error) from error
-                else:
+                elif name != _NO_SUCH_TOPIC:
                     self._leave_out(f"{what} {key}", name)
             except TimeoutError as error:
                 late = TimeoutError(f"no answer in {timeout:g} s")

@@ -14,10 +14,16 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.control.topics import Configure, ControlTopic, Create, Difference, FoundTopic
+from kafka_partition_events.control.topics import (
+    REPLICAS,
+    Configure,
+    ControlTopic,
+    Create,
+    Difference,
+    FoundTopic,
+)
 
 _LIMIT_S: Final = 15.0
-_REPLICAS: Final = 3
 
 
 class ControlTopicAdmin:
@@ -47,17 +53,32 @@ class ControlTopicAdmin:
         except (KafkaException, TimeoutError) as error:
             raise self._connection.failure("can't look at the control topics", error) from error
         return {
-            name: FoundTopic(partitions=len(listed[name].partitions), config=configs[name])
+            name: FoundTopic(
+                partitions=len(listed[name].partitions),
+                replicas=min((len(p.replicas) for p in listed[name].partitions.values()), default=0),
+                config=configs[name],
+            )
             for name in there
             if name in configs
         }
+
+    def replicas(self) -> int:
+        """Return how many replicas a topic gets by default: three, or as many as there are brokers.
+
+        Raises:
+            MetadataFetchError: nobody answers, or not for us.
+        """
+        try:
+            return min(REPLICAS, len(self._connection.admin().list_topics(timeout=_LIMIT_S).brokers))
+        except KafkaException as error:
+            raise self._connection.failure("can't look at the brokers", error) from error
 
     def carry_out(self, differences: Iterable[Difference], replicas: int | None = None) -> None:
         """Create and configure topics; what can't be made right is passed over.
 
         Args:
             differences: What is otherwise.
-            replicas: How many replicas new topics get; None: three, or as many as there are brokers.
+            replicas: How many replicas new topics get; None: as many as `replicas` says.
 
         Raises:
             MetadataFetchError: it was refused, or nobody answers.
@@ -65,7 +86,7 @@ class ControlTopicAdmin:
         for difference in differences:
             try:
                 if isinstance(difference, Create):
-                    self._create(difference.topic, replicas)
+                    self._create(difference.topic, replicas or self.replicas())
                 elif isinstance(difference, Configure):
                     self._configure(difference)
             except (KafkaException, TimeoutError) as error:
@@ -91,17 +112,17 @@ class ControlTopicAdmin:
             found[resource.name] = {entry.name: entry.value for entry in entries.values()}
         return found
 
-    def _create(self, topic: ControlTopic, replicas: int | None) -> None:
-        admin = self._connection.admin()
-        brokers = len(admin.list_topics(timeout=_LIMIT_S).brokers)
+    def _create(self, topic: ControlTopic, replicas: int) -> None:
         new = NewTopic(
             topic.name,
             num_partitions=topic.partitions,
-            replication_factor=replicas or min(_REPLICAS, brokers),
+            replication_factor=replicas,
             config=dict(topic.config),
         )
         try:
-            admin.create_topics([new], request_timeout=_LIMIT_S)[topic.name].result(_LIMIT_S)
+            self._connection.admin().create_topics([new], request_timeout=_LIMIT_S)[topic.name].result(
+                _LIMIT_S
+            )
         except KafkaException as error:
             if error_name(error.args[0]) != "TOPIC_ALREADY_EXISTS":  # somebody else was first
                 raise

@@ -18,6 +18,8 @@ _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
 
 _DAY_MS: Final = 86_400_000
 _MANY: Final = 12
+REPLICAS: Final = 3
+"""How many replicas each topic should have, where there are so many brokers."""
 # A segment is compacted only after the next one has begun. With Kafka's defaults (1 GiB, 7 days) the leases
 # of 10,000 instances would take 12 GiB before the first one is, and who starts would read a week of changes.
 _SMALL_SEGMENTS: Final = {"segment.bytes": str(64 * 1024**2), "segment.ms": str(_DAY_MS // 24)}
@@ -43,9 +45,16 @@ class ControlTopic:
 
 @frozen(kw_only=True)
 class FoundTopic:
-    """A topic as it is."""
+    """A topic as it is.
+
+    Attributes:
+        partitions: How many it has.
+        replicas: How many the partition has that has fewest.
+        config: Its configuration.
+    """
 
     partitions: int
+    replicas: int
     config: Mapping[str, str]
 
 
@@ -142,6 +151,11 @@ def differences(wanted: tuple[ControlTopic, ...], found: Mapping[str, FoundTopic
         if config:
             differing.append(Configure(topic, config))
     return tuple(differing)
+
+
+def few_replicas(found: Mapping[str, FoundTopic], replicas: int) -> dict[str, int]:
+    """Return the topics with fewer replicas, by name, and how many they have."""
+    return {name: topic.replicas for name, topic in found.items() if topic.replicas < replicas}
 
 
 def _words(value: str | None) -> set[str] | None:

@@ -1,5 +1,6 @@
 """A small HTTP server for machines: metrics and health. GET only, a bounded number of requests at a time."""
 
+import errno
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,12 @@ from kafka_partition_events.errors import ConfigurationError
 AT_ONCE: Final = 16
 """How many requests are served at a time; one more gets a 503 at once."""
 _REQUEST_S: Final = 10.0
+_CURES: Final = {
+    errno.EADDRINUSE: "another program may listen there",
+    errno.EADDRNOTAVAIL: "this machine has no such address; 0.0.0.0 is all that it has",
+    errno.EACCES: "choose a port above 1023",
+}
+_CURE: Final = "write HOST:PORT, the host being this machine"
 _TEXT: Final = "text/plain; charset=utf-8"
 
 _log = structlog.get_logger(__name__)
@@ -59,7 +66,7 @@ class HttpServer:
         except OSError as error:
             where = f"{address[0]}:{address[1]}"
             raise ConfigurationError(
-                f"http.listen: {where}: {error.strerror or error}; another program may listen there"
+                f"http.listen: {where}: {error.strerror or error}; {_CURES.get(error.errno or 0, _CURE)}"
             ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, name="kpe-http", daemon=True)
 

@@ -58,3 +58,13 @@ def test_it_sets_right_what_differs_and_refuses_what_it_can_not_set_right(
     assert f"{prefix}commands: has 2 partitions and must have 1" in told.err
     assert init(kafka_cluster, prefix) == 2
     assert actions(capsys) == [("commands", "unfit", False)]
+
+
+def test_it_notes_topics_with_fewer_replicas_than_there_could_be(
+    kafka_cluster: KafkaCluster, prefix: str, capsys: Captured
+) -> None:
+    kafka_cluster.create_topic(f"{prefix}changes", 1, replication_factor=1)
+    assert init(kafka_cluster, prefix) == 0
+    assert f"kpe: note: fewer than 3 replicas: {prefix}changes (1); kafka-re" in capsys.readouterr().err
+    assert init(kafka_cluster, prefix, "--replicas", "1") == 0
+    assert "replicas" not in capsys.readouterr().err

@@ -90,6 +90,13 @@ class TestFileTables:
         with pytest.raises(SparkJobError, match=r"no table gold/y in .*out: has kpe spark fleet been run"):
             tables.read("gold/y")
 
+    def test_tables_that_had_no_event_yet_are_not_told_to_be_unknown(
+        self, spark: "SparkSession", tables: "FileTables"
+    ) -> None:
+        tables.ensure("silver/events", rows(spark).schema)
+        with pytest.raises(SparkJobError, match="has been run, but there was nothing for it"):
+            tables.read("gold/availability_hourly")
+
     def test_columns_that_come_later_are_null_in_what_was_there(
         self, spark: "SparkSession", tables: "FileTables"
     ) -> None:

@@ -101,8 +101,14 @@ def test_a_client_that_says_nothing_holds_up_nobody(server: HttpServer) -> None:
 
 def test_an_address_that_is_taken_is_told(server: HttpServer) -> None:
     host, port = server.address
-    with pytest.raises(ConfigurationError, match=rf"http\.listen: {host}:{port}: Address already in use"):
+    told = rf"http\.listen: {host}:{port}: Address already in use; another program may"
+    with pytest.raises(ConfigurationError, match=told):
         HttpServer(server.address, {})
+
+
+def test_an_address_that_this_machine_has_not_is_told() -> None:
+    with pytest.raises(ConfigurationError, match=r"192\.0\.2\.1:80: .*; this machine has no such address"):
+        HttpServer(("192.0.2.1", 80), {})
 
 
 def test_it_can_be_closed_before_it_was_started() -> None:

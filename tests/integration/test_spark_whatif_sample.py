@@ -106,6 +106,22 @@ def test_what_can_not_be_a_sample_is_refused_with_the_cause(
         read(spark, sample)
 
 
+@pytest.mark.parametrize("content", [b"", b"no parquet at all, but long enough to hold a footer"])
+def test_a_file_that_is_not_what_its_name_says_is_told_in_one_line(
+    spark: "SparkSession", tmp_path: Path, content: bytes
+) -> None:
+    from kafka_partition_events.spark.whatif.sample import of_file  # noqa: PLC0415
+
+    path = tmp_path / "bad.parquet"
+    path.write_bytes(content)
+    with pytest.raises(
+        SparkJobError, match=r"bad\.parquet can't be read as parquet; is it there and whole"
+    ) as raised:
+        of_file(spark, str(path))
+    assert "\n" not in str(raised.value)
+    assert "FAILED_READ_FILE" in str(raised.value)
+
+
 def test_nothing_is_no_sample(spark: "SparkSession") -> None:
     from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415
     from kafka_partition_events.spark.whatif.sample import of_frame  # noqa: PLC0415

@@ -137,11 +137,11 @@ LARGEST = {
     "metadata": 2_020,
     "routing": 890,
     "partitioners": 1_760,
-    "clients": 2_750,
+    "clients": 2_755,
     "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_520,
-    "control": 4_425,
+    "observe": 1_525,
+    "control": 4_440,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is larger

@@ -54,6 +54,7 @@ class TestOptions:
             (["--jsonl", "a", "--parquet", "b"], "--jsonl and --parquet are given"),
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
+            (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
             (["--jsonl", "a", "--control", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
         ],

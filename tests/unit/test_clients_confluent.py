@@ -127,6 +127,12 @@ def test_a_hang_up_is_a_wrong_protocol_only_if_it_never_worked() -> None:
     connection.close()
 
 
+def test_an_answer_that_does_not_come_is_told_in_words() -> None:
+    connection = Connection({})
+    assert str(connection.failure("can't look", TimeoutError())) == "can't look: no answer in time"
+    connection.close()
+
+
 def test_closing_destroys_the_client_even_if_something_still_holds_it() -> None:
     connection = Connection({"bootstrap.servers": "localhost:1"})
     held = connection.admin()

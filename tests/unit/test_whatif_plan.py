@@ -110,7 +110,7 @@ class TestScenarios:
         ("wrong", "complaint"),
         [
             ({"partitions": 11}, "has 12 partitions and can't have 11: Kafka takes none away"),
-            ({"partitions": 2_000_000}, "can't have 2,000,000"),
+            ({"partitions": 2_000_000}, "can't have 2,000,000: that is more than is reckoned"),
             ({"current": 0}, "must be 1 to 1,000,000, not 0"),
             ({"mapping": "sticky"}, "mapping must be one of modulo, pinned, rendezvous, not 'sticky'"),
             ({"keyed": "drop"}, "keyed must be one of pin, reroute, raise, not 'drop'"),

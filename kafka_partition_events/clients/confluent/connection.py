@@ -22,8 +22,9 @@ coordinator, and is told of it later: confluentinc/librdkafka#4605 and #5397.
 _TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN")
 """Error names, the most telling cause first: a wrong password also makes all brokers "down"."""
 
-_HUNG_UP = "the brokers hang up without an answer: does security.protocol fit their listener?"
-"""What it means if "down" is all that is told: a connection that is accepted and closed is no error."""
+_HUNG_UP = "the brokers accept connections and give no answer: does security.protocol fit their listener?"
+"""What it means if "down" is all that is told: a connection that is accepted and closed is no error. Brokers
+that hang are told alike, if they never answered."""
 
 
 class Connection:
@@ -150,4 +151,6 @@ class Borrowed:
 def _text(error: BaseException) -> str:
     if isinstance(error, KafkaException):
         return str(error.args[0].str())
+    if isinstance(error, TimeoutError) and not str(error):
+        return "no answer in time"
     return str(error) or type(error).__name__

@@ -180,9 +180,7 @@ class FileTables:
 
     def _schema(self, name: str) -> StructType:
         if (known := self._known(name)) is None:
-            raise SparkJobError(
-                f"there is no table {name} in {self._storage.root}: has kpe spark fleet been run on it?"
-            )
+            raise _missing(f"{name} in {self._storage.root}", begun=self._known(EVENTS) is not None)
         return known
 
     def _parts(self, name: str, days: Days | None) -> list[str]:
@@ -225,9 +223,7 @@ class CatalogTables:
     ) -> DataFrame:
         """Return a table, or its rows of these days, or those of these batches."""
         if not self.exists(name):
-            raise SparkJobError(
-                f"there is no table {self._address(name)}: has kpe spark fleet been run on {self._namespace}?"
-            )
+            raise _missing(self._address(name), begun=self.exists(EVENTS))
         # Batches write in sessions of their own. Iceberg keeps for each session what it knows of a table, and
         # would read what was there half a minute ago.
         self._spark.sql(f"REFRESH TABLE {self._address(name)}")
@@ -260,6 +256,16 @@ class CatalogTables:
 
 
 # -- both --------------------------------------------------------------------------------------------------
+
+
+def _missing(table: str, *, begun: bool) -> SparkJobError:
+    """Return what to raise where there is no such table; `EVENTS` is made before anything is taken in."""
+    if begun:
+        return SparkJobError(
+            f"there is no table {table} yet: kpe spark fleet has been run, but there was nothing for it; are "
+            "there events where it takes them from?"
+        )
+    return SparkJobError(f"there is no table {table}: has kpe spark fleet been run on it?")
 
 
 def _within(days: Days) -> Column:

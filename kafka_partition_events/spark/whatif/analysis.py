@@ -3,7 +3,6 @@
 import time
 from collections.abc import Sequence
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -11,12 +10,7 @@ from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.whatif.counting import count
 from kafka_partition_events.spark.whatif.plan import HashName, Scenario, placing
 from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf, outcomes
-from kafka_partition_events.spark.whatif.sample import Sample
-
-try:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-except ImportError:  # there is no JVM beside a client of Spark Connect
-    Py4JJavaError = PySparkException
+from kafka_partition_events.spark.whatif.sample import SPARK_ERRORS, Sample, reason
 
 
 def what_if(
@@ -49,9 +43,8 @@ def what_if(
         if not keyed + found[0].unkeyed.records:
             raise SparkJobError(f"there is nothing in {sample.name}: no row, so nothing can be said")
         hot = _hottest(sample, scenarios, hash_name, hottest, keyed) if hottest and keyed else ()
-    except (PySparkException, Py4JJavaError) as error:
-        reason = " ".join(str(error).partition("\n\tat ")[0].split())  # the rest is the JVM's stack
-        raise SparkJobError(f"Spark could not read {sample.name}: {reason[:600]}") from error
+    except SPARK_ERRORS as error:
+        raise SparkJobError(f"Spark could not read {sample.name}: {reason(error)}") from error
     return WhatIf(
         source=sample.name,
         outcomes=found,

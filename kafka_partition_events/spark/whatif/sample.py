@@ -1,11 +1,12 @@
 """A sample of keys: of a Kafka topic, a table or a file. Its rows have ``key`` and ``bytes``, no more."""
 
+import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final, Literal, get_args
 
 from attrs import frozen
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
@@ -14,10 +15,20 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.kafka import read_topics
 
+try:
+    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+except ImportError:  # there is no JVM beside a client of Spark Connect
+    Py4JJavaError = PySparkException
+
 FileFormat = Literal["parquet", "json", "csv", "orc"]
+
+SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
+"""What Spark raises where it can't read a sample, which may be when it is asked for its columns."""
 
 _SUFFIXES: Final = {"jsonl": "json", "ndjson": "json"}
 _SEED: Final = 20261121
+_LONGEST_REASON: Final = 600
+_CALLING: Final = re.compile(r"An error occurred while calling \S+\s*:\s*(?:[\w.$]+: )?")
 
 
 @frozen(kw_only=True)
@@ -111,8 +122,8 @@ def of_table(session: SparkSession, table: str, *, key: str = "key", size: str |
     try:
         rows = session.table(table)
         rows.schema  # noqa: B018 - looks at the table
-    except AnalysisException as error:
-        raise SparkJobError(f"no table {table} can be read: {_first_line(error)}") from error
+    except SPARK_ERRORS as error:
+        raise SparkJobError(f"no table {table} can be read: {reason(error)}") from error
     return of_frame(rows, f"table {table}", key=key, size=size)
 
 
@@ -142,8 +153,10 @@ def of_file(
     try:
         rows = session.read.format(known).options(**options).load(path)
         rows.schema  # noqa: B018 - looks at the files
-    except AnalysisException as error:
-        raise SparkJobError(f"{path} can't be read as {known}: {_first_line(error)}") from error
+    except SPARK_ERRORS as error:
+        raise SparkJobError(
+            f"{path} can't be read as {known}; is it there and whole, and is that what it is? {reason(error)}"
+        ) from error
     if known == "csv" and size is not None and size in rows.columns:
         rows = rows.withColumn(size, _column(size).cast("bigint"))  # all that it knows is text
     return of_frame(rows, f"file {path}", key=key, size=size)
@@ -183,5 +196,7 @@ def _column(name: str) -> Column:
     return F.col(f"`{name.replace('`', '``')}`")
 
 
-def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+def reason(error: Exception) -> str:
+    """Return what Spark says of an error, in one line and without the JVM's stack."""
+    told = " ".join(str(error).partition("\n\tat ")[0].split())
+    return _CALLING.sub("", told)[:_LONGEST_REASON]

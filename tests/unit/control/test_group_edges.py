@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
 
 from kafka_partition_events import MetadataFetchError
 from kafka_partition_events.control.group_admin import GroupAdmin
@@ -55,6 +56,16 @@ class TestGroups:
         groups = Groups(gone=KafkaError.GROUP_ID_NOT_FOUND)
         assert groups.names() == {"gone"}
         assert groups.describe({"gone"}, 1.0)["gone"].state == "DEAD"
+
+    def test_a_topic_that_is_not_there_is_no_refusal_to_be_logged(self) -> None:
+        answer = Future[Any]()
+        answer.set_exception(KafkaException(KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)))
+        client = SimpleNamespace(describe_topics=lambda _names, request_timeout: {"nosuch": answer})
+        groups = Groups()
+        groups._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
+        with capture_logs() as logged:
+            assert groups.topics(["nosuch"], 1.0) == {}
+        assert logged == []
 
     def test_no_answer_is_an_error(self) -> None:
         with pytest.raises(MetadataFetchError, match="can't look at the group billing"):

@@ -11,6 +11,7 @@ from kafka_partition_events.control.topics import (
     Unfit,
     control_topics,
     differences,
+    few_replicas,
 )
 from kafka_partition_events.errors import ConfigurationError
 
@@ -18,7 +19,7 @@ WANTED = control_topics()
 
 
 def as_wanted(topic: ControlTopic) -> FoundTopic:
-    return FoundTopic(partitions=topic.partitions, config={**topic.config, "flush.ms": "7"})
+    return FoundTopic(partitions=topic.partitions, replicas=3, config={**topic.config, "flush.ms": "7"})
 
 
 FOUND = {topic.name: as_wanted(topic) for topic in WANTED}
@@ -84,3 +85,9 @@ def test_more_partitions_are_wrong_only_where_there_must_be_one() -> None:
     (difference,) = differences(WANTED, more)
     assert difference == Unfit(commands, 3)
     assert "delete it" in str(difference)
+
+
+def test_topics_made_while_one_broker_was_up_keep_one_replica_and_that_is_told() -> None:
+    found = {**FOUND, "kpe.leases": evolve(FOUND["kpe.leases"], replicas=1)}
+    assert few_replicas(found, 3) == {"kpe.leases": 1}
+    assert few_replicas(found, 1) == {}
