@@ -19,7 +19,7 @@ AT_ONCE: Final = 16
 _REQUEST_S: Final = 10.0
 _CURES: Final = {
     errno.EADDRINUSE: "another program may listen there",
-    errno.EADDRNOTAVAIL: "this machine has no such address; 0.0.0.0 is all that it has",
+    errno.EADDRNOTAVAIL: "this machine has no such address; 0.0.0.0 listens at all that it has",
     errno.EACCES: "choose a port above 1023",
 }
 _CURE: Final = "write HOST:PORT, the host being this machine"
