@@ -127,16 +127,12 @@ def _scenarios() -> Iterator[Scenario]:
     for guard in guards:
         for consumers in CONSUMERS.values():
             yield Scenario(guard, consumers)
-    classic, new, python = CONSUMERS.values()
-    yield Scenario("hook", classic, "producer")
-    for consumers in CONSUMERS.values():
-        yield Scenario("hook", consumers, "consumer")
-    for consumers in (classic, new):
-        yield Scenario("hook", consumers, "tracker")
-    yield Scenario("hook", classic, "control")
-    yield Scenario("hook", python, "control")
-    yield Scenario("hook", classic, "consumer-late")
-    yield Scenario("probed", classic, "consumer-late")
+    faults: tuple[Fault, ...] = ("producer", "consumer", "tracker", "control")
+    for fault in faults:
+        for consumers in CONSUMERS.values():
+            yield Scenario("hook", consumers, fault)
+    yield Scenario("hook", CONSUMERS["confluent"], "consumer-late")
+    yield Scenario("probed", CONSUMERS["confluent"], "consumer-late")
 
 
 SCENARIOS = {scenario.name: scenario for scenario in _scenarios()}
