@@ -105,7 +105,8 @@ class Census:
     ) -> None:
         """Count as it is at a moment, anew only what has changed since the last look."""
         spec, gate = change.spec, change.gate
-        of = (change.change_id, spec, change.state, gate, change.requested_ms, change.observed_ms)
+        moments = change.requested_ms, change.observed_ms
+        of = change.change_id, spec, change.before, change.state, gate, moments
         if of != self._of or now_ms < self._at_ms:
             self._forget()
         self._of, self._at_ms = of, now_ms
