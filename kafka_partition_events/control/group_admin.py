@@ -14,9 +14,9 @@ from kafka_partition_events.clients.confluent.connection import COORDINATED_S, C
 from kafka_partition_events.control.group_state import Group, Member
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
+from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
 _NO_SUCH_GROUP: Final = "GROUP_ID_NOT_FOUND"
-_NO_SUCH_TOPIC: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 _GRACE_S: Final = 1.0
 """How much longer than librdkafka itself we wait for its answer."""
 _NO_TOPIC: Final = "."
@@ -169,7 +169,7 @@ class GroupAdmin:
                     answers[key] = None
                 elif reason.code() < 0 and name != "_UNKNOWN_PARTITION":
                     raise self._failure(f"{what} {key}", error) from error
-                elif name != _NO_SUCH_TOPIC:
+                elif name != UNKNOWN_TOPIC:
                     self._leave_out(f"{what} {key}", name)
             except TimeoutError as error:
                 late = TimeoutError(f"no answer in {timeout:g} s")

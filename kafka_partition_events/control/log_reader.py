@@ -23,11 +23,11 @@ from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.records import Ack, Change, Command, Lease
 from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
+from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
 CURE: Final = "`kpe topics init` creates the control topics"
 
 _UNREACHED: Final = "are the brokers up, and may they be asked?"
-_NO_SUCH_TOPIC: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 
 _READING: Final = {
     "group.id": "kpe-reader",  # never joined, but librdkafka wants one
@@ -155,7 +155,7 @@ class ControlLog:
             try:
                 info = described_topic(answer.result(_left(deadline)))
             except KafkaException as error:
-                if error_name(error.args[0]) == _NO_SUCH_TOPIC:
+                if error_name(error.args[0]) == UNKNOWN_TOPIC:
                     raise ControlTopicError(f"there is no topic {topic}; {CURE}") from error
                 raise
             if self._ids.setdefault(topic, info.topic_id) != info.topic_id:
@@ -196,7 +196,7 @@ class ControlLog:
 
     def _failure(self, what: str, error: BaseException) -> ControlTopicError:
         cause: MetadataFetchError = self._connection.failure(what, error)
-        missing = isinstance(error, KafkaException) and error_name(error.args[0]) == _NO_SUCH_TOPIC
+        missing = isinstance(error, KafkaException) and error_name(error.args[0]) == UNKNOWN_TOPIC
         return ControlTopicError(f"{cause}; {CURE if missing else _UNREACHED}")
 
     # -- records -------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
+from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S, History, decode_history, encode_history
 
 _CONNECT_LIMIT_S = 7.0
@@ -134,7 +135,7 @@ class KafkaPinStore:
         found = admin.list_topics(self.topic, timeout=_left(deadline)).topics[self.topic]
         self._connection.succeeded()
         if found.error is not None:
-            if error_name(found.error) == "UNKNOWN_TOPIC_OR_PARTITION":
+            if error_name(found.error) == UNKNOWN_TOPIC:
                 return None
             raise KafkaException(found.error)
         self._check(len(found.partitions), deadline)
@@ -180,7 +181,7 @@ class KafkaPinStore:
                 return consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=_left(deadline))
             except KafkaException as error:
                 # Brokers hear of a new topic one after another; this one may not have, yet.
-                unheard = error_name(error.args[0]) in {"UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION"}
+                unheard = error_name(error.args[0]) in {UNKNOWN_TOPIC, "_UNKNOWN_PARTITION"}
                 if not unheard or time.monotonic() >= deadline:
                     raise
             time.sleep(_LOOK_S)

@@ -109,9 +109,8 @@ def merged(sightings: DataFrame, *, new_after: int | None = None) -> DataFrame:
     columns = {
         "prev_at": F.max(F.when(earlier, F.col("prev_at"))).over(event),
         "_gap": F.min(F.when(near, F.col("gap"))).over(event),  # somebody looked all the time
-        **{
-            name: F.max(name).over(event) for name in events.LABELS
-        },  # planned, if one of them knew the change
+        # Planned, if one of them knew the change.
+        **{name: F.max(name).over(event) for name in events.LABELS},
         "_rank": F.row_number().over(best),
     }
     if new_after is not None:

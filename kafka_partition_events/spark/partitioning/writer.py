@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 from attrs import field, frozen
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -26,11 +25,7 @@ from kafka_partition_events.spark.partitioning.column import (
 from kafka_partition_events.spark.partitioning.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioning.policy import PartitionPolicy, Target, targets_of
 from kafka_partition_events.spark.partitioning.snapshot import ClusterSource, Snapshot, take_snapshot
-
-try:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-except ImportError:  # there is no JVM beside a client of Spark Connect
-    Py4JJavaError = PySparkException
+from kafka_partition_events.spark.raised import SPARK_ERRORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -183,7 +178,7 @@ def write_to_kafka(
 def _save(rows: DataFrame, sink: Mapping[str, str]) -> None:
     try:
         rows.write.format("kafka").options(**sink).save()
-    except (PySparkException, Py4JJavaError) as error:
+    except SPARK_ERRORS as error:
         raised = _RAISED.search(str(error))
         if raised is None:
             raise

@@ -7,10 +7,11 @@ from pyspark.sql import Row
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.raised import SPARK_ERRORS
 from kafka_partition_events.spark.whatif.counting import count
 from kafka_partition_events.spark.whatif.plan import HashName, Scenario, placing
 from kafka_partition_events.spark.whatif.results import HotKey, Load, WhatIf, outcomes
-from kafka_partition_events.spark.whatif.sample import SPARK_ERRORS, Sample, reason
+from kafka_partition_events.spark.whatif.sample import Sample, reason
 
 
 def what_if(

@@ -6,24 +6,16 @@ from pathlib import PurePath
 from typing import Any, Final, Literal, get_args
 
 from attrs import frozen
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.kafka import read_topics
-
-try:
-    from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-except ImportError:  # there is no JVM beside a client of Spark Connect
-    Py4JJavaError = PySparkException
+from kafka_partition_events.spark.kafka import cause_of, read_topics
+from kafka_partition_events.spark.raised import SPARK_ERRORS
 
 FileFormat = Literal["parquet", "json", "csv", "orc"]
-
-SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
-"""What Spark raises where it can't read a sample, which may be when it is asked for its columns."""
 
 _SUFFIXES: Final = {"jsonl": "json", "ndjson": "json"}
 _SEED: Final = 20261121
@@ -198,5 +190,5 @@ def _column(name: str) -> Column:
 
 def reason(error: Exception) -> str:
     """Return what Spark says of an error, in one line and without the JVM's stack."""
-    told = " ".join(str(error).partition("\n\tat ")[0].split())
+    told = " ".join(cause_of(error).split())
     return _CALLING.sub("", told)[:_LONGEST_REASON]
