@@ -40,8 +40,8 @@ types: $(VENV)/.ready  ## mypy --strict
 bench: setup           ## run the benchmarks; results go to benchmarks/results/
 	@$(BIN)/python -m benchmarks
 
-bench-faults: setup    ## faults on real brokers, beside other producers (over an hour); see docs/benchmarks.md
-	@$(BIN)/python -m benchmarks.faults
+bench-faults: setup    ## faults on real brokers, beside other producers (ten hours; ARGS="--layout C"); see docs/benchmarks.md
+	@$(BIN)/python -m benchmarks.faults $(ARGS)
 
 bench-kip480: setup    ## KIP-480 on real brokers, beside round robin and random (90 minutes); see docs/kip-480.md
 	@$(BIN)/python -m benchmarks.kip480

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from attrs import frozen
+from attrs import field, frozen
 
 from benchmarks import kept
 from benchmarks.errors import BenchError
@@ -23,15 +23,18 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-def add_options(parser: argparse.ArgumentParser, *, of_each: str) -> None:
-    """Add the options that every campaign has. ``of_each`` is what takes turns: "producer", say."""
+def add_options(parser: argparse.ArgumentParser, *, of_each: str, rounds: str | int = 3) -> None:
+    """Add the options that every campaign has. ``of_each`` is what takes turns: "producer", say.
+
+    ``rounds`` is the default, or says in words what stands for it; then it is None.
+    """
     add = parser.add_argument
     add(
         "--rounds",
         type=_positive,
-        default=3,
+        default=rounds if isinstance(rounds, int) else None,
         metavar="N",
-        help=f"runs of each {of_each}; default %(default)s",
+        help=f"runs of each {of_each}; default {rounds}",
     )
     add("--quick", action="store_true", help="one short round, to see that it works")
     add("--results", type=Path, metavar="FILE", help="keep the results here, not in benchmarks/results/")
@@ -61,6 +64,7 @@ class Book(Generic[R]):
         parse: Reads a run.
         render: Returns the page, given what it was, all results, and the path to the pictures.
         draw: Returns pictures, SVG by file name; None is left out.
+        also: Other pages with a part that is made of the results; not when those are kept elsewhere.
         elsewhere: Another file for the results; page and pictures are made beside it.
     """
 
@@ -70,6 +74,7 @@ class Book(Generic[R]):
     parse: kept.Parse[R]
     render: Callable[[str, Mapping[str, Result[R]], str], str]
     draw: Callable[[Mapping[str, Result[R]]], Mapping[str, str | None]]
+    also: Mapping[Path, Callable[[str, Mapping[str, Result[R]]], str]] = field(factory=dict)
     elsewhere: Path | None = None
 
     @property
@@ -105,6 +110,8 @@ class Book(Generic[R]):
         for name, picture in self.draw(found).items():
             if picture is not None:
                 (images / name).write_text(picture, encoding="utf-8")
+        for other, render in self.also.items() if self.elsewhere is None else ():
+            other.write_text(render(other.read_text(encoding="utf-8"), found), encoding="utf-8")
         say(f"rendered {page}")
 
 

@@ -37,12 +37,16 @@ class Measured(Generic[R]):
 
 @frozen
 class Result(Generic[R]):
-    """One scenario, measured in one go: its producers were interleaved, and compare."""
+    """One scenario, measured in one go: its producers were interleaved, and compare.
+
+    `conditions` says under what, where a benchmark keeps that.
+    """
 
     scenario: str
     rounds: int
     producers: dict[str, Measured[R]]
     environment: Environment = field(factory=Environment)
+    conditions: Mapping[str, float | str] = field(factory=dict)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], parse: Parse[R]) -> "Result[R]":
@@ -51,6 +55,7 @@ class Result(Generic[R]):
             data["rounds"],
             {name: Measured.from_json(measured, parse) for name, measured in data["producers"].items()},
             Environment(**data["environment"]),
+            data.get("conditions", {}),
         )
 
     @property

@@ -59,5 +59,9 @@ def machine_line(environment: Environment, rounds: int) -> str:
     versions = ", ".join(f"{package} {number}" for package, number in environment.versions.items())
     return (
         f"{environment.taken_at}; rounds: {rounds}; Python {environment.python}, "
-        f"{environment.machine}, {environment.processor_count} shared cores; {versions}."
+        f"{machine_of(environment)}; {versions}."
     )
+
+
+def machine_of(environment: Environment) -> str:
+    return f"{environment.machine}, {environment.processor_count} shared cores"

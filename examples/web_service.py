@@ -25,7 +25,8 @@ class Operator(PartitionChangeListener):
 
     def on_broker_suspected(self, event: BrokerSuspected) -> None:
         """Tell that a broker is avoided."""
-        print(f"broker {event.broker} is avoided: {event.reason} for {event.silence_ms:.0f} ms", flush=True)
+        found = f"{event.reason} as a {event.role} for {event.silence_ms:.0f} ms"
+        print(f"broker {event.broker} is avoided: {found}", flush=True)
 
     def on_broker_cleared(self, event: BrokerCleared) -> None:
         """Tell that it is used again."""

@@ -25,6 +25,7 @@ from kafka_partition_events.metadata.cluster import (
 )
 from kafka_partition_events.metadata.diff import apply, diff
 from kafka_partition_events.metadata.events import (
+    AlternativesChanged,
     BrokerAdded,
     BrokerChanged,
     BrokerCleared,
@@ -50,6 +51,7 @@ from kafka_partition_events.metadata.events import (
     Rejection,
     ReplicasChanged,
     Resync,
+    Role,
     Suspicion,
     TopicAdded,
     TopicEvent,
@@ -82,6 +84,7 @@ __all__ = [
     "EMPTY",
     "UNASSIGNED",
     "AdaptivePartitioner",
+    "AlternativesChanged",
     "BrokerAdded",
     "BrokerChanged",
     "BrokerCleared",
@@ -135,6 +138,7 @@ __all__ = [
     "Rejection",
     "ReplicasChanged",
     "Resync",
+    "Role",
     "RoundRobinPartitioner",
     "Route",
     "RoutingTable",

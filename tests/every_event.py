@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster, Node
+from kafka_partition_events.metadata.cluster import Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 
@@ -50,7 +50,8 @@ EVERY_EVENT: Final[tuple[ev.Event, ...]] = (
     ),
     ev.CapLifted(topic="orders", partitions=4, partitioner="sticky", **STAMP),
     ev.BrokerSuspected(
-        broker=2, reason=ev.Suspicion.SILENT, outstanding=12, silence_ms=43.5, usual_ms=6.25,
+        broker=2, role=ev.Role.REPLICA, reason=ev.Suspicion.SILENT, outstanding=12, silence_ms=43.5,
+        usual_ms=6.25, waiting=(TopicPartition("orders", 3), TopicPartition("orders", 7)),
         partitioner="sticky", **STAMP,
     ),
     ev.BrokerCleared(
@@ -78,5 +79,8 @@ EVERY_EVENT: Final[tuple[ev.Event, ...]] = (
             ev.TopicCounts(topic="payments", rescued=2),
         ),
         **STAMP,
+    ),
+    ev.AlternativesChanged(
+        topic="orders", topic_id="id-1", partitions=3, old=0, new=3, brokers=(1, 2), **STAMP
     ),
 )  # fmt: skip

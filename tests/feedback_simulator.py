@@ -4,21 +4,28 @@ What is real in it: `AdaptivePartitioner`, its `Deliveries` and the judge behind
 order in which `PartitioningProducer` asks and tells. What is modelled: a producer that sends at a steady rate
 and polls before each record; batches that wait for ``linger``; brokers that answer batches in order, after a
 drawn time; their faults; and stops of the producer's own process. One seed, one history.
+
+With ``replication`` above 1 (``acks=all``) a batch is answered when its leader and all in-sync followers have
+it, and a connection (of a way, to a leader) serves one request at a time, in order. A broker that is gone for
+longer than a session loses what it leads and is out of sync; the client hears of that a moment later.
 """
 
 import heapq
+import math
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
+from typing import Literal
 
 from attrs import define, field, frozen
 
+from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
-from kafka_partition_events.partitioners.deliveries import Deliveries
-from kafka_partition_events.routing.judgement import Policy
-from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY, Deliveries
+from kafka_partition_events.routing.judgement import NOTHING, Avoidance, Policy
+from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 
 TOPIC = "t"
 LATE = 0.1
@@ -44,10 +51,24 @@ def noisy(spread: float = 0.8, spikes: float = 0.01, longest: float = 0.15, medi
 
 
 @frozen(kw_only=True)
-class Frozen:
-    """The broker stands still for ``stopped`` seconds of each ``period``, from a moment to another."""
+class _Fault:
+    """``hits`` says what of a broker is ill: all, its links to clients, or its fetches as a replica."""
 
     since: float
+    hits: Literal["all", "clients", "replica"] = "all"
+
+    def answer_at(self, moment: float) -> float:
+        raise NotImplementedError
+
+    def gone(self) -> list[tuple[float, float]]:
+        """When it neither leads nor is in sync, to begin with: from, until."""
+        return []
+
+
+@frozen(kw_only=True)
+class Frozen(_Fault):
+    """The broker stands still for ``stopped`` seconds of each ``period``, from a moment to another."""
+
     stopped: float = 0.4
     period: float = 0.5
     until: float = float("inf")
@@ -58,12 +79,19 @@ class Frozen:
         into = (moment - self.since) % self.period
         return moment + self.stopped - into if into < self.stopped else moment
 
+    def gone(self) -> list[tuple[float, float]]:
+        return [(self.since, self.since + self.stopped)]
+
+
+def once(since: float, seconds: float, hits: Literal["all", "clients", "replica"] = "all") -> Frozen:
+    """Return one stop of a broker: a garbage collection, or a longer one."""
+    return Frozen(since=since, stopped=seconds, period=float("inf"), hits=hits)
+
 
 @frozen(kw_only=True)
-class Slow:
+class Slow(_Fault):
     """The broker takes so many seconds more for everything, from a moment on."""
 
-    since: float
     more: float = 0.1
     until: float = float("inf")
 
@@ -72,17 +100,39 @@ class Slow:
 
 
 @frozen(kw_only=True)
-class Dead:
+class Dead(_Fault):
     """The broker never answers again. The client is told of the lost connection, or (a lost host) is not."""
 
-    since: float
     told_after: float | None = 0.002
 
     def answer_at(self, moment: float) -> float:
         return float("inf") if moment >= self.since else moment
 
+    def gone(self) -> list[tuple[float, float]]:
+        return [(self.since, float("inf"))]
 
-Fault = Frozen | Slow | Dead
+
+@frozen(kw_only=True)
+class Restarted(_Fault):
+    """The broker hands over what it leads, stops, and comes back: one step of a rolling restart."""
+
+    seconds: float = 5.0
+    told_after: float | None = 0.002
+
+    def answer_at(self, moment: float) -> float:
+        return self.since + self.seconds if self.since <= moment < self.since + self.seconds else moment
+
+
+Fault = Frozen | Slow | Dead | Restarted
+
+
+@frozen(kw_only=True)
+class Refused:
+    """A partition takes nothing for a while (too few in-sync replicas): the client tries again and again."""
+
+    partition: int
+    since: float
+    until: float
 
 
 @frozen(kw_only=True)
@@ -97,9 +147,12 @@ class Pause:
 @define(eq=False)
 class _Batch:
     partition: int
+    way: int
     broker: int
     closes_at: float
+    fails_at: float
     sent_at: list[float] = field(factory=list)
+    plans: int = 0  # how often its answer was planned: what was planned before counts no more
 
 
 @define(kw_only=True)
@@ -108,14 +161,18 @@ class Outcome:
 
     records: int = 0
     late: int = 0
+    failed: int = 0
     to: Counter[int] = field(factory=Counter)
     by_broker_and_second: Counter[tuple[int, int]] = field(factory=Counter)
+    by_partition_and_second: Counter[tuple[int, int]] = field(factory=Counter)
     suspected: list[tuple[float, BrokerSuspected]] = field(factory=list)
     cleared: list[tuple[float, BrokerCleared]] = field(factory=list)
     excluded_s: dict[int, float] = field(factory=dict)
+    standby_s: float = 0.0
     probes: int = 0
-    most_probes_at_once: int = 0
     suspects: frozenset[int] = frozenset()
+    avoidance: Avoidance = NOTHING
+    standby: bool = False
 
     @property
     def late_share(self) -> float:
@@ -123,6 +180,10 @@ class Outcome:
 
     def share_to(self, broker: int) -> float:
         return self.to[broker] / max(1, self.records)
+
+    def accused(self) -> Counter[int]:
+        """How often each broker was told to be suspect."""
+        return Counter(event.broker for _, event in self.suspected)
 
 
 @define(kw_only=True)
@@ -133,17 +194,34 @@ class Simulation:
     seconds: float = 9.0
     since: float = 0.0
     rate: float = 2000.0
+    keyed: float = 0.0
+    """The share of records that have a key, and go to any partition by the first way."""
     turn: float = 0.005
     linger: float = 0.005
     time_out: float = 3.0
     brokers: int = 3
     partitions: int = 6
+    replication: int = 1
+    ways: int = 1
     latency: Latency = field(factory=usual)
-    faults: dict[int, Fault] = field(factory=dict)
+    copying: Latency = field(factory=lambda: usual(0.001))
+    """What a follower takes to fetch a batch."""
+    faults: Mapping[int, Fault | Sequence[Fault]] = field(factory=dict)
+    refused: Sequence[Refused] = ()
     pauses: Sequence[Pause] = ()
+    session: float = 9.0
+    """After so long a broker that is gone has lost what it led."""
+    lag: float = 30.0
+    """After so long a replica that does not fetch is out of sync."""
+    news: float = 0.3
+    """How long the client takes to hear of a change."""
     policy: Policy | None = None
     start: float = 0.0
     """What the clock says at the beginning; the moments above count from there."""
+
+    def faults_of(self, broker: int) -> Sequence[Fault]:
+        faults = self.faults.get(broker, ())
+        return faults if isinstance(faults, Sequence) else (faults,)
 
     def run(self) -> Outcome:
         state = random.getstate()
@@ -154,10 +232,61 @@ class Simulation:
             random.setstate(state)
 
 
+class _Cluster:
+    """Who leads and who is in sync, at any moment: as Kafka places partitions, and as faults have it."""
+
+    def __init__(self, s: Simulation) -> None:
+        self.brokers = range(1, s.brokers + 1)
+        self.replicas = [self._placed(p, s) for p in range(s.partitions)]
+        self.gone: dict[int, list[tuple[float, float]]] = {}
+        self.out_of_sync: dict[int, list[tuple[float, float]]] = {}
+        for broker in self.brokers:
+            gone, out = self.gone.setdefault(broker, []), self.out_of_sync.setdefault(broker, [])
+            for fault in s.faults_of(broker):
+                if isinstance(fault, Restarted):
+                    gone.append((fault.since - 2 * s.news, fault.since + fault.seconds))
+                for since, until in fault.gone() if fault.hits != "clients" else ():
+                    if fault.hits == "all" and until - since > s.session:
+                        gone.append((since + s.session, until))
+                    elif fault.hits == "replica" and until - since > s.lag:
+                        out.append((since + s.lag, until))
+            out += [(since, until + 1) for since, until in gone]  # it has to catch up
+        spans = [span for known in (self.gone, self.out_of_sync) for own in known.values() for span in own]
+        self.changes = sorted({moment for span in spans for moment in span if math.isfinite(moment)})
+
+    def _placed(self, partition: int, s: Simulation) -> list[int]:
+        """Return a partition's replicas: each round of leaders shifts the followers by one more."""
+        n, shift = s.brokers, partition // s.brokers
+        followers = [(partition + 1 + (shift + i) % (n - 1)) % n for i in range(s.replication - 1)]
+        return [self.brokers[place] for place in (partition % n, *followers)]
+
+    def leader(self, partition: int, now: float) -> int | None:
+        return next((b for b in self.replicas[partition] if not _during(self.gone[b], now)), None)
+
+    def left_sync_at(self, broker: int, since: float) -> float:
+        """Return from when on a leader waits no longer for this follower: inf if it does to the end."""
+        return min((max(a, since) for a, b in self.out_of_sync[broker] if b > since), default=math.inf)
+
+    def snapshot(self, now: float, generation: int) -> Cluster:
+        alive = [b for b in self.brokers if not _during(self.gone[b], now)]
+        words: list[PartitionSpec] = []
+        for partition, replicas in enumerate(self.replicas):
+            leader = self.leader(partition, now)
+            isr = [b for b in replicas if b == leader or not _during(self.out_of_sync[b], now)]
+            words.append({"leader": leader, "replicas": replicas, "isr": isr})
+        topic: TopicSpec = {"partitions": words}
+        return cluster_of({TOPIC: topic}, brokers=alive, generation=generation)
+
+
+def _during(spans: Sequence[tuple[float, float]], now: float) -> bool:
+    return any(since <= now < until for since, until in spans)
+
+
 class _Run:
     def __init__(self, simulation: Simulation) -> None:
         self.s = simulation
         self.rng = random.Random(simulation.seed)
+        self.keys = random.Random(simulation.seed)
         self.now = 0.0
         self.out = Outcome()
         self.partitioner = AdaptivePartitioner(rng=random.Random(simulation.seed), clock=self.clock)
@@ -165,13 +294,19 @@ class _Run:
             self.partitioner._use_current_routes, simulation.policy, self.clock
         )
         self.deliveries.wait_for_batches(simulation.linger)
-        brokers = range(1, simulation.brokers + 1)
-        self.leaders = [brokers[p % simulation.brokers] for p in range(simulation.partitions)]
-        self.partitioner.adopt(cluster_of({TOPIC: list(self.leaders)}, brokers=list(brokers)))
-        self.open: dict[int, _Batch] = {}
+        if simulation.replication > 1:
+            self.deliveries.wait_for_replicas()
+        if simulation.ways > 1:
+            self.deliveries.has_standby()
+        self.cluster = _Cluster(simulation)
+        self.generation = 0
+        self.leaders: list[int | None] = []
+        self.adopt(-1.0)
+        self.open: dict[tuple[int, int], _Batch] = {}
+        self.waiting: dict[_Batch, None] = {}
         self.order = count()
-        self.reports: list[tuple[float, int, _Batch, bool]] = []
-        self.last_answer: dict[int, float] = {}
+        self.reports: list[tuple[float, int, _Batch, bool, int]] = []
+        self.free_at: dict[tuple[int, int], float] = {}  # by way and leader
         self.turn_ends = 0.0
         self.stuck_to = -1
 
@@ -182,32 +317,55 @@ class _Run:
         pauses = sorted(self.s.pauses, key=lambda p: p.at)
         told = sorted(
             (fault.since + fault.told_after, broker)
-            for broker, fault in self.s.faults.items()
-            if isinstance(fault, Dead) and fault.told_after is not None
+            for broker in self.cluster.brokers
+            for fault in self.s.faults_of(broker)
+            if isinstance(fault, Dead | Restarted) and fault.told_after is not None
         )
+        news = [moment + self.s.news for moment in self.cluster.changes]
         step = 1 / self.s.rate
         while self.now < self.s.seconds:
             while told and told[0][0] <= self.now:
                 self.note(self.deliveries.unreachable(told.pop(0)[1], "p"))
+            while news and news[0] <= self.now:
+                self.adopt(news.pop(0) - self.s.news)
             if pauses and pauses[0].at <= self.now:
                 self.pause(pauses.pop(0))
             self.poll()
             self.produce()
             for broker in self.deliveries.avoidance.suspect:
                 self.out.excluded_s[broker] = self.out.excluded_s.get(broker, 0.0) + step
+            self.out.standby_s += step * self.deliveries.on_standby
             self.now += step
-        self.out.suspects = self.deliveries.avoidance.suspect
+        self.out.avoidance, self.out.standby = self.deliveries.avoidance, self.deliveries.on_standby
+        self.out.suspects = self.out.avoidance.suspect
         self.out.probes = self.deliveries.stats.probes
-        for batch in {id(b): b for _, _, b, _ in self.reports}.values():
+        for batch in self.waiting:
             self.settle(batch, self.now)
         return self.out
+
+    def adopt(self, moment: float) -> None:
+        """Hand the cluster over as it is since a moment; what waits for a leader that lost it goes along."""
+        self.generation += 1
+        snapshot = self.cluster.snapshot(moment, self.generation)
+        self.note(self.partitioner.adopt(snapshot))
+        before, self.leaders = self.leaders, [p.leader for p in snapshot.by_topic[TOPIC].partitions]
+        if before == self.leaders or not before:
+            return
+        for way, broker in tuple(self.free_at):
+            if broker not in snapshot.nodes:
+                del self.free_at[way, broker]
+        for batch in self.waiting:
+            leader = self.leaders[batch.partition]
+            if leader is not None and leader != batch.broker:
+                batch.broker = leader
+                self.plan(batch, max(self.now, batch.closes_at))
 
     def pause(self, pause: Pause) -> None:
         end = self.now + pause.seconds
         if pause.whole_process:
             self.reports = [
-                (at if at >= end else end + self.rng.uniform(0, 0.005), order, batch, answered)
-                for at, order, batch, answered in self.reports
+                (at if at >= end else end + self.rng.uniform(0, 0.005), order, batch, answered, plan)
+                for at, order, batch, answered, plan in self.reports
             ]
             heapq.heapify(self.reports)
             for batch in self.open.values():
@@ -216,12 +374,17 @@ class _Run:
 
     def poll(self) -> None:
         while self.reports and self.reports[0][0] <= self.now:
-            at, _, batch, answered = heapq.heappop(self.reports)
+            at, _, batch, answered, plan = heapq.heappop(self.reports)
+            if plan != batch.plans:
+                continue
+            del self.waiting[batch]
             for sent_at in batch.sent_at:
                 if answered:
-                    events = self.deliveries.answered(TOPIC, batch.partition, at - sent_at, "p")
+                    latency = at - sent_at
+                    events = self.deliveries.answered(TOPIC, batch.partition, latency, "p", batch.way)
                 else:
-                    events = self.deliveries.failed(TOPIC, batch.partition, "p")
+                    events = self.deliveries.failed(TOPIC, batch.partition, "p", batch.way)
+                    self.out.failed += sent_at >= self.s.since
                 self.note(events)
             self.settle(batch, at)
         self.note(self.deliveries.heard("p"))
@@ -234,28 +397,73 @@ class _Run:
             self.turn_ends = self.now + self.s.turn
             if self.stuck_to >= 0:
                 self.partitioner.move_on(TOPIC, self.stuck_to)
-        partition = self.partitioner.partition(TOPIC, None, None, None, None, None)
-        broker = self.leaders[partition]
-        if broker not in self.deliveries.avoidance.suspect:
-            self.stuck_to = partition
-        self.deliveries.sent(TOPIC, partition, broker)
-        self.batch(partition, broker).sent_at.append(self.now)
+        route, way = self.partitioner.route(TOPIC), MAIN
+        if self.s.keyed and self.keys.random() < self.s.keyed:
+            partition = self.keys.randrange(self.s.partitions)
+        else:
+            partition = self.partitioner.partition(TOPIC, None, None, None, None, None)
+            route = self.partitioner.route(TOPIC)
+            if self.deliveries.on_standby and route is not None and route.is_safe(partition):
+                way = STANDBY
+            if route is not None and not route.avoids(partition):
+                self.stuck_to = partition
+        assert route is not None
+        broker, followers = route.needs(partition)
+        self.deliveries.sent(TOPIC, partition, broker, followers, way)
+        self.batch(partition, way, broker).sent_at.append(self.now)
+        broker = broker or 0
         if self.now >= self.s.since:
             self.out.records += 1
             self.out.to[broker] += 1
         self.out.by_broker_and_second[broker, int(self.now)] += 1
+        self.out.by_partition_and_second[partition, int(self.now)] += 1
 
-    def batch(self, partition: int, broker: int) -> _Batch:
-        batch = self.open.get(partition)
+    def batch(self, partition: int, way: int, broker: int | None) -> _Batch:
+        batch = self.open.get((way, partition))
         if batch is None or batch.closes_at <= self.now:
-            batch = self.open[partition] = _Batch(partition, broker, self.now + self.s.linger)
-            at = batch.closes_at + self.s.latency(self.rng, batch.closes_at)
-            if (fault := self.s.faults.get(broker)) is not None:
-                at = fault.answer_at(at)
-            at = self.last_answer[broker] = max(at, self.last_answer.get(broker, 0.0))
-            fails_at = self.now + self.s.time_out
-            heapq.heappush(self.reports, (min(at, fails_at), next(self.order), batch, at <= fails_at))
+            closes_at, fails_at = self.now + self.s.linger, self.now + self.s.time_out
+            batch = _Batch(partition, way, broker or 0, closes_at, fails_at)
+            self.open[way, partition] = batch
+            self.waiting[batch] = None
+            self.plan(batch, batch.closes_at)
         return batch
+
+    def plan(self, batch: _Batch, starts_at: float) -> None:
+        """Draw when a batch is answered, and put the report there."""
+        at = self.answered_at(batch, starts_at)
+        batch.plans += 1
+        report = min(at, batch.fails_at), next(self.order), batch, at <= batch.fails_at, batch.plans
+        heapq.heappush(self.reports, report)
+
+    def answered_at(self, batch: _Batch, starts_at: float) -> float:
+        if not batch.broker:
+            return math.inf
+        for refused in self.s.refused:
+            if refused.partition == batch.partition and refused.since <= starts_at < refused.until:
+                return refused.until + self.s.latency(self.rng, starts_at)  # the connection goes on
+        key = batch.way, batch.broker
+        free_at = self.free_at.get(key, 0.0)
+        if self.s.replication > 1:
+            starts_at = max(starts_at, free_at)
+        if math.isinf(starts_at):
+            return starts_at
+        at = starts_at + self.s.latency(self.rng, starts_at)
+        for fault in self.s.faults_of(batch.broker):
+            if fault.hits != "replica":
+                at = fault.answer_at(at)
+        at = max([at, free_at, *self.copied_at(batch, at)])
+        self.free_at[key] = at
+        return at
+
+    def copied_at(self, batch: _Batch, at: float) -> Iterator[float]:
+        """Yield when each follower has what its leader has since a moment, or is waited for no longer."""
+        for broker in self.cluster.replicas[batch.partition] if math.isfinite(at) else ():
+            if broker != batch.broker:
+                copied = at + self.s.copying(self.rng, at)
+                for fault in self.s.faults_of(broker):
+                    if fault.hits != "clients":
+                        copied = fault.answer_at(copied)
+                yield max(at, min(copied, self.cluster.left_sync_at(broker, at)))
 
     def note(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -3,7 +3,7 @@
 import argparse
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -11,39 +11,46 @@ from typing import Any
 from attrs import evolve
 
 from benchmarks.command import Book, add_options, exit_code_of, say
+from benchmarks.errors import BenchError
 from benchmarks.faults import plots, report
-from benchmarks.faults.campaign import measure
+from benchmarks.faults.campaign import Clock, measure, warm_up
 from benchmarks.faults.java_load import compile_load
+from benchmarks.faults.layouts import LAYOUTS, ClusterKind
 from benchmarks.faults.metrics import Run
 from benchmarks.faults.one_run import Bench
-from benchmarks.faults.plan import BROKERS, PRODUCERS, SCENARIOS, Scenario
+from benchmarks.faults.plan import CALM_HOUR, FAULTS, PRODUCERS, SCENARIOS, Scenario
 from benchmarks.faults.results import Result
-from kafka_partition_events.testing import KafkaCluster
+from benchmarks.faults.slow_disk import preloaded
+from kafka_partition_events.testing import KafkaCluster, KitError
 
 _QUICK_S = 6.0
+_README = Path(__file__).parents[2] / "README.md"
 
 _DESCRIPTION = """\
-Freeze, kill and restart real brokers under producers, and compare what becomes of their records.
+Freeze, kill and cut off real brokers under producers, and compare what becomes of their records.
 
 Each run is a process of its own with a fresh topic; producers take turns, run by run. Runs on a disturbed
-machine are thrown out by a rule and repeated (benchmarks/faults/rules.py). Needs Java 17+; a JDK for the Java
-producers. Keep the machine to yourself meanwhile.
+machine are thrown out by a rule and repeated (benchmarks/faults/rules.py). Scenarios that need the same
+cluster share it. Needs Java 17+; a JDK for the Java producers, a C compiler for the slow disk. Keep the
+machine to yourself meanwhile.
 """
 
 _EPILOG = """\
 what becomes of the results:
   A full scenario (all its producers, not --quick) takes its place in benchmarks/results/faults.json, and
-  docs/benchmarks.md and docs/img/faults-*.svg are made anew from that file. With --quick or --producer the
-  tables are only shown, unless --results names another file; its page and pictures are then made beside it.
+  docs/benchmarks.md, docs/img/faults-*.svg and the README's first table are made anew from that file. With
+  --quick or --producers the tables are only shown, unless --results names another file; its page and pictures
+  are then made beside it.
 
 examples:
-  python -m benchmarks.faults                                    everything, over an hour
-  python -m benchmarks.faults --scenario brownout --scenario kill
-  python -m benchmarks.faults --scenario kill --producer librdkafka --producer ours --quick
+  python -m benchmarks.faults                                    everything: ten hours
+  python -m benchmarks.faults --layout C --fault frozen killed --producers librdkafka ours ours-hedge
+  python -m benchmarks.faults --scenario brownout kill           those of layout A have names of their own
+  python -m benchmarks.faults --layout C D --fault calm-hour --calm-minutes 30
   python -m benchmarks.faults --render                           page and pictures only
 
 exit codes: 0 all measured; 1 some run could not be made or kept (what there is was rendered); 2 wrong usage,
-or Java or the cluster failed; 130 interrupted (finished scenarios are kept).
+or there is no JDK for the Java producers; 130 interrupted (finished scenarios are kept).
 """
 
 
@@ -53,28 +60,50 @@ def main(words: Sequence[str] | None = None) -> int:
     if arguments.render:
         return book.render_again()
     keep = arguments.results or not (arguments.quick or arguments.producers)
-    scenarios = [_chosen(SCENARIOS[name], arguments) for name in arguments.scenarios or SCENARIOS]
+    scenarios = [_as_wanted(scenario, arguments) for scenario in _chosen(arguments)]
     scenarios = [scenario for scenario in scenarios if scenario.producers]
     if not scenarios:
-        say("error: none of these producers takes part in these scenarios; see --list")
+        say("error: there is no such scenario with these producers; see --list")
         return 2
-    rounds = 1 if arguments.quick else arguments.rounds
-    runs = sum(len(scenario.producers) * rounds for scenario in scenarios)
-    seconds = sum(scenario.seconds_a_run * len(scenario.producers) * rounds for scenario in scenarios)
-    say(f"{len(scenarios)} scenarios, {runs} runs, about {seconds / 60:.0f} minutes if none is discarded")
+    rounds = {each.name: 1 if arguments.quick else arguments.rounds or each.rounds for each in scenarios}
+    runs = {scenario.name: len(scenario.producers) * rounds[scenario.name] for scenario in scenarios}
+    clock = Clock(sum(scenario.seconds_a_run * runs[scenario.name] for scenario in scenarios))
+    say(f"{len(scenarios)} scenarios, {sum(runs.values())} runs, {clock.left()} if none is discarded")
+
+    def measure_one(bench: Bench, scenario: Scenario) -> bool:
+        result = measure(bench, scenario, rounds[scenario.name], clock, say)
+        say("\n" + report.render_scenario(scenario, result))
+        if keep:
+            book.add(result)
+        return result.complete
 
     def campaign() -> bool:
-        complete = True
-        with _bench(scenarios) as bench:
-            for scenario in scenarios:
-                result = measure(bench, scenario, rounds, say)
-                complete = complete and result.complete
-                say("\n" + report.render_scenario(scenario, result))
-                if keep:
-                    book.add(result)
-        return complete
+        with _java_load(scenarios) as classpath:
+            return _in_clusters(scenarios, classpath, measure_one)
 
     return exit_code_of(campaign)
+
+
+def _in_clusters(
+    scenarios: Sequence[Scenario], classpath: str | None, measure_one: Callable[[Bench, Scenario], bool]
+) -> bool:
+    """Measure in one cluster what can share it, and the rest in a new one when that is beyond repair."""
+    complete = True
+    for kind in dict.fromkeys(scenario.cluster for scenario in scenarios):
+        to_do = [scenario for scenario in scenarios if scenario.cluster == kind]
+        while to_do:
+            before = len(to_do)
+            try:
+                with _bench(kind, classpath) as bench:
+                    warm_up(bench, to_do[0].layout, say)
+                    while to_do:
+                        complete = measure_one(bench, to_do.pop(0)) and complete
+            except (BenchError, KitError) as error:
+                say(f"error: {error}")
+                complete = False
+                if len(to_do) == before:  # there is no such cluster to be had
+                    break
+    return complete
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -84,14 +113,15 @@ def _parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    more: dict[str, Any] = {"action": "append", "metavar": "NAME"}
+    more: dict[str, Any] = {"action": "extend", "nargs": "+", "metavar": "NAME"}
+    parser.add_argument("--layout", dest="layouts", choices=LAYOUTS, help="only in these", **more)
+    parser.add_argument("--fault", dest="faults", choices=FAULTS, help="only these", **more)
+    parser.add_argument("--scenario", dest="scenarios", choices=SCENARIOS, help="only these", **more)
     parser.add_argument(
-        "--scenario", dest="scenarios", choices=SCENARIOS, help="only this one; repeatable", **more
+        "--producers", "--producer", dest="producers", choices=PRODUCERS, help="only these", **more
     )
-    parser.add_argument(
-        "--producer", dest="producers", choices=PRODUCERS, help="only this one; repeatable", **more
-    )
-    add_options(parser, of_each="producer")
+    parser.add_argument("--calm-minutes", type=float, metavar="N", help="of the fault calm-hour; default 60")
+    add_options(parser, of_each="producer", rounds="5; of C-min-isr 20, of calm-hour 1")
     parser.add_argument("--list", action=_List, nargs=0, help="show scenarios and producers, and exit")
     return parser
 
@@ -101,29 +131,56 @@ class _List(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         for scenario in SCENARIOS.values():
-            minutes = 3 * len(scenario.producers) * scenario.seconds_a_run / 60
-            say(f"{scenario.name:22}{scenario.title.replace('`', '')}; 3 rounds: {minutes:.0f} min")
+            rounds = scenario.rounds
+            minutes = rounds * len(scenario.producers) * scenario.seconds_a_run / 60
+            say(f"{scenario.name:22}{scenario.title.replace('`', '')}; {scenario.layout.in_words}")
+            say(f"{'':22}{rounds} rounds, {minutes:.0f} min")
             say(f"{'':22}{' '.join(scenario.producers)}")
         parser.exit()
 
 
-def _chosen(scenario: Scenario, arguments: argparse.Namespace) -> Scenario:
-    """Return the scenario with the wanted producers only, shorter if quick."""
+def _chosen(arguments: argparse.Namespace) -> list[Scenario]:
+    """Return the scenarios that are asked for: by name, or by layout and fault."""
+    return [
+        scenario
+        for scenario in SCENARIOS.values()
+        if scenario.name in (arguments.scenarios or SCENARIOS)
+        and scenario.layout.name in (arguments.layouts or LAYOUTS)
+        and scenario.fault.name in (arguments.faults or FAULTS)
+    ]
+
+
+def _as_wanted(scenario: Scenario, arguments: argparse.Namespace) -> Scenario:
+    """Return the scenario with the wanted producers only, and as long as wanted."""
     wanted = arguments.producers or scenario.producers
-    producers = tuple(name for name in scenario.producers if name in wanted)
+    seconds = scenario.seconds
+    if scenario.fault.name == CALM_HOUR and arguments.calm_minutes:
+        seconds = scenario.layout.calm_s + 60 * arguments.calm_minutes
     # A rolling restart takes the time it takes.
-    short = arguments.quick and scenario.fault != "rolling"
-    return evolve(scenario, producers=producers, seconds=_QUICK_S if short else scenario.seconds)
+    if arguments.quick and scenario.fault.name != "rolling":
+        seconds = _QUICK_S
+    producers = tuple(name for name in scenario.producers if name in wanted)
+    return evolve(scenario, producers=producers, seconds=seconds)
 
 
 @contextmanager
-def _bench(scenarios: Sequence[Scenario]) -> Iterator[Bench]:
-    """Compile what is needed, and start the cluster."""
+def _java_load(scenarios: Sequence[Scenario]) -> Iterator[str | None]:
+    """Compile the Java producers' load, if any takes part; the value is the class path."""
     java = any(PRODUCERS[name].java for scenario in scenarios for name in scenario.producers)
     with tempfile.TemporaryDirectory(prefix="bench-faults-java-") as scratch:
-        classpath = compile_load(Path(scratch)) if java else None
-        with KafkaCluster(BROKERS, progress=say) as cluster:
-            yield Bench(cluster, classpath)
+        yield compile_load(Path(scratch)) if java else None
+
+
+@contextmanager
+def _bench(kind: ClusterKind, classpath: str | None) -> Iterator[Bench]:
+    """Start a cluster."""
+    with (
+        preloaded(kind.slow_disk) as slow_disk,
+        KafkaCluster(
+            kind.brokers, session_timeout_ms=kind.session_ms, links=kind.links or False, progress=say
+        ) as cluster,
+    ):
+        yield Bench(cluster, classpath, slow_disk)
 
 
 def _draw(found: Mapping[str, Result]) -> dict[str, str | None]:
@@ -139,6 +196,7 @@ _BOOK = Book(
     parse=Run.from_json,
     render=report.render_page,
     draw=_draw,
+    also={_README: report.render_readme},
 )
 
 if __name__ == "__main__":

@@ -8,10 +8,16 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from benchmarks.faults.plan import FROZEN_S, THAWED_S, FaultKind
+from benchmarks.faults.plan import CALM_HOUR, FROZEN_S, FROZEN_WHOLE_S, PAUSE_S, SLOW_MS, THAWED_S, THROTTLED
+from benchmarks.faults.slow_disk import SlowDisk
 from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError, ask_broker
+from kafka_partition_events.testing.errors import KitError
+from kafka_partition_events.testing.links import Link
 
 _NS = 1_000_000_000
+_IN_SYNC_LIMIT_S = 60.0
+_POLL_S = 0.05
 
 
 @frozen
@@ -21,6 +27,7 @@ class Order:
     cluster: KafkaCluster
     broker: int
     until_ns: int
+    slow_disk: SlowDisk | None = None
 
 
 @frozen
@@ -31,11 +38,46 @@ class Injected:
     complete: bool = True
 
 
+Inject = Callable[[Order], Injected]
+
+
 def sleep_until(moment_ns: int) -> None:
     time.sleep(max(0, moment_ns - time.monotonic_ns()) / _NS)
 
 
-def brown_out(order: Order) -> Injected:
+def _lasting(begin: Callable[[Order], object], end: Callable[[Order], object] | None = None) -> Inject:
+    """Return a fault that lasts as long as the load."""
+
+    def inject(order: Order) -> Injected:
+        at = time.monotonic_ns()
+        try:
+            begin(order)
+            sleep_until(order.until_ns)
+        finally:
+            if end is not None:
+                end(order)
+        return Injected(at)
+
+    return inject
+
+
+def _freeze_for(seconds: float) -> Inject:
+    """Return the fault of one broker that stands still and then goes on."""
+
+    def inject(order: Order) -> Injected:
+        at = time.monotonic_ns()
+        try:
+            order.cluster.freeze(order.broker)
+            sleep_until(min(order.until_ns, at + round(seconds * _NS)))
+        finally:
+            order.cluster.thaw(order.broker)
+        sleep_until(order.until_ns)
+        return Injected(at)
+
+    return inject
+
+
+def freeze_in_turns(order: Order) -> Injected:
     """Freeze a broker most of the time; what runs between keeps it in the cluster."""
     at = step = time.monotonic_ns()
     try:
@@ -47,13 +89,6 @@ def brown_out(order: Order) -> Injected:
             sleep_until(min(order.until_ns, step))
     finally:
         order.cluster.thaw(order.broker)
-    return Injected(at)
-
-
-def kill(order: Order) -> Injected:
-    at = time.monotonic_ns()
-    order.cluster.kill(order.broker)
-    sleep_until(order.until_ns)
     return Injected(at)
 
 
@@ -86,18 +121,93 @@ def press(order: Order) -> Injected:
 
 _BUSY = "import sys, time\nwhile time.monotonic_ns() < int(sys.argv[1]): pass"  # ends by itself in any case
 
-FAULTS: dict[FaultKind, Callable[[Order], Injected]] = {
-    "brownout": brown_out,
-    "kill": kill,
+
+def _slow_disk(order: Order) -> SlowDisk:
+    assert order.slow_disk is not None  # noqa: S101 - the plan asks for it
+    return order.slow_disk
+
+
+# -- links between clients and a broker, or between brokers ----------------------------------------------
+
+
+def _on_links(disturb: Callable[[Link], None], *, between_brokers: bool = False) -> Inject:
+    """Return the fault of one broker's connections: to clients, or to all other brokers."""
+
+    def begin(order: Order) -> None:
+        if between_brokers:
+            for other in set(order.cluster.brokers) - {order.broker}:
+                disturb(order.cluster.link(order.broker, other))
+        else:
+            disturb(order.cluster.link(order.broker))
+
+    return _lasting(begin, lambda order: order.cluster.heal())
+
+
+def _link_faults(name: str, *, between_brokers: bool = False) -> dict[str, Inject]:
+    deeds: dict[str, Callable[[Link], None]] = {
+        "slowed": lambda link: link.delay(SLOW_MS),
+        "swallowed": lambda link: link.blackhole(),
+        "throttled": lambda link: link.bandwidth(THROTTLED),
+    }
+    return {
+        f"{name}-{deed}": _on_links(disturb, between_brokers=between_brokers)
+        for deed, disturb in deeds.items()
+    }
+
+
+INJECT: dict[str, Inject] = {
+    "in-turns": freeze_in_turns,
+    "frozen": _freeze_for(FROZEN_WHOLE_S),
+    "killed": _lasting(lambda order: order.cluster.kill(order.broker)),
+    "min-isr": _lasting(lambda order: order.cluster.kill(order.broker)),
+    "min-isr-stopped": _lasting(lambda order: order.cluster.stop(order.broker)),
+    **_link_faults("link"),
+    **_link_faults("brokers", between_brokers=True),
+    "slow-disk": _lasting(
+        lambda order: _slow_disk(order).slow_down(order.cluster.pids[order.broker]),
+        lambda order: _slow_disk(order).heal(),
+    ),
+    "paused": _freeze_for(PAUSE_S),
+    "busy": press,
     "rolling": roll,
-    "pressure": press,
+    "calm": _lasting(id),
+    CALM_HOUR: _lasting(id),
 }
 
 
+# -- repair ----------------------------------------------------------------------------------------------
+
+
 def repair(cluster: KafkaCluster) -> None:
-    """Bring every broker back and wait until all are in sync."""
+    """Bring every broker back and wait until every replica is in sync.
+
+    Raises:
+        KitError: some is not in time.
+    """
     for broker in cluster.brokers:
         cluster.thaw(broker)
     for broker in set(cluster.brokers) - set(cluster.running):
         cluster.restart(broker)
     cluster.await_registered(*cluster.brokers)
+    deadline = time.monotonic() + _IN_SYNC_LIMIT_S
+    while not all(_in_sync(address) for address in cluster.bootstrap_servers.split(",")):
+        if time.monotonic() > deadline:
+            raise KitError(f"not all replicas were in sync again within {_IN_SYNC_LIMIT_S:.0f} s")
+        time.sleep(_POLL_S)
+
+
+def _in_sync(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        view = ask_broker(host, int(port))
+    except ProbeError:
+        return False
+    return _all_in_sync(view)
+
+
+def _all_in_sync(view: BrokerView) -> bool:
+    return all(
+        set(partition.isr) == set(partition.replicas)
+        for partitions in view.topics.values()
+        for partition in partitions.values()
+    )

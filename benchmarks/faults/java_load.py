@@ -5,14 +5,8 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.errors import BenchError
-from benchmarks.faults.plan import (
-    DELIVERY_LIMIT_MS,
-    JAVA_SETTINGS,
-    LINGER_MS,
-    REQUEST_LIMIT_MS,
-    VALUE_BYTES,
-    WARM_UP_S,
-)
+from benchmarks.faults.layouts import LINGER_MS, VALUE_BYTES
+from benchmarks.faults.plan import JAVA_SETTINGS
 from benchmarks.faults.spec import LoadSpec
 from kafka_partition_events.jvm import java, kafka_classpath
 
@@ -47,11 +41,11 @@ def compile_load(into: Path) -> str:
 def java_command(spec: LoadSpec, classpath: str) -> list[str]:
     """Return the command line of one load."""
     settings = {
-        "acks": "all",
+        "acks": spec.acks,
         "linger.ms": str(LINGER_MS),
-        "delivery.timeout.ms": str(DELIVERY_LIMIT_MS),
-        "request.timeout.ms": str(REQUEST_LIMIT_MS),
-        "max.block.ms": str(DELIVERY_LIMIT_MS),
+        "delivery.timeout.ms": str(spec.delivery_limit_ms),
+        "request.timeout.ms": str(spec.request_limit_ms),
+        "max.block.ms": str(spec.delivery_limit_ms),
         **JAVA_SETTINGS[spec.producer],
     }
     return [
@@ -63,6 +57,6 @@ def java_command(spec: LoadSpec, classpath: str) -> list[str]:
         "LoadProducer",
         *spec.words(),
         f"value.bytes={VALUE_BYTES}",
-        f"warm.up.s={WARM_UP_S}",
+        f"warm.up.s={spec.warm_up_s}",
         *(f"config.{name}={value}" for name, value in settings.items()),
     ]

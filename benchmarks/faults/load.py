@@ -13,7 +13,6 @@ from functools import partial
 import structlog
 from attrs import frozen
 
-from benchmarks.faults.plan import WARM_UP_S
 from benchmarks.faults.senders import Sender, make_sender
 from benchmarks.faults.spec import LoadSpec, Values, key_of
 from benchmarks.faults.tape import Tape
@@ -77,11 +76,11 @@ def main(words: list[str]) -> None:
     sender = make_sender(spec, values, tape)
     load = Load(sender, spec.rate, values, partial(key_of, keyed=spec.keyed), tape)
     begin_ns = begin_when_told()
-    warm_up = round(spec.rate * WARM_UP_S)
-    send_paced(load, begin_ns - round(WARM_UP_S * _NS), range(-warm_up, 0))
+    warm_up = round(spec.rate * spec.warm_up_s)
+    send_paced(load, begin_ns - round(spec.warm_up_s * _NS), range(-warm_up, 0))
     send_paced(load, begin_ns, range(spec.records))
     sender.finish(FINISH_LIMIT_S)
-    tape.counters = sender.counters()
+    tape.counters, tape.measures = sender.counters(), sender.measures()
     tape.write(spec.out)
     sender.close()
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 
 from attrs import frozen
 
-from benchmarks.faults.plan import DELIVERY_LIMIT_MS, LATE_MS, leader_of
+from benchmarks.faults.layouts import LATE_MS, Layout
 from benchmarks.faults.tape import DELIVERED, FIRST_ERROR, NEVER, UNREPORTED, Tape
 
 _NS = 1_000_000_000
@@ -20,15 +20,17 @@ _MARGIN_NS = _NS // 10
 class Record(NamedTuple):
     """One record: what its producer said (`error` is None if it was delivered), and what the topic says.
 
-    `done_ns` is `NEVER` for a record that was never reported on; `copies` is how often it is in the topic.
+    `done_ns` is `NEVER` for a record that was never reported on; `broker` leads the partition where it went
+    or was meant to go, and is None if the client does not say; `copies` is how often it is in the topic.
     """
 
     sent_ns: int
     done_ns: int
-    partition: int
+    broker: int | None
     error: str | None
     keyed: bool
     copies: int
+    limit_ms: float
 
     @property
     def latency_ms(self) -> float:
@@ -36,7 +38,7 @@ class Record(NamedTuple):
 
         When exactly a client gets round to failing it (librdkafka looks once a second) is no merit.
         """
-        return (self.done_ns - self.sent_ns) / _MS if self.error is None else DELIVERY_LIMIT_MS
+        return (self.done_ns - self.sent_ns) / _MS if self.error is None else self.limit_ms
 
 
 NOT_REPORTED = "never reported"
@@ -51,7 +53,9 @@ class Window:
     end_ns: int
 
 
-def records_of(tape: Tape, index: int, stored: Mapping[tuple[int, int], int], *, keyed: bool) -> list[Record]:
+def records_of(
+    tape: Tape, index: int, stored: Mapping[tuple[int, int], int], layout: Layout, *, keyed: bool
+) -> list[Record]:
     """Join what one instance saw with what was read back."""
     names: dict[int, str | None] = {UNREPORTED: NOT_REPORTED, DELIVERED: None}
     names.update(enumerate(tape.errors, FIRST_ERROR))
@@ -60,10 +64,11 @@ def records_of(tape: Tape, index: int, stored: Mapping[tuple[int, int], int], *,
         Record(
             sent,
             done,
-            partition,
+            layout.leader_of(partition) if partition >= 0 else None,
             names[outcome],
             keyed and number % 2 == 1,
             stored.get((index, number), 0),
+            layout.delivery_limit_ms,
         )
         for number, (sent, done, partition, outcome) in enumerate(columns)
         if sent != NEVER
@@ -109,7 +114,7 @@ class Figures:
     def of(cls, records: Sequence[Record], fault_ns: int, faulty: int | None) -> Self:
         since = [record for record in records if record.sent_ns >= fault_ns]
         latencies = sorted(record.latency_ms for record in since)
-        at_faulty = sum(record.partition >= 0 and leader_of(record.partition) == faulty for record in since)
+        at_faulty = sum(record.broker == faulty for record in since)
         late = sum(record.error is not None or record.latency_ms > LATE_MS for record in since)
         return cls(
             records=len(records),
@@ -158,6 +163,8 @@ class Run:
         errors: What the failed records' producer said, and how often.
         counters: What the producer counted, in its own words.
         series: See `latency_series`; empty if no picture needs it.
+        exclusions: How often a producer of ours took a broker for silent; None of the others.
+        exclusions_elsewhere: How many of those were not of the disturbed broker.
     """
 
     round: int
@@ -172,6 +179,8 @@ class Run:
     errors: dict[str, int]
     counters: str
     series: str
+    exclusions: int | None = None
+    exclusions_elsewhere: int | None = None
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:

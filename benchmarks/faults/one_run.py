@@ -13,13 +13,14 @@ from pathlib import Path
 from attrs import frozen
 
 from benchmarks.faults import metrics
-from benchmarks.faults.inject import FAULTS, Order, repair, sleep_until
+from benchmarks.faults.inject import INJECT, Order, repair, sleep_until
 from benchmarks.faults.java_load import java_command
 from benchmarks.faults.load import FINISH_LIMIT_S
-from benchmarks.faults.plan import BROKERS, FAULT_AT_S, PRODUCERS, WARM_UP_S, Scenario, assignment
+from benchmarks.faults.plan import PRODUCERS, Scenario
+from benchmarks.faults.slow_disk import SlowDisk
 from benchmarks.faults.spec import LoadSpec
 from benchmarks.faults.stored import read_back
-from benchmarks.faults.tape import Tape
+from benchmarks.faults.tape import EXCLUSIONS, Tape, exclusions_of
 from benchmarks.load_process import loading
 from benchmarks.measure import stolen
 from kafka_partition_events.testing import KafkaCluster
@@ -34,6 +35,7 @@ class Bench:
 
     cluster: KafkaCluster
     java_classpath: str | None
+    slow_disk: SlowDisk | None = None
 
 
 @frozen
@@ -55,9 +57,10 @@ def run_once(bench: Bench, scenario: Scenario, producer: str, number: int) -> me
     """
     run = uuid.uuid4().hex[:8]
     topic = f"{scenario.name}-{run}"
-    broker = number % BROKERS + 1  # all producers of a round meet the same
-    extra = {"min.insync.replicas": "2"} if scenario.replication > 1 else {}
-    bench.cluster.create_topic(topic, config=extra, assignment=assignment(scenario.replication))
+    layout = scenario.layout
+    broker = number % layout.brokers + 1  # all producers of a round meet the same
+    config = {"min.insync.replicas": str(layout.min_insync)}
+    bench.cluster.create_topic(topic, config=config, assignment=layout.assignment())
     with tempfile.TemporaryDirectory(prefix="bench-faults-") as scratch:
         specs = [
             LoadSpec(
@@ -69,6 +72,10 @@ def run_once(bench: Bench, scenario: Scenario, producer: str, number: int) -> me
                 rate=scenario.rate,
                 records=scenario.records,
                 keyed=scenario.keyed,
+                acks=layout.acks,
+                delivery_limit_ms=layout.delivery_limit_ms,
+                request_limit_ms=layout.request_limit_ms,
+                warm_up_s=layout.warm_up_s,
                 out=Path(scratch) / f"{index}.tape",
             )
             for index in range(scenario.instances)
@@ -77,7 +84,8 @@ def run_once(bench: Bench, scenario: Scenario, producer: str, number: int) -> me
             done = _load_and_disturb(bench, scenario, specs, broker)
         finally:
             repair(bench.cluster)
-    stored = read_back(bench.cluster.bootstrap_servers, topic, run)
+    sent = scenario.records * scenario.instances
+    stored = read_back(bench.cluster.bootstrap_servers, topic, layout.partitions, run, sent)
     bench.cluster.delete_topic(topic)
     return _summary(scenario, number, broker, done, stored)
 
@@ -87,14 +95,14 @@ def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec
         loads = [opened.enter_context(loading(_command(spec, bench), spec.out)) for spec in specs]
         for load in loads:
             load.await_ready()
-        begin = time.monotonic_ns() + round((WARM_UP_S + _HEAD_START_S) * _NS)
+        begin = time.monotonic_ns() + round((scenario.layout.warm_up_s + _HEAD_START_S) * _NS)
         end = begin + round(scenario.seconds * _NS)
         for load in loads:
             load.begin(begin)
         sleep_until(begin)
         stolen_before = stolen()
-        sleep_until(begin + round(FAULT_AT_S * _NS))
-        injected = FAULTS[scenario.fault](Order(bench.cluster, broker, end))
+        sleep_until(begin + round(scenario.layout.calm_s * _NS))
+        injected = INJECT[scenario.fault.name](Order(bench.cluster, broker, end, bench.slow_disk))
         elapsed = (time.monotonic_ns() - begin) / _NS
         steal = (stolen() - stolen_before) / (elapsed * (os.cpu_count() or 1))
         for load in loads:
@@ -120,10 +128,12 @@ def _summary(
     records = [
         record
         for index, tape in enumerate(done.tapes)
-        for record in metrics.records_of(tape, index, stored, keyed=scenario.keyed)
+        for record in metrics.records_of(tape, index, stored, scenario.layout, keyed=scenario.keyed)
     ]
     window = done.window
-    faulty = broker if scenario.fault in {"brownout", "kill"} else None
+    faulty = broker if scenario.fault.hits_one else None
+    exclusions = _sum(done.tapes, EXCLUSIONS)
+    of_faulty = 0 if faulty is None else _sum(done.tapes, exclusions_of(faulty)) or 0
     return metrics.Run(
         round=number,
         groups=metrics.figures_by_group(records, window, faulty, keyed=scenario.keyed),
@@ -137,4 +147,12 @@ def _summary(
         errors=metrics.errors_of(records),
         counters="; ".join(tape.counters for tape in done.tapes if tape.counters),
         series=metrics.latency_series(records, window) if scenario.plot == "latency" else "",
+        exclusions=exclusions,
+        exclusions_elsewhere=None if exclusions is None else max(0, exclusions - of_faulty),
     )
+
+
+def _sum(tapes: Sequence[Tape], measure: str) -> int | None:
+    """Return the sum of a measure over those that have it; None if none has."""
+    values = [tape.measures[measure] for tape in tapes if measure in tape.measures]
+    return round(sum(values)) if values else None

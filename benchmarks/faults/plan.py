@@ -1,23 +1,26 @@
-"""What is measured: the scenarios, the producers, and the settings that they share."""
+"""What is measured: faults in layouts, under loads, and the producers that take part."""
 
 from typing import Any, Literal
 
 from attrs import evolve, frozen
 
-FaultKind = Literal["brownout", "kill", "rolling", "pressure"]
+from benchmarks.faults.layouts import (
+    LAYOUTS,
+    LINGER_MS,
+    MAIN,
+    VALUE_BYTES,
+    ClusterKind,
+    Layout,
+    Links,
+)
 
-BROKERS = 3
-PARTITIONS = 6
-VALUE_BYTES = 100
-LINGER_MS = 5
-DELIVERY_LIMIT_MS = 3_000
-"""How long any producer may try. Short, so that what a fault costs shows within the run: after two minutes,
-the default, a record of a web request is as good as failed."""
-REQUEST_LIMIT_MS = 2_500  # kafka-python and Java want it below the delivery limit
-WARM_UP_S = 2.0  # with 1 s, Java was still compiling itself when the baseline began
-FAULT_AT_S = 2.7
 FROZEN_S, THAWED_S = 0.4, 0.1
-LATE_MS = 100.0
+FROZEN_WHOLE_S, PAUSE_S = 6.0, 2.0
+SLOW_MS, THROTTLED, DISK_MS = 150, 30_000, 200
+CALM_HOUR = "calm-hour"
+_ROUNDS = 5
+_ALL_AROUND_S = 2.5
+"""What a run takes beside its load and the repair."""
 
 
 @frozen
@@ -50,14 +53,130 @@ OURS = ("ours", "ours-failed", "ours-hedge")
 ATTACHED = ("attached", "attached-failed", "attached-hedge")
 JAVA_SETTINGS = {"java": {}, "java-availability": {"partitioner.availability.timeout.ms": "100"}}
 
+_PEERS = ("librdkafka", "java", "java-availability")
+_PYTHON_PEERS = ("kafka-python", "kafka-python-sticky")
+_BESIDE_LIBRDKAFKA = ("librdkafka", "ours", "ours-hedge")
+_EVERYBODY = (*_PEERS, "kafka-python", "ours", "ours-hedge")
+
+Plot = Literal["latency", "failed"]
+
+
+@frozen
+class Fault:
+    """What is done to a cluster; `inject` has the deeds, by the same names.
+
+    Attributes:
+        title: What is done, where ``{brokers}`` stands for how many there are.
+        repair_s: About how long the cluster needs afterwards.
+        hits_one: Whether it is one broker's, which is another one each round.
+        links, slow_disk: What the cluster must be started with for it.
+        producers: Who is compared, unless a scenario says otherwise.
+        rounds: How many, unless told otherwise; more than five only in the main layout.
+        plot: Which picture is drawn of it for the main layout.
+        replication: Of the topic, if it must be another than the layout's.
+        seconds: How long the load goes on from the fault on, if not as long as the layout's.
+        a_broker_s: How much longer for each broker.
+    """
+
+    name: str
+    title: str
+    repair_s: float = 1.0
+    hits_one: bool = True
+    links: Links | None = None
+    slow_disk: bool = False
+    producers: tuple[str, ...] = _EVERYBODY
+    rounds: int = _ROUNDS
+    plot: Plot | None = None
+    replication: int | None = None
+    seconds: float | None = None
+    a_broker_s: float = 0.0
+
+
+def _link_faults(name: str, links: Links, words: str) -> tuple[Fault, ...]:
+    """Return what may become of a broker's connections: to clients, or to the other brokers."""
+    return (
+        Fault(f"{name}-slowed", f"{words}: {SLOW_MS} ms longer each way", links=links),
+        Fault(f"{name}-swallowed", f"{words}: nothing arrives any more", links=links),
+        Fault(f"{name}-throttled", f"{words}: {THROTTLED // 1000} kB/s", links=links),
+    )
+
+
+FAULTS = {
+    fault.name: fault
+    for fault in (
+        Fault(
+            "in-turns",
+            f"One of {{brokers}} brokers frozen {FROZEN_S} s of each {FROZEN_S + THAWED_S} s",
+            plot="latency",
+        ),
+        Fault("frozen", f"One of {{brokers}} brokers frozen for {FROZEN_WHOLE_S:.0f} s", plot="latency"),
+        Fault("killed", "One of {brokers} brokers killed (`kill -9`)", repair_s=7.0, plot="failed"),
+        # Until the session ends, partitions of the dead broker hang; from then on they refuse.
+        Fault(
+            "min-isr",
+            "One of {brokers} brokers killed, replication factor 2, min.insync.replicas 2",
+            repair_s=6.0,
+            producers=_BESIDE_LIBRDKAFKA,
+            rounds=20,
+            replication=2,
+            seconds=16.0,
+        ),
+        Fault(
+            "min-isr-stopped",
+            "One of {brokers} brokers shut down in good order, replication factor 2, min.insync.replicas 2",
+            repair_s=6.0,
+            producers=_BESIDE_LIBRDKAFKA,
+            replication=2,
+        ),
+        *_link_faults("link", "clients", "Connections of clients to one of {brokers} brokers"),
+        *_link_faults("brokers", "all", "Connections between one of {brokers} brokers and the others"),
+        Fault(
+            "slow-disk",
+            f"Each write to disk of one of {{brokers}} brokers takes {DISK_MS} ms",
+            slow_disk=True,
+        ),
+        Fault(
+            "paused",
+            f"One of {{brokers}} brokers frozen for {PAUSE_S:.0f} s",
+            producers=_BESIDE_LIBRDKAFKA,
+        ),
+        Fault(
+            "busy",
+            "A healthy cluster of {brokers} brokers, all cores kept busy by others",
+            hits_one=False,
+            producers=_BESIDE_LIBRDKAFKA,
+        ),
+        Fault(
+            "rolling",
+            "Rolling restart of all {brokers} brokers",
+            hits_one=False,
+            producers=_BESIDE_LIBRDKAFKA,
+            seconds=6.3,
+            a_broker_s=12.0,
+        ),
+        Fault(
+            "calm", "A healthy cluster of {brokers} brokers", hits_one=False, producers=_BESIDE_LIBRDKAFKA
+        ),
+        Fault(
+            CALM_HOUR,
+            "A healthy cluster of {brokers} brokers for a long time",
+            hits_one=False,
+            producers=("ours",),
+            rounds=1,
+            seconds=3_600.0,
+        ),
+    )
+}  # fmt: skip
+
 
 @frozen
 class Scenario:
-    """One fault under one load, and who is compared.
+    """One fault in one layout under one load, and who is compared.
 
     Attributes:
         rate: Records per second of each producer instance.
-        seconds: How long the load lasts; the fault begins at `FAULT_AT_S`.
+        rounds: How many, unless told otherwise.
+        seconds: How long the load lasts; the fault begins at `Layout.calm_s`.
         instances: How many producers of a kind send at the same time, each in a process of its own.
         keyed: Whether every other record has a key.
         plot: Which picture is drawn of it.
@@ -65,17 +184,15 @@ class Scenario:
 
     name: str
     title: str
-    fault: FaultKind
+    layout: Layout
+    fault: Fault
     producers: tuple[str, ...]
+    seconds: float
+    rounds: int = _ROUNDS
     rate: int = 2_000
-    seconds: float = 9.0
     instances: int = 1
     keyed: bool = False
-    plot: Literal["latency", "failed"] | None = None
-
-    @property
-    def replication(self) -> int:
-        return 3 if self.fault == "rolling" else 1
+    plot: Plot | None = None
 
     @property
     def records(self) -> int:
@@ -83,72 +200,126 @@ class Scenario:
         return round(self.rate * self.seconds)
 
     @property
+    def cluster(self) -> ClusterKind:
+        """What its cluster must be started with."""
+        return ClusterKind(
+            self.layout.brokers, self.layout.session_ms, self.fault.links, self.fault.slow_disk
+        )
+
+    @property
     def seconds_a_run(self) -> float:
         """About how long one run takes: the load, the way to it, and the repair after it."""
-        repair = {"brownout": 4.0, "kill": 14.0, "rolling": 3.0, "pressure": 3.0}[self.fault]
-        return self.seconds + WARM_UP_S + repair + self.records * self.instances / 100_000
+        reading = self.records * self.instances / 100_000
+        return self.layout.warm_up_s + self.seconds + _ALL_AROUND_S + self.fault.repair_s + reading
+
+    @property
+    def conditions(self) -> dict[str, float | str]:
+        """Under what it is measured, as it is kept with the results."""
+        layout = self.layout
+        return {
+            "layout": layout.name,
+            "fault": self.fault.name,
+            "brokers": layout.brokers,
+            "partitions": layout.partitions,
+            "replication_factor": layout.replication,
+            "min_insync_replicas": layout.min_insync,
+            "acks": layout.acks,
+            "delivery_limit_ms": layout.delivery_limit_ms,
+            "session_ms": layout.session_ms,
+            "value_bytes": VALUE_BYTES,
+            "linger_ms": LINGER_MS,
+            "rate": self.rate,
+            "instances": self.instances,
+            "warm_up_s": layout.warm_up_s,
+            "calm_s": layout.calm_s,
+            "seconds": self.seconds,
+        }
 
 
-_PEERS = ("librdkafka", "java", "java-availability")
-_PYTHON_PEERS = ("kafka-python", "kafka-python-sticky")
-_BESIDE_LIBRDKAFKA = ("librdkafka", "ours", "ours-hedge")
+def scenario_of(layout: Layout, fault: Fault, **changes: Any) -> Scenario:
+    """Return a fault in a layout; `changes` are of the scenario."""
+    if fault.replication is not None:
+        layout = evolve(layout, replication=fault.replication, min_insync=2)
+    after = layout.after_s if fault.seconds is None else fault.seconds
+    made = Scenario(
+        name=f"{layout.name}-{fault.name}",
+        title=fault.title.format(brokers=layout.brokers),
+        layout=layout,
+        fault=fault,
+        producers=fault.producers,
+        rounds=fault.rounds if layout.name == MAIN else min(_ROUNDS, fault.rounds),
+        seconds=round(layout.calm_s + after + fault.a_broker_s * layout.brokers, 1),
+        plot=fault.plot if layout.name == MAIN else None,
+    )
+    return evolve(made, **changes)
 
 
-def _variants(suffix: str, words: str, **changes: Any) -> tuple[Scenario, Scenario]:
-    """Return brown-out and kill under another load, or with other producers."""
+def _under_other_loads(suffix: str, words: str, **changes: Any) -> tuple[Scenario, Scenario]:
+    """Return brown-out and kill in layout A under another load, or with other producers."""
     common = {"producers": _BESIDE_LIBRDKAFKA, **changes}
+    brownout = {"name": f"brownout-{suffix}", "title": f"Brown-out, {words}"}
+    kill = {"name": f"kill-{suffix}", "title": f"`kill -9`, {words}"}
     return (
-        Scenario(name=f"brownout-{suffix}", title=f"Brown-out, {words}", fault="brownout", **common),
-        Scenario(name=f"kill-{suffix}", title=f"`kill -9`, {words}", fault="kill", **common),
+        scenario_of(_A, FAULTS["in-turns"], **{**brownout, **common}),
+        scenario_of(_A, FAULTS["killed"], **{**kill, **common}),
     )
 
 
-_PYTHON_BROWNOUT, _PYTHON_KILL = _variants(
+_A = LAYOUTS["A"]
+_PYTHON_BROWNOUT, _PYTHON_KILL = _under_other_loads(
     "kafka-python", "kafka-python", producers=(*_PYTHON_PEERS, *ATTACHED), seconds=15.0
 )
+_LAYOUT_A = (
+    scenario_of(
+        _A,
+        FAULTS["in-turns"],
+        name="brownout",
+        title=f"Brown-out: one of {_A.brokers} brokers frozen {FROZEN_S} s of each {FROZEN_S + THAWED_S} s",
+        producers=(*_PEERS, *OURS),
+        plot="latency",
+    ),
+    scenario_of(
+        _A,
+        FAULTS["killed"],
+        name="kill",
+        title="`kill -9` of a broker",
+        producers=(*_PEERS, *OURS),
+        plot="failed",
+    ),
+    evolve(_PYTHON_BROWNOUT, plot="latency"),
+    evolve(_PYTHON_KILL, plot="failed"),
+    # A rescue follows every record: at this rate that is more than one core can do.
+    *_under_other_loads("fast", "50,000 records/s", rate=50_000, producers=("librdkafka", "ours")),
+    *_under_other_loads("fleet", "3 producers at once", instances=3),
+    *_under_other_loads("keyed", "every other record keyed", keyed=True),
+    scenario_of(
+        evolve(_A, replication=3, min_insync=2),
+        FAULTS["rolling"],
+        name="rolling",
+        title="Rolling restart of all brokers, replication factor 3",
+        producers=("librdkafka", "ours"),
+    ),
+    scenario_of(
+        _A,
+        FAULTS["busy"],
+        name="pressure",
+        title="A healthy cluster, all cores kept busy by others",
+    ),
+)
+_ONLY_A_FAULT = ("frozen", *(fault.name for fault in FAULTS.values() if fault.links or fault.slow_disk))
+_WITHOUT_REFUSALS = (*_ONLY_A_FAULT, "in-turns", "killed")
+_FAULTS_OF = {"A": _ONLY_A_FAULT, "B": _WITHOUT_REFUSALS, "C": tuple(FAULTS), "D": tuple(FAULTS)}
 
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
-        Scenario(
-            "brownout",
-            f"Brown-out: one of {BROKERS} brokers frozen {FROZEN_S} s of each {FROZEN_S + THAWED_S} s",
-            "brownout",
-            (*_PEERS, *OURS),
-            plot="latency",
+        *(
+            scenario_of(LAYOUTS[layout], fault)
+            for layout in (MAIN, "D", "B")
+            for fault in FAULTS.values()
+            if fault.name in _FAULTS_OF[layout]
         ),
-        Scenario("kill", "`kill -9` of a broker", "kill", (*_PEERS, *OURS), plot="failed"),
-        evolve(_PYTHON_BROWNOUT, plot="latency"),
-        evolve(_PYTHON_KILL, plot="failed"),
-        # A rescue follows every record: at this rate that is more than one core can do.
-        *_variants("fast", "50,000 records/s", rate=50_000, producers=("librdkafka", "ours")),
-        *_variants("fleet", "3 producers at once", instances=3),
-        *_variants("keyed", "every other record keyed", keyed=True),
-        Scenario(
-            "rolling",
-            "Rolling restart of all brokers, replication factor 3",
-            "rolling",
-            ("librdkafka", "ours"),
-            seconds=45.0,
-        ),
-        Scenario(
-            "pressure",
-            "A healthy cluster, all cores kept busy by others",
-            "pressure",
-            _BESIDE_LIBRDKAFKA,
-        ),
+        *_LAYOUT_A,
+        *(scenario_of(_A, FAULTS[name]) for name in _ONLY_A_FAULT),
     )
 }
-
-
-def leader_of(partition: int) -> int:
-    """Return the broker that leads a partition: topics are laid out by hand, to know whom a fault hits."""
-    return partition % BROKERS + 1
-
-
-def assignment(replication: int) -> dict[int, list[int]]:
-    """Return partition -> brokers for a new topic, its leader first."""
-    return {
-        partition: [(leader_of(partition) - 1 + i) % BROKERS + 1 for i in range(replication)]
-        for partition in range(PARTITIONS)
-    }

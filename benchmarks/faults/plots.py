@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from benchmarks.faults.metrics import BUCKET_S, Run
-from benchmarks.faults.plan import FAULT_AT_S, PRODUCERS, Scenario
+from benchmarks.faults.plan import FROZEN_WHOLE_S, PRODUCERS, Scenario
 from benchmarks.faults.results import Result
 from benchmarks.measure import Spread
 from benchmarks.svg import LEFT, TOP, WIDTH, box, line, svg, text
@@ -13,6 +13,11 @@ from benchmarks.svg import LEFT, TOP, WIDTH, box, line, svg, text
 _PLOT_WIDTH, _PLOT_HEIGHT = 520, 300
 _BAR, _BAR_STEP, _LABELS = 18, 34, 300
 _LOWEST_MS, _HIGHEST_MS = 1.0, 10_000.0
+# What is written over the time of the fault, and how long that is; None if to the end.
+_BAND = {
+    "in-turns": ("one broker freezes again and again", None),
+    "frozen": ("one broker is frozen", FROZEN_WHOLE_S),
+}
 
 # Of one lightness that can be told from white and from near black, for colour-blind eyes too; dashes help.
 _LOOKS = {
@@ -54,10 +59,12 @@ def _latency(scenario: Scenario, runs: Mapping[str, Sequence[Run]]) -> str:
         return LEFT + _PLOT_WIDTH * seconds / scenario.seconds
 
     bottom = TOP + _PLOT_HEIGHT
-    begin, end = x(FAULT_AT_S), x(scenario.seconds)
+    words, lasts = _BAND[scenario.fault.name]
+    begin = x(scenario.layout.calm_s)
+    end = x(scenario.seconds if lasts is None else min(scenario.seconds, scenario.layout.calm_s + lasts))
     parts = [
         box(begin, TOP, end - begin, _PLOT_HEIGHT, 'class="fault"'),
-        text(begin + 4, TOP + 14, "one broker freezes again and again"),
+        text(begin + 4, TOP + 14, words),
         text(LEFT, TOP - 8, "p99 of the records sent in each 0.1 s, ms; median of the runs"),
         text(x(scenario.seconds / 2), bottom + 36, "seconds", anchor="middle"),
     ]

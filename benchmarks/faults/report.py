@@ -2,15 +2,17 @@
 
 from collections.abc import Callable, Mapping
 
-from benchmarks.faults import plan
+from benchmarks.faults import layouts
+from benchmarks.faults.layouts import LAYOUTS, MAIN
 from benchmarks.faults.metrics import Run
-from benchmarks.faults.plan import PRODUCERS, SCENARIOS, Scenario
+from benchmarks.faults.plan import FROZEN_S, PRODUCERS, SCENARIOS, THAWED_S, THROTTLED, Scenario
 from benchmarks.faults.results import Measured, Result
 from benchmarks.faults.rules import RULE
 from benchmarks.faults.targets import Target, Verdict, figure_of, judge, targets_of
 from benchmarks.markdown import (
     count,
     machine_line,
+    machine_of,
     milliseconds,
     percent,
     reached_text,
@@ -27,30 +29,37 @@ NEW_PAGE = f"# Benchmarks\n\n{BEGIN}\n{END}\n"
 
 _INTRODUCTION = f"""## When a broker fails
 
-Real Kafka, {plan.BROKERS} brokers, all on one machine; topics of {plan.PARTITIONS} partitions, replication
-factor 1 where not stated otherwise; records of {plan.VALUE_BYTES} B; acks=all, linger {plan.LINGER_MS} ms,
-and a delivery limit of {plan.DELIVERY_LIMIT_MS / 1000:.0f} s for everybody: a record that is not delivered by
-then fails. Everything else is as each client has it by default, but for librdkafka's queue (1,000,000
-records) and hash (murmur2). After {plan.WARM_UP_S:.0f} s of warm-up the load runs undisturbed for
-{plan.FAULT_AT_S} s; then the fault begins, and lasts to the end. Records are sent by an open schedule and
-timed from the call of `produce` to the report.
+Real Kafka, all brokers on one machine. Replication, acks and limits differ by layout, and stand beside each
+table; they are the same for every producer. A record that is not delivered within the delivery limit fails.
+Everything else is as each client has it by default, but for librdkafka's queue (1,000,000 records) and hash
+(murmur2). After a warm-up the load runs undisturbed for some seconds; then the fault begins. Records are sent
+by an open schedule and timed from the call of `produce` to the report. Brokers lead the same number of
+partitions each, and each has followers of each other. Which one is disturbed changes from round to round.
 
 Cells are median (minimum - maximum) of the kept runs. Latencies, *late* and *to the broker* are of the
 records sent from the fault on; counts are of all records.
 
 - **p99** counts a record that failed with the delivery limit, whenever its producer gave it up; **late** is
-  the share that took over {plan.LATE_MS:.0f} ms or failed.
-- **to the broker** is the share sent to the disturbed broker (a fair share is a third).
+  the share that took over {layouts.LATE_MS:.0f} ms or failed.
+- **to the broker** is the share sent to the disturbed broker; a fair one is 1 / the number of brokers.
 - **failed** is what the producer reported as failed or not at all, **lost** what is not in the topic when it
   is read back, **copies** what is there more than once.
 - **in flight** is what was outstanding when the fault began. That is the floor: of those records, the ones on
   the broken broker can't be saved, except by sending them again.
+- **excluded** is how often a producer of ours took a broker for silent, and in brackets how often that was
+  another one than the disturbed.
 
 Producers take turns, run by run, and ratios are made within a round; the median of the rounds decides whether
-a target is reached. Where the limit is on a number itself ("0 failed"), every run must keep it. {RULE}
+a target is reached; where it says so, every run must keep it. {RULE}
 """
 
 _FIGURE_NAMES = {"p99_ms": "p99", "late": "late", "failed": "failed", "lost": "lost"}
+_WRITE: dict[str, Callable[[float], str]] = {
+    "p99_ms": lambda value: f"{milliseconds(value)} ms",
+    "late": percent,
+    "failed": count,
+    "lost": count,
+}
 _HEADER = (
     "producer",
     "p50 ms",
@@ -62,6 +71,7 @@ _HEADER = (
     "lost",
     "copies",
     "in flight",
+    "excluded",
     "runs",
 )
 
@@ -69,15 +79,32 @@ _HEADER = (
 def render_page(page: str, results: Mapping[str, Result], images: str) -> str:
     """Return the page with everything between the markers made anew; `images` is the path to them."""
     sections = [_INTRODUCTION]
-    sections += [
-        render_scenario(SCENARIOS[name], results[name], images) for name in SCENARIOS if name in results
-    ]
+    for layout in sorted(LAYOUTS, key=lambda name: (name != MAIN, name)):
+        names = [name for name, each in SCENARIOS.items() if each.layout.name == layout and name in results]
+        if names:
+            sections.append(f"### Layout {layout}: {LAYOUTS[layout].in_words}\n")
+            if layout == MAIN:
+                sections.append(asked_and_reached(results) + "\n")
+            sections += [render_scenario(SCENARIOS[name], results[name], images) for name in names]
     return with_section(page, BEGIN, END, "\n".join(sections))
+
+
+def asked_and_reached(results: Mapping[str, Result]) -> str:
+    """Return all targets of the main layout in one table."""
+    rows = [
+        [scenario.title, *_verdict_row(judge(target, results[name]))]
+        for name, scenario in SCENARIOS.items()
+        if scenario.layout.name == MAIN and name in results
+        for target in targets_of(scenario)
+    ]
+    return table(("fault", "target", "asked", "measured", "reached"), rows)
 
 
 def render_scenario(scenario: Scenario, result: Result, images: str | None = None) -> str:
     """Return one scenario's section: picture, table, targets, notes."""
-    parts = [f"### {scenario.title}", _load_in_words(scenario)]
+    parts = [f"#### {scenario.title}", conditions_in_words(result.conditions or scenario.conditions)]
+    if scenario.keyed:
+        parts.append("Every other record is keyed, all producers with murmur2.")
     if images is not None and scenario.plot:
         parts.append(f"![{scenario.title}]({images}/{image_name(scenario)})")
     for group in ("unkeyed", "keyed") if scenario.keyed else ("all",):
@@ -90,12 +117,9 @@ def render_scenario(scenario: Scenario, result: Result, images: str | None = Non
         ]
         parts.append(table(_HEADER, rows))
     # Not those of a scenario that was cut down to a few producers: what is missing is said to be.
-    parts.append(
-        table(
-            ("target", "limit", "measured", "reached"),
-            [_verdict_row(judge(target, result)) for target in targets_of(SCENARIOS[scenario.name])],
-        )
-    )
+    if targets := targets_of(SCENARIOS[scenario.name]):
+        rows = [_verdict_row(judge(target, result)) for target in targets]
+        parts.append(table(("target", "asked", "measured", "reached"), rows))
     parts += _notes(result)
     return "\n\n".join(parts) + "\n"
 
@@ -104,15 +128,19 @@ def image_name(scenario: Scenario) -> str:
     return f"faults-{scenario.name}.svg"
 
 
-def _load_in_words(scenario: Scenario) -> str:
-    by = f"{scenario.instances} producers with " if scenario.instances > 1 else ""
-    each = " each" if scenario.instances > 1 else ""
-    words = f"{by}{scenario.rate:,} records/s{each} for {scenario.seconds:.0f} s"
-    if scenario.keyed:
-        words += ", every other one keyed, all producers with murmur2"
-    if scenario.fault == "rolling":
-        words += ", min.insync.replicas=2"
-    return words[0].upper() + words[1:] + "."
+def conditions_in_words(conditions: Mapping[str, float | str]) -> str:
+    """Return under what a scenario was measured."""
+    of = {name: float(value) for name, value in conditions.items() if not isinstance(value, str)}
+    several = of["instances"] > 1
+    load = f"{of['rate']:,.0f} records/s of {of['value_bytes']:.0f} B"
+    return (
+        f"{of['brokers']:.0f} brokers, {of['partitions']:.0f} partitions, replication factor "
+        f"{of['replication_factor']:.0f}, min.insync.replicas {of['min_insync_replicas']:.0f}, "
+        f"acks={conditions['acks']}; linger {of['linger_ms']:.0f} ms, delivery limit "
+        f"{of['delivery_limit_ms'] / 1000:.0f} s, broker session {of['session_ms'] / 1000:.0f} s; "
+        + (f"{of['instances']:.0f} producers with {load} each" if several else load)
+        + f" for {of['seconds']:,.0f} s, the fault after {of['calm_s']:.1f} s."
+    )
 
 
 def _row(title: str, measured: Measured, group: str) -> list[str]:
@@ -132,17 +160,28 @@ def _row(title: str, measured: Measured, group: str) -> list[str]:
         cell("lost", count),
         cell("duplicates", count),
         spread_text(in_flight, count),
+        _excluded(measured),
         f"{len(measured.kept)} kept, {len(measured.discarded)} discarded",
     ]
 
 
+def _excluded(measured: Measured) -> str:
+    runs = [run for run in measured.kept if run.exclusions is not None]
+    if not runs:
+        return "-"
+    all_, others = (
+        Spread.of([getattr(run, name) for run in runs]) for name in ("exclusions", "exclusions_elsewhere")
+    )
+    return f"{spread_text(all_, count)} [{spread_text(others, count)}]"
+
+
 def _verdict_row(verdict: Verdict) -> list[str]:
     target = verdict.target
-    write = times if target.beside else (percent if target.figure == "late" else count)
+    write = times if target.beside else _WRITE[target.figure]
     measured = "not measured" if verdict.spread is None else spread_text(verdict.spread, write)
     return [
         _target_in_words(target),
-        f"at most {write(target.at_most)}",
+        f"at most {write(target.at_most)}" + (" in each run" if target.is_for_each else ""),
         measured,
         reached_text(verdict.reached),
     ]
@@ -179,3 +218,66 @@ def _broken_promises(run: Run) -> list[str]:
     if run.reported_again:
         troubles.append(f"{run.reported_again:,} records were reported on more than once")
     return troubles
+
+
+# -- the README's first table ----------------------------------------------------------------------------
+
+README_BEGIN = "<!-- begin: made by python -m benchmarks.faults -->"
+README_END = "<!-- end: made by python -m benchmarks.faults -->"
+_README_COLUMNS = {
+    "librdkafka": "librdkafka",
+    "java": "Java client",
+    "kafka-python": "kafka-python",
+    "ours": "ours",
+    "ours-hedge": 'ours, `rescue="hedge"`',
+}
+_README_ROWS = {
+    "frozen": ("frozen 6 s", ("late", "failed")),
+    "in-turns": (f"frozen {FROZEN_S} s of each {FROZEN_S + THAWED_S} s", ("late", "p99_ms")),
+    "killed": ("killed (`kill -9`)", ("late", "failed")),
+    "link-throttled": (f"its clients' link at {THROTTLED // 1000} kB/s", ("late", "p99_ms")),
+}
+_README_FIGURES = {"late": "share later than 100 ms", "failed": "failed", "p99_ms": "p99"}
+
+
+def render_readme(page: str, results: Mapping[str, Result]) -> str:
+    """Return the README with its first table made anew; as it is until the main layout was measured."""
+    found = {fault: results[f"{MAIN}-{fault}"] for fault in _README_ROWS if f"{MAIN}-{fault}" in results}
+    if not found:
+        return page
+    columns = {
+        by: title
+        for by, title in _README_COLUMNS.items()
+        if any(by in result.producers for result in found.values())
+    }
+    rows = [
+        [
+            f"{title}: {_README_FIGURES[figure]}",
+            *(_median(found[fault], by, figure) for by in columns),
+        ]
+        for fault, (title, figures) in _README_ROWS.items()
+        if fault in found
+        for figure in figures
+    ]
+    brokers = LAYOUTS[MAIN].brokers
+    first = next(iter(found.values()))
+    caption = (
+        f"Medians of {_rounds(found)} interleaved runs, unkeyed records; "
+        + conditions_in_words(first.conditions or SCENARIOS[first.scenario].conditions)
+        + f" {machine_of(first.environment)}. [Everything measured](docs/benchmarks.md), what was not "
+        "reached included."
+    )
+    head = (f"one of {brokers} brokers", *columns.values())
+    return with_section(page, README_BEGIN, README_END, f"{table(head, rows)}\n\n{caption}\n")
+
+
+def _median(result: Result, producer: str, figure: str) -> str:
+    measured = result.producers.get(producer)
+    values = [figure_of(run, "all", figure) for run in measured.kept] if measured else []
+    known = [value for value in values if value is not None]
+    return _WRITE[figure](Spread.of(known).median) if known else "-"
+
+
+def _rounds(found: Mapping[str, Result]) -> str:
+    counts = [result.rounds for result in found.values()]
+    return spread_text(Spread.of(counts), count) if len(set(counts)) > 1 else count(counts[0])

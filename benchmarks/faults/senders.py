@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import KafkaException, Producer
 
-from benchmarks.faults.plan import DELIVERY_LIMIT_MS, LINGER_MS, REQUEST_LIMIT_MS
+from benchmarks.faults.layouts import LINGER_MS
 from benchmarks.faults.spec import LoadSpec, Values
 from benchmarks.faults.tape import Tape
 
@@ -26,6 +26,8 @@ class Sender(Protocol):
 
     def counters(self) -> str: ...
 
+    def measures(self) -> dict[str, float]: ...
+
     def close(self) -> None: ...
 
 
@@ -36,19 +38,18 @@ def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
     family, _, variant = spec.producer.partition("-")
     rescue: dict[str, Any] = {"rescue": variant} if variant in _RESCUES else {}
     if family == "ours":
-        from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
+        from benchmarks.faults.ours import OursSender  # noqa: PLC0415 - only its own processes load it
 
-        producer = PartitioningProducer(_confluent_config(spec), **rescue)
-        return ConfluentSender(producer, spec.topic, values, tape)
+        return OursSender(_confluent_config(spec), rescue, spec.topic, values, tape)
     return KafkaPythonSender(spec, tape, rescue)
 
 
 def _confluent_config(spec: LoadSpec) -> dict[str, Any]:
     return {
         "bootstrap.servers": spec.bootstrap,
-        "acks": "all",
+        "acks": spec.acks,
         "linger.ms": LINGER_MS,
-        "message.timeout.ms": DELIVERY_LIMIT_MS,
+        "message.timeout.ms": spec.delivery_limit_ms,
         # At 50,000 records/s a third of them, waiting for a dead broker, would fill the default of 100,000.
         "queue.buffering.max.messages": 1_000_000,
         "partitioner": "murmur2_random",
@@ -93,6 +94,9 @@ class ConfluentSender:
     def counters(self) -> str:
         return str(getattr(self._producer, "stats", ""))
 
+    def measures(self) -> dict[str, float]:
+        return {}
+
     def close(self) -> None:
         self._producer.close()
 
@@ -107,11 +111,11 @@ class KafkaPythonSender:
         self._topic = spec.topic
         self._producer: Any = KafkaProducer(
             bootstrap_servers=spec.bootstrap.split(","),
-            acks="all",
+            acks=spec.acks if spec.acks == "all" else int(spec.acks),
             linger_ms=LINGER_MS,
-            delivery_timeout_ms=DELIVERY_LIMIT_MS,
-            request_timeout_ms=REQUEST_LIMIT_MS,
-            max_block_ms=DELIVERY_LIMIT_MS,
+            delivery_timeout_ms=spec.delivery_limit_ms,
+            request_timeout_ms=spec.request_limit_ms,
+            max_block_ms=spec.delivery_limit_ms,
             **({"enable_idempotence": False} if rescue else {}),  # a rescue refuses it, and says why
             **_partitioner(spec.producer),
         )
@@ -148,6 +152,9 @@ class KafkaPythonSender:
 
     def counters(self) -> str:
         return ""
+
+    def measures(self) -> dict[str, float]:
+        return {}
 
     def close(self) -> None:
         if self._poller is not None:

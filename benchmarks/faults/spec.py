@@ -6,7 +6,7 @@ from typing import Self
 
 from attrs import asdict, frozen
 
-from benchmarks.faults.plan import VALUE_BYTES
+from benchmarks.faults.layouts import VALUE_BYTES
 
 _NUMBER_DIGITS = 11
 
@@ -21,6 +21,9 @@ class LoadSpec:
         index: Which of several instances this is.
         records: How many to send after the warm-up.
         keyed: Whether every other record has a key.
+        acks: Of the producer.
+        delivery_limit_ms, request_limit_ms: How long it may try, and how long one request may take.
+        warm_up_s: How long it sends what does not count, before.
         out: Where the `Tape` goes.
     """
 
@@ -32,6 +35,10 @@ class LoadSpec:
     rate: int
     records: int
     keyed: bool
+    acks: str
+    delivery_limit_ms: int
+    request_limit_ms: int
+    warm_up_s: float
     out: Path
 
     def words(self) -> list[str]:
@@ -49,6 +56,10 @@ class LoadSpec:
             rate=int(told["rate"]),
             records=int(told["records"]),
             keyed=told["keyed"] == "1",
+            acks=told["acks"],
+            delivery_limit_ms=int(told["delivery_limit_ms"]),
+            request_limit_ms=int(told["request_limit_ms"]),
+            warm_up_s=float(told["warm_up_s"]),
             out=Path(told["out"]),
         )
 

@@ -5,15 +5,18 @@ from collections import Counter
 from typing import Any
 
 from benchmarks.errors import BenchError
-from benchmarks.faults.plan import PARTITIONS
 from benchmarks.faults.spec import parse_value
 
-_LIMIT_S = 60.0
+_LIMIT_S, _AT_LEAST_A_S = 60.0, 20_000
 _AT_ONCE = 10_000
 
 
-def read_back(bootstrap: str, topic: str, run: str) -> "Counter[tuple[int, int]]":
+def read_back(
+    bootstrap: str, topic: str, partitions: int, run: str, records: int
+) -> "Counter[tuple[int, int]]":
     """Read the topic from its beginning; return how often each (index, number) of the run is in it.
+
+    `records` is about how many there are; it sets the limit.
 
     Raises:
         BenchError: it could not be read to its end in time.
@@ -31,8 +34,8 @@ def read_back(bootstrap: str, topic: str, run: str) -> "Counter[tuple[int, int]]
     )
     found: Counter[tuple[int, int]] = Counter()
     try:
-        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(PARTITIONS)])
-        for value in _values(consumer, topic):
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+        for value in _values(consumer, topic, partitions, _LIMIT_S + records / _AT_LEAST_A_S):
             by, index, number = parse_value(value)
             if by == run and number >= 0:
                 found[index, number] += 1
@@ -41,12 +44,12 @@ def read_back(bootstrap: str, topic: str, run: str) -> "Counter[tuple[int, int]]
     return found
 
 
-def _values(consumer: Any, topic: str) -> Any:
+def _values(consumer: Any, topic: str, partitions: int, limit: float) -> Any:
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
-    deadline = time.monotonic() + _LIMIT_S
+    deadline = time.monotonic() + limit
     ended: set[int] = set()
-    while len(ended) < PARTITIONS:
+    while len(ended) < partitions:
         for message in consumer.consume(_AT_ONCE, timeout=0.2):
             error = message.error()
             if error is None:
@@ -54,4 +57,4 @@ def _values(consumer: Any, topic: str) -> Any:
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
                 ended.add(message.partition())
         if time.monotonic() > deadline:
-            raise BenchError(f"topic {topic} could not be read to its end within {_LIMIT_S:.0f} s")
+            raise BenchError(f"topic {topic} could not be read to its end within {limit:.0f} s")

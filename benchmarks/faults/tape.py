@@ -15,6 +15,13 @@ from attrs import Factory, define, field
 
 UNREPORTED, DELIVERED, FIRST_ERROR = 0, 1, 2
 NEVER = -1
+EXCLUSIONS = "exclusions"
+"""The measure that tells how often a producer took a broker for silent."""
+
+
+def exclusions_of(broker: int) -> str:
+    """Return the measure that tells how often it was this broker."""
+    return f"{EXCLUSIONS} of {broker}"
 
 
 def _filled(count: int, value: int) -> "array[int]":

@@ -32,6 +32,7 @@ from kafka_partition_events.cli.mapping import mapping_app
 from kafka_partition_events.cli.observe import observe_command
 from kafka_partition_events.cli.options import TopicFilter, check_out, parse_client_options, parse_duration
 from kafka_partition_events.cli.output import abandon_stdout, choose_output
+from kafka_partition_events.cli.replicas import ReplicasQuestion, diagnose_replicas
 from kafka_partition_events.cli.services import SampleRequest, Services
 from kafka_partition_events.cli.silence import silence_app
 from kafka_partition_events.cli.snapshot import show_difference, take_snapshot
@@ -100,6 +101,7 @@ def top(
     kpe check -b localhost:9092                     its state, for Nagios and its like
     kpe doctor -b localhost:9092                    can `kpe observe` work here?
     kpe doctor partitioner -b localhost:9092 --topic orders    do its writers agree on a key hash?
+    kpe doctor replicas -b localhost:9092           what can be written if a broker hangs?
     kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
     kpe topics init -b localhost:9092               the topics that change control needs
     kpe change plan -b localhost:9092 --topic orders --to 24    who would follow, and who could not
@@ -243,6 +245,55 @@ def doctor_partitioner_command(
         show_keys=show_keys,
     )
     raise typer.Exit(diagnose_partitioner(question, context.obj))
+
+
+@doctor.command("replicas", short_help="What of each topic can be written if a broker hangs.")
+def doctor_replicas_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    client_options: ClientOptions = None,
+    topic: Topics = None,
+    json_plan: Annotated[
+        bool,
+        typer.Option(
+            "--json-plan", help="Print the better placement instead, for kafka-reassign-partitions.sh."
+        ),
+    ] = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Tell for each broker what of each topic can be written with acks=all if it fails, and what helps.
+
+    With acks=all a write waits for every in-sync replica. A broker that hangs stays in sync until its session
+    ends (9 s) or it lags too long (replica.lag.time.max.ms, 30 s); until then it blocks every partition that
+    it is in sync of. Partitioners can use others, if there are any: partitions that one broker can block
+    together with all others of the topic have no safe alternative. Three brokers with three replicas: none.
+    Once it is out of sync, a partition needs min.insync.replicas of the others; where that setting may not be
+    seen (DESCRIBE_CONFIGS on the topic), it is unknown and counts as 1 for what can be written now.
+
+    A better placement, if there is one, moves as few replicas as possible, keeps racks apart and leaders
+    even. It is for topics without a safe alternative; nothing is changed here. Topics come the worst first.
+
+    \b
+    kpe doctor replicas -b localhost:9092
+    kpe doctor replicas -b localhost:9092 --topic 'orders|payments'
+    kpe doctor replicas -b localhost:9092 | jq -r 'select(.without_safe_alternative > 0) | .topic'
+    kpe doctor replicas -b localhost:9092 --topic orders --json-plan > plan.json
+    kafka-reassign-partitions.sh --bootstrap-server localhost:9092 --execute --throttle 50000000 \\
+        --reassignment-json-file plan.json
+
+    Exit codes: 0 every partition has a safe alternative; 1 some have none, or nothing of a topic can be
+    written now; 2 wrong address, no such topic, unknown option; 3 none was found, but min.insync.replicas of
+    some topics is unknown.
+    """  # noqa: D301
+    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    question = ReplicasQuestion(
+        config=parse_client_options(bootstrap, client_options or ()),
+        topic=topic,
+        output=choose_output(output),
+        json_plan=json_plan,
+    )
+    raise typer.Exit(diagnose_replicas(question, context.obj))
 
 
 app.add_typer(doctor, name="doctor", short_help="Find what is wrong, and the cure.")

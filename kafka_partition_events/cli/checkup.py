@@ -48,13 +48,15 @@ def doctor_group(
     Asks each broker at the address that it advertises; sees which requests the brokers know, what this user
     may do, whether the topics of the service are fit for it, how far the active controller's clock is from
     this host's, and whether the client of the service can look at the cluster. What can't be found out is
-    "not checked". `kpe doctor partitioner` looks at a topic's writers.
+    "not checked". `kpe doctor partitioner` looks at a topic's writers, `kpe doctor replicas` at what brokers
+    can block.
 
     \b
     kpe doctor -b localhost:9092
     kpe doctor --config /etc/kpe/kpe.toml                     with its login, topics and election
     kpe doctor -b localhost:9092 | jq -r 'select(.status == "failed") | .cure'
     kpe doctor partitioner -b localhost:9092 --topic orders   which key hash its writers use
+    kpe doctor replicas -b localhost:9092                     what can be written if a broker hangs
 
     Exit codes: 0 all is well, as far as it can be checked; 1 something is to be warned of; 2 something
     failed, or wrong address, refused login, unknown option.

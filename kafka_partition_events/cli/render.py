@@ -3,10 +3,11 @@
 from rich.text import Text
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 
 _KIND_WIDTH = max(len(cls.kind) for cls in ev.EVENT_TYPES)
 _SUBJECT_WIDTH = 24
+_MOST_NAMED = 3
 
 _BAD = {"partition_offline", "broker_removed", "broker_suspected", "metadata_unavailable", "metadata_stale"}
 _GOOD = {"partition_online", "broker_added", "broker_cleared", "metadata_recovered", "cap_lifted"}
@@ -113,6 +114,9 @@ def describe(event: ev.Event) -> str:  # noqa: C901, PLR0911, PLR0912 - one line
             )
         case ev.ClusterSummary():
             return _summary(event)
+        case ev.AlternativesChanged(old=before, new=now, brokers=brokers):
+            by = f"; broker {ids(brokers)} can block all" if now else ""
+            return f"{now} of {event.partitions} partitions without a safe alternative, had been {before}{by}"
         case ev.ProducerCounters():
             sent = sum(topic.sent or 0 for topic in event.topics)
             return f"{counted(sent, 'record')} of {counted(len(event.topics), 'topic')} placed"
@@ -149,6 +153,17 @@ def ids(numbers: tuple[int, ...]) -> str:
 
 
 def _suspected(event: ev.BrokerSuspected) -> str:
+    held_up = f" holds up {_few(event.waiting)}" if event.waiting else ""
+    return (f"replica{held_up}: " if event.role is ev.Role.REPLICA else "") + _silence(event)
+
+
+def _few(partitions: tuple[TopicPartition, ...]) -> str:
+    names = ", ".join(f"{topic}-{partition}" for topic, partition in partitions[:_MOST_NAMED])
+    more = len(partitions) - _MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _silence(event: ev.BrokerSuspected) -> str:
     outstanding = f"{counted(event.outstanding, 'record')} outstanding"
     if event.reason is ev.Suspicion.UNREACHABLE:
         return f"unreachable, {outstanding}"

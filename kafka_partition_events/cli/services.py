@@ -112,6 +112,38 @@ def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tel
     return sample_topic(config, request, tell)
 
 
+@frozen(kw_only=True)
+class MinInsync:
+    """``min.insync.replicas`` of topics.
+
+    Attributes:
+        known: What it is, by topic; one that is missing is unknown.
+        trouble: Why some are unknown; None if none is.
+    """
+
+    known: Mapping[str, int]
+    trouble: str | None = None
+
+
+MinInsyncAsker = Callable[[Mapping[str, str], Sequence[str]], MinInsync]
+
+
+def ask_min_insync_with_confluent(config: Mapping[str, str], topics: Sequence[str]) -> MinInsync:
+    """Ask for ``min.insync.replicas`` of topics with confluent-kafka.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    try:
+        from kafka_partition_events.cli.min_insync import ask_min_insync  # noqa: PLC0415
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    try:
+        return ask_min_insync(config, topics)
+    except ConfigurationError as error:
+        raise CliError(one_line(error)) from error
+
+
 def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Desk:
     """Return a way to a cluster and to the control topics, which may be on another, by confluent-kafka.
 
@@ -136,6 +168,7 @@ class Services:
 
     open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
     sample: Sampler = sample_with_confluent
+    min_insync: MinInsyncAsker = ask_min_insync_with_confluent
     open_desk: Callable[[Mapping[str, str], Mapping[str, str], str], Desk] = open_confluent_desk
     clock: Clock = field(factory=SystemClock)
 

@@ -2,13 +2,17 @@
 
 import threading
 from collections import Counter, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from attrs import define, field
 
 from kafka_partition_events.clients.rescue import Budget, Headers, RescueLimits, RescueStats
 from kafka_partition_events.metadata.events import RecordsRescued
+from kafka_partition_events.routing.table import Route
+
+Stuck = Mapping[tuple[int, str, int], int | None]
+"""Ways, topics and partitions where records wait for a suspect, and who leads there."""
 
 
 @define(eq=False)
@@ -26,11 +30,12 @@ class Held:
     home: int | None  # where the original went; None as long as only the client knows
     outcome: Any
     attempts: int = 0
-    on_the_way: dict[int, int] = field(factory=dict)  # partition -> how many of it are there
+    on_the_way: Counter[tuple[int, int]] = field(
+        factory=Counter
+    )  # way, partition -> how many of it are there
     tried: set[int] = field(factory=set)
     error: BaseException | None = None  # the latest
     queued: bool = False
-    hedged: bool = False  # since it was sent last
     done: bool = False  # somebody has its outcome
     size: int = field(init=False)  # bytes that are kept for it
 
@@ -50,7 +55,8 @@ class Account:
         self.queue: deque[Held] = deque()
         self.closed = False
         self._open: set[Held] = set()
-        self._placed: dict[tuple[str, int], dict[Held, None]] = {}
+        # By way, topic and partition: what is there and has no copy yet.
+        self._placed: dict[tuple[int, str, int], dict[Held, None]] = {}
         self._saved: Counter[str] = Counter()  # by topic
         self._bytes = self._copies = self._withheld = self._unheld = 0
         self._news: dict[int | None, tuple[int, int]] = {}
@@ -95,35 +101,34 @@ class Account:
             self._open.add(held)
             return True
 
-    def place(self, held: Held, partition: int) -> None:
+    def place(self, held: Held, partition: int, way: int = 0) -> None:
         """Note that an admitted record, or the copy that was queued, is on its way to a partition."""
         with self.changed:
             self._copies += held.queued
             held.queued = False
             held.attempts += 1
-            held.hedged = False
             held.tried.add(partition)
-            held.on_the_way[partition] = held.on_the_way.get(partition, 0) + 1
-            self._placed.setdefault((held.topic, partition), {})[held] = None
+            held.on_the_way[way, partition] += 1
+            self._placed.setdefault((way, held.topic, partition), {})[held] = None
 
-    def unplace(self, held: Held, partition: int) -> None:
+    def unplace(self, held: Held, partition: int, way: int = 0) -> None:
         """Take `place` back: the client did not take it."""
         with self.changed:
             held.attempts -= 1
             if held.attempts:  # it was a copy
                 self._copies -= 1
                 held.queued = True
-            self._left(held, partition)
+            self._left(held, partition, way)
 
     def put_back(self, held: Held) -> None:
         """Take `take` back: the copy shall be the next one again."""
         with self.changed:
             self.queue.appendleft(held)
 
-    def delivered(self, held: Held, partition: int) -> bool:
+    def delivered(self, held: Held, partition: int, way: int = 0) -> bool:
         """Note that the record, or a copy, arrived; return whether that is its outcome."""
         with self.changed:
-            self._left(held, partition)
+            self._left(held, partition, way)
             if held.done:
                 return False
             if held.home not in (None, partition):
@@ -131,13 +136,15 @@ class Account:
             held.done = True
             return True
 
-    def failed(self, held: Held, partition: int, error: BaseException, *, worth_a_copy: bool) -> bool:
+    def failed(
+        self, held: Held, partition: int, error: BaseException, *, worth_a_copy: bool, way: int = 0
+    ) -> bool:
         """Note that the record, or a copy, failed; return whether that is its outcome.
 
         It is not if another one is on its way, or if it gets a copy.
         """
         with self.changed:
-            self._left(held, partition)
+            self._left(held, partition, way)
             held.error = error
             if held.done or held.queued or held.on_the_way:
                 return False
@@ -164,16 +171,22 @@ class Account:
             self._bytes -= held.size
             self.changed.notify_all()
 
-    def hedge(self, stuck: Mapping[tuple[str, int], int]) -> None:
-        """Queue a copy of each record of which all that is on its way waits there, on that broker."""
+    def hedge(self, stuck: Stuck) -> None:
+        """Queue a copy of each record of which all that is on its way waits there, behind that broker.
+
+        What gets none because the budget is used up waits for its turn: each record that is sent adds to it.
+        """
         with self.changed:
-            for tp, broker in stuck.items():
-                for held in tuple(self._placed.get(tp, ())):
-                    if held.done or held.queued or held.hedged:
+            for place, broker in stuck.items():
+                for held in tuple(self._placed.get(place, ())):
+                    if not self._budget.has_any:
+                        return
+                    if held.done or held.queued:
                         continue
-                    if all((held.topic, partition) in stuck for partition in held.on_the_way):
-                        held.hedged = True
+                    if all((way, held.topic, partition) in stuck for way, partition in held.on_the_way):
                         self._queue_copy(held, broker)
+                        for way, partition in held.on_the_way:
+                            self._forget_place(held, partition, way)
 
     # -- copies --------------------------------------------------------------------------------------
 
@@ -218,13 +231,22 @@ class Account:
         self.changed.notify_all()
         return True
 
-    def _left(self, held: Held, partition: int) -> None:
-        left = held.on_the_way[partition] - 1
-        if left:
-            held.on_the_way[partition] = left
-            return
-        del held.on_the_way[partition]
-        placed = self._placed[held.topic, partition]
-        del placed[held]
+    def _left(self, held: Held, partition: int, way: int) -> None:
+        held.on_the_way[way, partition] -= 1
+        if not held.on_the_way[way, partition]:
+            del held.on_the_way[way, partition]
+            self._forget_place(held, partition, way)
+
+    def _forget_place(self, held: Held, partition: int, way: int) -> None:
+        place = way, held.topic, partition
+        placed = self._placed.get(place, {})
+        placed.pop(held, None)
         if not placed:
-            del self._placed[held.topic, partition]
+            self._placed.pop(place, None)
+
+
+def hedgeable(stuck: Stuck, route: Callable[[str], Route | None]) -> Stuck:
+    """Leave out the topics without a partition that needs nobody suspect: a copy would be stuck as well."""
+    routes = {topic: route(topic) for topic in {topic for _, topic, _ in stuck}}
+    safe = {topic for topic, found in routes.items() if found is not None and found.safe != frozenset()}
+    return {place: broker for place, broker in stuck.items() if place[1] in safe}

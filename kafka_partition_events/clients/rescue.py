@@ -16,8 +16,8 @@ from attrs import frozen
 from kafka_partition_events.errors import ConfigurationError
 
 RescueMode = Literal["failed", "hedge"]
-"""``"failed"``: a record that timed out is sent again. ``"hedge"``: also one that is stuck on a broker that
-has become suspect, before it fails."""
+"""``"failed"``: a record that timed out is sent again. ``"hedge"``: also one that waits for a broker that has
+become suspect, or stands behind one that does, before it fails."""
 
 ID_HEADER = "kpe-id"
 """The same for a record and all its copies: 16 hex digits of the producer, a dash, a number."""
@@ -33,7 +33,10 @@ Headers = list[tuple[str, str | bytes | None]]
 
 @frozen(kw_only=True)
 class RescueLimits:
-    """How much a rescue may send and keep. What is beyond gets no copy, and is counted.
+    """How much a rescue may send and keep.
+
+    What is beyond gets no copy, and is counted. But a stuck record that only lacks budget (``share`` and
+    ``burst``) waits for its turn: each record that is sent adds to it.
 
     Attributes:
         share: Copies per record sent, on average.
@@ -101,6 +104,11 @@ class Budget:
         """Note a record that was sent."""
         with self._lock:
             self._left = min(self._burst, self._left + self._share)
+
+    @property
+    def has_any(self) -> bool:
+        """Whether a copy is left."""
+        return self._left >= 1
 
     def spend(self) -> bool:
         """Take one copy from the budget, if there is one left."""

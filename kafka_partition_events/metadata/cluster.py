@@ -5,6 +5,7 @@ kafka-python's ``ClusterMetadata``, so that one partitioner works with either cl
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, Self
 
@@ -51,6 +52,11 @@ class PartitionInfo:
     def online(self) -> bool:
         """Whether some listed broker leads the partition. An empty ISR is something else."""
         return self.leader is not None
+
+    @cached_property
+    def followers(self) -> frozenset[int]:
+        """The in-sync replicas besides the leader: with ``acks=all`` a write waits for each of them."""
+        return frozenset(self.isr) - {self.leader}
 
     @property
     def tp(self) -> TopicPartition:

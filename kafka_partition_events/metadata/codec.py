@@ -13,13 +13,14 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.metadata.events import (
     EVENT_TYPES,
     BrokerLoad,
     Clearance,
     Event,
     Rejection,
+    Role,
     Suspicion,
     TopicCounts,
     TopicRecreated,
@@ -130,8 +131,10 @@ _ENCODERS: dict[type, Callable[[Any], Any]] = {
     Rejection: str,
     Suspicion: str,
     Clearance: str,
+    Role: str,
     BrokerLoad: attrs.asdict,
     TopicCounts: attrs.asdict,
+    TopicPartition: TopicPartition._asdict,
     tuple: lambda values: [_plain(value) for value in values],
 }
 
@@ -220,6 +223,10 @@ def _decode_partition(topic: str, item: "_Reader") -> PartitionInfo:
         isr=item.ids("isr"),
         leader_epoch=item.get("leader_epoch", _OPTIONAL_INT),
     )
+
+
+def _decode_places(items: "list[_Reader]") -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(item.need("topic", str), item.need("partition", int)) for item in items)
 
 
 class _Reader:
@@ -329,6 +336,8 @@ _FIELDS: dict[Any, Callable[[_Reader, str], Any]] = {
     Rejection: lambda item, name: item.choice(name, Rejection),
     Suspicion: lambda item, name: item.choice(name, Suspicion),
     Clearance: lambda item, name: item.choice(name, Clearance),
+    Role: lambda item, name: item.choice(name, Role),
+    tuple[TopicPartition, ...]: lambda item, name: _decode_places(item.items(name)),
     Node: lambda item, name: _decode_node(item.child(name)),
     TopicInfo: lambda item, name: _decode_topic(item.child(name)),
     Cluster: lambda item, name: _decode_cluster(item.child(name)),

@@ -5,10 +5,20 @@ from typing import TYPE_CHECKING, ClassVar
 
 from attrs import frozen
 
+from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.event_base import Event
 
 if TYPE_CHECKING:
     from kafka_partition_events.metadata.listener import PartitionChangeListener
+
+
+class Role(StrEnum):
+    """As what a broker is suspected."""
+
+    LEADER = "leader"
+    """Partitions that it leads do not answer."""
+    REPLICA = "replica"
+    """Partitions that others lead wait for it: with ``acks=all`` a write needs every in-sync replica."""
 
 
 class Suspicion(StrEnum):
@@ -28,28 +38,37 @@ class Clearance(StrEnum):
     NEEDED = "needed"
     """No other broker is left to write to, and nothing is stuck on it."""
     LEFT = "left"
-    """It is no longer listed: metadata now says what deliveries had said."""
+    """It is no longer listed, or no record needs it as what it was suspect: metadata now says what deliveries
+    had said."""
 
 
 @frozen(kw_only=True)
 class BrokerSuspected(Event):
     """A producer no longer sends unkeyed records to a broker: deliveries say more than metadata does.
 
-    Once per episode: a probe that fails prolongs it and is no news.
+    Once per episode, whatever the broker's roles in it: an episode begins with the first role in which it is
+    suspected and ends with the last. That another role joins it, or that a probe fails, prolongs it and is no
+    news.
 
     Attributes:
         broker: The broker's id.
+        role: As what it was suspected first: a leader that does not answer, or a replica that others wait
+            for. A broker that is suspected as both at once is told as a leader.
         reason: Why.
-        outstanding: Records that were sent to it and not answered, as far as they are tracked: at high rates
-            that is a sample.
+        waiting: The partitions by which it was found out: the oldest record of each silent connection. Others
+            may lead them. Empty if the connection was lost.
+        outstanding: Records that need it in that role and were not answered, as far as they are tracked: at
+            high rates that is a sample.
         silence_ms: How long it had been silent.
-        usual_ms: How long its answers take (the median), None if it has not answered yet.
+        usual_ms: How long answers that need it take (the median), None if there was none yet.
         partitioner: The partitioner's name.
     """
 
     kind: ClassVar[str] = "broker_suspected"
     broker: int
+    role: Role = Role.LEADER
     reason: Suspicion
+    waiting: tuple[TopicPartition, ...] = ()
     outstanding: int
     silence_ms: float
     usual_ms: float | None
@@ -62,6 +81,8 @@ class BrokerSuspected(Event):
 @frozen(kw_only=True)
 class BrokerCleared(Event):
     """A producer sends unkeyed records to a broker again.
+
+    Once per episode, when it is trusted again in every role.
 
     Attributes:
         broker: The broker's id.

@@ -17,6 +17,7 @@ from kafka_partition_events.metadata.delivery_events import BrokerCleared as Bro
 from kafka_partition_events.metadata.delivery_events import BrokerSuspected as BrokerSuspected  # noqa: PLC0414
 from kafka_partition_events.metadata.delivery_events import Clearance as Clearance  # noqa: PLC0414
 from kafka_partition_events.metadata.delivery_events import RecordsRescued as RecordsRescued  # noqa: PLC0414
+from kafka_partition_events.metadata.delivery_events import Role as Role  # noqa: PLC0414
 from kafka_partition_events.metadata.delivery_events import Suspicion as Suspicion  # noqa: PLC0414
 from kafka_partition_events.metadata.event_base import Event as Event  # noqa: PLC0414
 from kafka_partition_events.metadata.event_base import PartitionEvent as PartitionEvent  # noqa: PLC0414
@@ -25,6 +26,7 @@ from kafka_partition_events.metadata.periodic_events import BrokerLoad as Broker
 from kafka_partition_events.metadata.periodic_events import ClusterSummary as ClusterSummary  # noqa: PLC0414
 from kafka_partition_events.metadata.periodic_events import ProducerCounters as ProducerCounters  # noqa: PLC0414
 from kafka_partition_events.metadata.periodic_events import TopicCounts as TopicCounts  # noqa: PLC0414
+from kafka_partition_events.metadata.replica_events import AlternativesChanged as AlternativesChanged  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from kafka_partition_events.metadata.listener import PartitionChangeListener
@@ -342,5 +344,6 @@ EVENT_TYPES: tuple[type[Event], ...] = (
     PartitionOnline, LeaderChanged, IsrChanged, ReplicasChanged, BrokerAdded, BrokerRemoved, BrokerChanged,
     CapReached, CapLifted, BrokerSuspected, BrokerCleared, RecordsRescued, MetadataUnavailable,
     MetadataRecovered, MetadataStale, MetadataRejected, Resync, ClusterSummary, ProducerCounters,
+    AlternativesChanged,
 )  # fmt: skip
 """Every concrete event, in the order of the documentation."""

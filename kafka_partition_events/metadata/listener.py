@@ -174,6 +174,10 @@ class PartitionChangeListener:
         """Hear of what a producer has counted in a period."""
         self.on_event(event)
 
+    def on_alternatives_changed(self, event: ev.AlternativesChanged) -> None:
+        """Hear of a topic of which more or fewer partitions are without a safe alternative."""
+        self.on_event(event)
+
     def close(self) -> None:
         """Release what the listener holds. Called once, after its last event."""
 

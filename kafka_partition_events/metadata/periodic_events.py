@@ -63,7 +63,7 @@ class TopicCounts:
         topic: Its name.
         sent: Records that the partitioner placed: unkeyed ones without a partition, copies of a rescue too.
         rerouted: Those that were placed while an admitted partition was offline.
-        avoided: Those that were placed while partitions of a suspect broker were left out.
+        avoided: Those that were placed while partitions that need a suspect broker were left out.
         capped: Those that were placed while the budget left partitions out.
         rescued: Records that a copy was delivered of first.
     """

@@ -17,6 +17,7 @@ from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
+from kafka_partition_events.observe.alternatives import AlternativesListener
 from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.http import HttpServer, Request, Response
 from kafka_partition_events.observe.kinds import masked
@@ -122,6 +123,8 @@ class Service:
             )
             self._poller.register(self._journal, capacity=MAILBOX)
             self._poller.register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
+            resumed = self._resumed and self._resumed[0]
+            self._poller.register(AlternativesListener(self._poller.emit, known=resumed))
             self._expose()
             self._parts = parts.pop_all()
 

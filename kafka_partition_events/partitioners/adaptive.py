@@ -59,8 +59,8 @@ class AdaptivePartitioner(StickyPartitioner):
     A turn ends after ``turn_bytes`` or 25 ms (``linger.ms`` if that is longer), or as soon as its partition
     can't be used any more. The next partition is chosen in exact proportion to weights: the same for all as
     long as none is behind the others, KIP-794's for the number of turns that one is behind otherwise. No
-    weight is zero; a partition that has fallen silent gets nothing more until it has answered, and brokers
-    that fall silent are excluded and probed by the base class: nothing starves.
+    weight is zero; a broker whose oldest record waits for too long gets no turn until that is answered, and
+    brokers that fall silent are excluded and probed by the base class: nothing starves.
 
     Differs from Kafka's own (KIP-794): it moves at once when a partition becomes unusable, it sees a broker
     that is dead or slow before metadata does, and it has the proportions exactly and not on average.
@@ -181,12 +181,15 @@ class AdaptivePartitioner(StickyPartitioner):
         spin = self._spins.get(topic)
         if spin is None or spin.route is not route or now - spin.made_at >= _rebuild_after(route):
             places = self._places(route)
-            silent = self.deliveries.silent(topic, places)
-            places = [place for place in places if place not in silent] or places
             wheel = make_wheel(places, adaptive_weights(self.deliveries.backlogs(topic, places)))
             steps = count(self._rng.randrange(len(places))) if spin is None else spin.steps
             spin = self._spins[topic] = _Spin(route, wheel, now, steps)
-        return spin.wheel.at(next(spin.steps))
+        lagging = self.deliveries.lagging()
+        for _ in range(len(route.usable) if lagging else 1):
+            partition = spin.wheel.at(next(spin.steps))
+            if route.leader(partition) not in lagging:
+                break
+        return partition
 
     def _places(self, route: Route) -> list[int]:
         """Return the partitions to choose among, with the brokers interleaved."""

@@ -5,31 +5,25 @@ import random
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from attrs import define, frozen
+from attrs import frozen
 
-from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
+from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.routing.feedback import Feedback
 from kafka_partition_events.routing.judgement import Avoidance, Change, Policy, Suspected
+from kafka_partition_events.routing.lanes import Lane, Subject
 from kafka_partition_events.routing.table import Route
 
 LEAST_INTERVAL_S = 0.001
 """How far two looks at all brokers are apart at least: the application may poll for each record."""
 
 
-@define
-class _Load:
-    """The tracked records of one partition; ``broker`` leads it, None when it is offline."""
-
-    broker: int | None = None
-    outstanding: int = 0
-    waits_from: float = 0.0  # since when something is outstanding without an answer
-
-
-_IDLE = _Load()
+MAIN, STANDBY = 0, 1
+"""A client's ways to the brokers: its own connections, and those of a second handle."""
 
 _USUAL = 1.5
 
@@ -80,7 +74,8 @@ class Deliveries:
         self._clock = clock
         self._lock = threading.RLock()
         self._feedback = Feedback(policy)
-        self._loads: dict[tuple[str, int], _Load] = {}
+        self._lanes: tuple[dict[tuple[str, int], Lane], ...] = ({}, {})  # by way
+        self._needs_replicas = False
         self._next_look = 0.0
         self._tracked = 0
         self._turns = 0
@@ -100,7 +95,10 @@ class Deliveries:
     def stats(self) -> DeliveryStats:
         """What deliveries have told so far."""
         with self._lock:
-            loads = {TopicPartition(*tp): load.outstanding for tp, load in self._loads.items()}
+            loads: Counter[TopicPartition] = Counter()
+            for lanes in self._lanes:
+                for tp, lane in lanes.items():
+                    loads[TopicPartition(*tp)] += lane.outstanding
             return DeliveryStats(
                 exclusions=self._exclusions,
                 probes=self._probes,
@@ -126,8 +124,14 @@ class Deliveries:
 
     def outstanding(self, topic: str, partitions: Iterable[int]) -> list[int]:
         """Return, for each partition, how many tracked records are on their way. Takes no lock."""
-        loads = self._loads
-        return [loads.get((topic, partition), _IDLE).outstanding for partition in partitions]
+        return [
+            sum(
+                lane.outstanding
+                for lanes in self._lanes
+                if (lane := lanes.get((topic, partition))) is not None
+            )
+            for partition in partitions
+        ]
 
     def backlogs(self, topic: str, partitions: Collection[int]) -> list[int]:
         """Return, for each partition, how many turns of records wait there beyond what is usual.
@@ -138,28 +142,35 @@ class Deliveries:
         """
         with self._lock:
             per_turn = max(1.0, self._tracked / max(1, self._turns))
-            loads = [self._loads.get((topic, partition), _IDLE) for partition in partitions]
-            usual = _USUAL * (per_turn + statistics.median_low([load.outstanding for load in loads]))
-            return [
-                0 if load.broker is None else math.ceil(max(0.0, load.outstanding - usual) / per_turn)
-                for load in loads
-            ]
+            lanes = [self._lane(topic, partition) for partition in partitions]
+            waiting = [0 if lane is None or lane.leader is None else lane.outstanding for lane in lanes]
+            usual = _USUAL * (per_turn + statistics.median_low(waiting))
+            return [math.ceil(max(0.0, outstanding - usual) / per_turn) for outstanding in waiting]
 
-    def silent(self, topic: str, partitions: Collection[int]) -> frozenset[int]:
-        """Return those partitions that have not answered for longer than their broker takes when all is well.
+    def lagging(self) -> frozenset[int]:
+        """Return the brokers that are behind: their oldest record waits longer than it need.
 
-        The broker itself may well answer for others: so it is while a client looks for a partition's new
-        leader. What is outstanding is answered or fails in the end, so nobody is silent for ever.
+        They may well answer, but more slowly than they are sent to, as over a link of little bandwidth.
         """
         with self._lock:
-            now = self._clock()
-            return frozenset(partition for partition in partitions if self._is_silent(topic, partition, now))
+            return self._feedback.lagging(self._clock())
 
-    def _is_silent(self, topic: str, partition: int, now: float) -> bool:
-        load = self._loads.get((topic, partition), _IDLE)
-        if not load.outstanding or load.broker is None:
-            return False
-        return now - load.waits_from > self._feedback.threshold(load.broker)
+    def _lane(self, topic: str, partition: int) -> Lane | None:
+        """Return what waits on the way that records take now."""
+        return self._lanes[self._feedback.on_standby].get((topic, partition))
+
+    @property
+    def on_standby(self) -> bool:
+        """Whether records that need nobody suspect are to take the second way."""
+        return self._feedback.on_standby
+
+    def has_standby(self) -> None:
+        """Note that the client has a second way, with connections of its own."""
+        self._feedback.has_standby = True
+
+    def wait_for_replicas(self) -> None:
+        """Note that records wait for every in-sync replica (``acks=all``)."""
+        self._needs_replicas = True
 
     def wait_for_batches(self, seconds: float) -> None:
         """Take into account how long the client holds records back (``linger``); the longest one counts."""
@@ -168,57 +179,58 @@ class Deliveries:
 
     # -- what happens --------------------------------------------------------------------------------
 
-    def sent(self, topic: str, partition: int, broker: int | None) -> None:
-        """Note a record that was sent, to a partition that the broker leads."""
+    def sent(
+        self,
+        topic: str,
+        partition: int,
+        broker: int | None,
+        followers: frozenset[int] = frozenset(),
+        way: int = MAIN,
+    ) -> None:
+        """Note a record that was sent, to a partition that the broker leads and these others follow."""
+        if not self._needs_replicas:
+            followers = frozenset()
         with self._lock:
             now = self._clock()
-            load = self._loads.get((topic, partition))
-            if load is None:
-                load = self._loads[topic, partition] = _Load(broker)
-            elif load.broker != broker:
-                self._move(load, broker, now)
-            if not load.outstanding:
-                load.waits_from = now
-            load.outstanding += 1
+            lane = self._lanes[way].get((topic, partition))
+            if lane is None:
+                lane = Lane(topic, partition, way, broker, followers)
+                self._lanes[way][topic, partition] = lane
+            else:
+                self._feedback.move(lane, broker, followers, now)
             self._tracked += 1
-            if broker is not None:
-                self._feedback.sent(broker, now)
+            self._feedback.sent(lane, now)
 
-    def withdrawn(self, topic: str, partition: int) -> None:
+    def withdrawn(self, topic: str, partition: int, way: int = MAIN) -> None:
         """Take `sent` back: the client refused the record."""
         with self._lock:
-            load = self._loads.get((topic, partition))
-            if load is not None and load.outstanding:
-                load.outstanding -= 1
-                if load.broker is not None:
-                    self._feedback.withdrawn(load.broker, self._clock())
+            lane = self._lanes[way].get((topic, partition))
+            if lane is not None:
+                self._feedback.withdrawn(lane, self._clock())
 
-    def answered(self, topic: str, partition: int, latency: float, name: str) -> tuple[Event, ...]:
-        """Note that a broker answered a record, well or not, ``latency`` seconds after it was sent.
+    def answered(
+        self, topic: str, partition: int, latency: float, name: str, way: int = MAIN
+    ) -> tuple[Event, ...]:
+        """Note that a record was answered, well or not, ``latency`` seconds after it was sent.
 
         Returns:
             What follows from it, to be emitted; ``name`` is the partitioner's in it.
         """
-        return self._settle(topic, partition, name, lambda f, b, now: f.answered(b, latency, now))
+        return self._settle(topic, partition, name, way, lambda f, lane, now: f.answered(lane, latency, now))
 
-    def failed(self, topic: str, partition: int, name: str) -> tuple[Event, ...]:
+    def failed(self, topic: str, partition: int, name: str, way: int = MAIN) -> tuple[Event, ...]:
         """Note that the client gave a record up without an answer."""
-        return self._settle(topic, partition, name, lambda f, b, now: f.failed(b, now))
+        return self._settle(topic, partition, name, way, lambda f, lane, now: f.failed(lane, now))
 
     def _settle(
-        self, topic: str, partition: int, name: str,
-        note: Callable[[Feedback, int, float], tuple[Change, ...]],
+        self, topic: str, partition: int, name: str, way: int,
+        note: Callable[[Feedback, Lane, float], tuple[Change, ...]],
     ) -> tuple[Event, ...]:  # fmt: skip
         with self._lock:
-            load = self._loads.get((topic, partition))
-            if load is None or not load.outstanding:
+            lane = self._lanes[way].get((topic, partition))
+            if lane is None or not lane.sent_at:
                 return ()
-            load.outstanding -= 1
-            load.waits_from = self._clock()
-            broker = load.broker
-            if broker is None:
-                return ()
-            return self._told(name, lambda f, now: note(f, broker, now))
+            return self._told(name, lambda f, now: note(f, lane, now))
 
     def unreachable(self, broker: int, name: str) -> tuple[Event, ...]:
         """Note that a client lost its connection to a broker, or could not make one."""
@@ -234,27 +246,46 @@ class Deliveries:
         self._next_look = now + LEAST_INTERVAL_S
         return feedback.heard(now)
 
-    def stuck(self) -> Mapping[tuple[str, int], int]:
-        """Return the topics and partitions whose tracked records wait for a suspect broker, and which one."""
+    def stuck(self) -> Mapping[tuple[int, str, int], int | None]:
+        """Return the ways, topics and partitions whose tracked records wait for a suspect, or behind some.
+
+        With each the broker that leads it.
+        """
         with self._lock:
-            brokers = self._feedback.stuck
             return {
-                tp: load.broker
-                for tp, load in self._loads.items()
-                if load.outstanding and load.broker is not None and load.broker in brokers
+                (way, *tp): lane.leader
+                for way, lanes in enumerate(self._lanes)
+                for tp, lane in lanes.items()
+                if self._feedback.is_stuck(lane)
             }
 
     def take_probe(self, topic: str, route: Route) -> int | None:
-        """Return a partition of a suspect broker that one unkeyed record shall be sent to; None: no need."""
+        """Return a partition that one unkeyed record shall be sent to, to try a suspect; None: no need."""
         with self._lock:
             now = self._clock()
-            for broker in self._feedback.due_for_a_probe(now):
-                led = [partition for partition in route.avoided if route.leader(partition) == broker]
-                if led:
-                    self._feedback.probed(broker, now)
+            for subject in self._feedback.due_for_a_probe(now):
+                # Where each partition needs two of them both are tried at once: they would wait for ever.
+                fit = [p for p in route.avoided if self._tries(subject, route, p, alone=True)] or [
+                    p for p in route.avoided if self._tries(subject, route, p, alone=False)
+                ]
+                if fit:
+                    self._feedback.probed(subject, now)
                     self._probes += 1
-                    return random.choice(led)
+                    return random.choice(fit)
         return None
+
+    def _tries(self, subject: Subject, route: Route, partition: int, *, alone: bool) -> bool:
+        """Tell whether a record to a partition tries this suspect, and no others (or some on probation)."""
+        own = self._lane_of(route.info.name, route.info.partitions[partition])
+        bad = [s for s in (*own.brokers, own.own) if self._feedback.is_avoided(s)]
+        if alone:
+            return bad == [subject]
+        return subject in bad and all(self._feedback.may_be_tried(s) for s in bad)
+
+    def _lane_of(self, topic: str, info: PartitionInfo) -> Lane:
+        """Return an empty lane, to ask it whom records of a partition need."""
+        followers = info.followers if self._needs_replicas else frozenset()
+        return Lane(topic, info.partition, MAIN, info.leader, followers)
 
     def follow(self, cluster: Cluster | None, name: str) -> tuple[Event, ...]:
         """Take a new snapshot into account: records outstanding go along to a partition's new leader."""
@@ -262,23 +293,27 @@ class Deliveries:
             return ()
         with self._lock:
             now = self._clock()
-            for (topic, partition), load in tuple(self._loads.items()):
-                info = cluster.partition((topic, partition))
-                leader = None if info is None else info.leader
-                if load.broker != leader:
-                    self._move(load, leader, now)
-                if info is None and not load.outstanding:
-                    del self._loads[topic, partition]
-            return self._told(name, lambda f, now: f.follow(cluster.nodes.keys(), now))
+            for lanes in self._lanes:
+                for (topic, partition), lane in tuple(lanes.items()):
+                    info = cluster.partition((topic, partition))
+                    followers = info.followers if info is not None and self._needs_replicas else frozenset()
+                    self._feedback.move(lane, None if info is None else info.leader, followers, now)
+                    if info is None and not lane.sent_at:
+                        self._feedback.forget(lane)
+                        del lanes[topic, partition]
+            needed = self._needed_by(cluster) if self.avoidance else None
+            return self._told(name, lambda f, now: f.follow(cluster.nodes.keys(), now, needed))
+
+    def _needed_by(self, cluster: Cluster) -> frozenset[Subject]:
+        """Return whom records of some partition need. Takes a look at each: for when somebody is suspect."""
+        return frozenset(
+            subject
+            for topic, info in cluster.by_topic.items()
+            for partition in info.partitions
+            for subject in self._lane_of(topic, partition).brokers
+        )
 
     # -- telling -------------------------------------------------------------------------------------
-
-    def _move(self, load: _Load, broker: int | None, now: float) -> None:
-        if load.broker is not None and load.outstanding:
-            self._feedback.withdrawn(load.broker, now, load.outstanding)
-        if broker is not None and load.outstanding:
-            self._feedback.sent(broker, now, load.outstanding)
-        load.broker = broker
 
     def _told(self, name: str, note: Callable[[Feedback, float], tuple[Change, ...]]) -> tuple[Event, ...]:
         with self._lock:
@@ -300,7 +335,9 @@ def _event(change: Change, name: str) -> Event:
     if isinstance(change, Suspected):
         return BrokerSuspected(
             broker=change.broker,
+            role=change.role,
             reason=change.reason,
+            waiting=tuple(TopicPartition(*tp) for tp in change.waiting),
             outstanding=change.outstanding,
             silence_ms=change.silence * 1000,
             usual_ms=usual_ms,

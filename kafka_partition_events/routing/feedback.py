@@ -1,15 +1,25 @@
-"""What deliveries tell before metadata does: which brokers have fallen silent. Pure: time is an argument.
+"""What deliveries tell before metadata does: for whom records wait. Pure: time is an argument.
 
 Kafka goes on naming a dead leader for the whole broker session (9 s by default), and it never names a slow
-one. Whoever has records outstanding there knows sooner. What is known of a broker is one of
+one. Whoever has records outstanding there knows sooner. Brokers are judged in two roles, as leaders and as
+in-sync replicas of what others lead, because with ``acks=all`` a write needs both. What is known of one is
 
 - *trusted*: it answers, or nothing is outstanding on it;
 - *doubted*: it is silent for too long, but so may be we: nobody who was asked later has answered yet.
   Others are tried first. If they are silent too, it was we who paused, or the network: nobody is suspected;
-- *suspect*: it is silent, and a broker that was asked later has answered; or the client lost the
+- *suspect*: records wait for it, and for nobody else as far as answers tell; or the client lost the
   connection. It rests, twice as long each time;
 - *on probation*: it has rested and nothing is stuck on it. Single records probe it, one at a time; enough
   good answers in a row clear it, a probe without an answer sends it back to rest.
+
+Whom a silent connection waits for: its *head* (see ``lanes.py``) waits for its leader or for a replica, but
+not for one that has acknowledged something that was sent later. What remains is the connection's charge.
+Several charges have the sick broker in common; as long as more than one is named equally often, or nobody who
+was asked later has answered, those are *accused*: avoided, and not suspected.
+
+A partition may be to blame by itself: it takes nothing although its leader has answered what was sent to it
+later (too few in-sync replicas, or the client looks for its new leader). It is suspected as a broker is, but
+not told.
 
 Silence is measured in time that we *listened*: however long the process was stopped or did something else
 between two looks at the delivery reports, that counts as `Policy.longest_gap` at most. So a garbage
@@ -17,14 +27,11 @@ collection or a stolen processor makes nobody look silent.
 """
 
 import math
-import statistics
-from collections import deque
-from collections.abc import Collection
-from enum import Enum, auto
+from collections.abc import Collection, Iterable
+from typing import Any
 
-from attrs import define, evolve, field
-
-from kafka_partition_events.metadata.events import Clearance, Suspicion
+from kafka_partition_events.metadata.events import Clearance, Role, Suspicion
+from kafka_partition_events.routing.charges import Charge, Charges, most_named
 from kafka_partition_events.routing.judgement import (
     NOTHING,
     Avoidance,
@@ -33,12 +40,13 @@ from kafka_partition_events.routing.judgement import (
     Policy,
     Suspected,
 )
+from kafka_partition_events.routing.lanes import Connection, Lane, Subject
+from kafka_partition_events.routing.ledger import Account, Standing
 
 _FALSE_ALARM = 2.0
 """A suspect that answers within so many times our patience was only late; patience is to grow by that."""
 
 _LESSON = 1.25
-_LESSON_HALVES_S = 5.0
 """After a false alarm patience is this many times the silence that was one, and half of that 5 s later."""
 
 _LAST_HOPE = 2.0
@@ -50,284 +58,423 @@ _APART = 0.8
 _MOST_MORE_PROBES = 7
 """A broker that was suspect before needs one good answer more each time, but not more than this."""
 
-_SAMPLES = 32
-_LEARN_EVERY = 4
+_LAG_S = 0.01
+"""A leader may be behind by so much at least; what it has is not worth a look sooner."""
 
 
-class Standing(Enum):
-    """What is known of a broker; see the top of this file."""
-
-    TRUSTED = auto()
-    DOUBTED = auto()
-    SUSPECT = auto()
-    PROBATION = auto()
-
-
-@define
-class _Broker:
-    """One broker's account. Moments are of the caller's clock; ``silent_from`` is listened time."""
-
-    id: int
-    standing: Standing = Standing.TRUSTED
-    outstanding: int = 0
-    asked_at: float = 0.0  # when the oldest silence began: nothing sent since then has been answered
-    silent_from: float = 0.0
-    answered_to: float = -math.inf  # when the latest record that it has answered was sent
-    rests: int = 0
-    rest_until: float = 0.0
-    down_until: float = -math.inf
-    suspected_at: float = -math.inf
-    back_at: float = -math.inf  # when it was last put on probation or cleared
-    reason: Suspicion | None = None
-    well_from: float = 0.0
-    probing: bool = False
-    probed_at: float = -math.inf
-    probes: int = 0
-    good: int = 0
-    good_at: float = -math.inf
-    latencies: deque[float] = field(factory=lambda: deque(maxlen=_SAMPLES))
-    learned: int = 0
-    usual: float | None = None
-    tail: float | None = None
-    lesson: float = 0.0  # the patience that a false alarm has taught
-    lesson_at: float = -math.inf
-
-    def learn(self, latency: float) -> None:
-        """Take a time to answer into account; median and tail are renewed every few answers."""
-        self.latencies.append(latency)
-        self.learned += 1
-        if self.learned <= _LEARN_EVERY or self.learned % _LEARN_EVERY == 0:
-            ranked = sorted(self.latencies)
-            self.usual = ranked[len(ranked) // 2]
-            self.tail = ranked[len(ranked) * 9 // 10]
-
-
-class Feedback:
+class Feedback(Charges):
     """The judge: takes what was sent, answered and heard, and says whom to avoid. Not thread-safe.
 
     Every method takes ``now``, in seconds of one monotonic clock, and returns what has changed by it.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
-        self.policy = policy or Policy()
+        super().__init__(policy)
         self.avoidance = NOTHING
         self.probing = False
-        """Whether some broker is on probation, so that one may be due for a probe."""
-        self._brokers: dict[int, _Broker] = {}
-        self._heard_at = -math.inf
-        self._listened = 0.0
+        """Whether somebody is on probation, or accused for long, so that a probe may be due."""
+        self.has_standby = False
+        """Whether the client has a second way, with connections of its own."""
+        self.on_standby = False
+        """Whether records that need nobody suspect are to take it: on the first one they may stand behind
+        others that wait."""
+        self._awaited: frozenset[Subject] = frozenset()  # whom the heads of silent connections need
+        self._held_up: tuple[Connection, ...] = ()  # those that are silent because of somebody bad
+        self._episodes: dict[int, float] = {}  # brokers that are suspect in some role, and since when
 
-    def standing(self, broker: int) -> Standing:
+    def standing(self, broker: int, role: Role = Role.LEADER) -> Standing:
         """Return what is known of a broker."""
-        return self._of(broker).standing
+        return self._of(Subject(role, broker)).standing
 
-    def threshold(self, broker: int) -> float:
-        """Return the listened seconds after which a broker counts as silent.
+    def is_bad(self, subject: Subject) -> bool:
+        """Tell whether somebody is suspect or on probation."""
+        a = self._accounts.get(subject)
+        return a is not None and a.is_bad
 
-        They are more by as much again for each other broker that is avoided already.
+    def is_avoided(self, subject: Subject) -> bool:
+        """Tell whether somebody is bad, or named along with others."""
+        return subject in self._accused or self.is_bad(subject)
+
+    def may_be_tried(self, subject: Subject) -> bool:
+        """Tell whether somebody is on probation, so that a record may go there."""
+        a = self._accounts.get(subject)
+        return a is not None and a.standing is Standing.PROBATION
+
+    def is_stuck(self, lane: Lane) -> bool:
+        """Tell whether what is outstanding in a lane waits for a suspect, or behind something that does."""
+        if not lane.sent_at:
+            return False
+        if any(self.is_bad(subject) for subject in (*lane.brokers, lane.own)):
+            return True
+        return any(c.broker == lane.leader and c.way == lane.way for c in self._held_up)
+
+    def lagging(self, now: float) -> frozenset[int]:
+        """Return the leaders whose oldest record waits longer than answers take when nothing queues up.
+
+        A link that is slow still answers all the time, and never falls silent; but a queue grows there.
         """
-        policy, b = self.policy, self._of(broker)
-        wanted = self._wanted(b)
-        patience = policy.linger + min(policy.most_silence, max(policy.least_silence, wanted - policy.linger))
-        # The more brokers look silent, the likelier the cause is ours: a busy machine, the network.
-        return patience * (1 + len(self.avoidance.suspect - {broker}))
-
-    def _wanted(self, b: _Broker) -> float:
-        """Return what a broker's answers call for. One that has not answered yet may still be connecting."""
-        if b.usual is None or b.tail is None:
-            return math.inf
-        lesson = b.lesson * 0.5 ** ((self._heard_at - b.lesson_at) / _LESSON_HALVES_S) if b.lesson else 0.0
-        return max(self.policy.silence_factor * b.usual, self.policy.tail_factor * b.tail, lesson)
-
-    @property
-    def usual(self) -> float | None:
-        """How many seconds trusted brokers usually take to answer (their median); None: not known yet."""
-        known = [
-            b.usual for b in self._brokers.values() if b.usual is not None and b.standing is Standing.TRUSTED
-        ]
-        return statistics.median_low(known) if known else None
-
-    def linger(self, seconds: float) -> None:
-        """Take into account that a client holds records back for so long; the longest one counts."""
-        if seconds > self.policy.linger:
-            self.policy = evolve(self.policy, linger=seconds)
-
-    @property
-    def stuck(self) -> frozenset[int]:
-        """The suspect brokers that something is outstanding on, which makes no progress."""
         return frozenset(
-            b.id for b in self._brokers.values() if b.standing is Standing.SUSPECT and b.outstanding
+            c.broker
+            for c in self._connections.values()
+            if c.way == self.on_standby and c.lanes and self._lags(c, now)
         )
+
+    def _lags(self, connection: Connection, now: float) -> bool:
+        head, policy = connection.head, self.policy
+        floor = self._of(Subject(Role.LEADER, connection.broker)).floor
+        limit = policy.linger + max(_LAG_S, policy.silence_factor * floor)
+        return not head.sent_at or now - head.sent_at[0] > limit
 
     # -- what happens --------------------------------------------------------------------------------
 
-    def sent(self, broker: int, now: float, count: int = 1) -> None:
-        """Note records that were sent to a broker."""
-        b = self._of(broker)
-        if not b.outstanding:
-            self._restart(b, now)
-        b.outstanding += count
+    def sent(self, lane: Lane, now: float, count: int = 1) -> None:
+        """Note records that were sent."""
+        lane.sent_at.extend([now] * count)
+        self._count(lane, count, now)
 
-    def withdrawn(self, broker: int, now: float, count: int = 1) -> None:
-        """Note records that are no longer the broker's: not sent after all, or led by another one now."""
-        b = self._of(broker)
-        b.outstanding = max(0, b.outstanding - count)
-        if not b.outstanding:
-            b.probing = False
-            self._restart(b, now)
+    def withdrawn(self, lane: Lane, now: float, count: int = 1) -> None:
+        """Note that the latest records were not sent after all."""
+        count = min(count, lane.outstanding)
+        for _ in range(count):
+            lane.sent_at.pop()
+        self._discount(lane, count, now)
 
-    def answered(self, broker: int, latency: float, now: float) -> tuple[Change, ...]:
-        """Note a record that the broker answered, well or not, ``latency`` seconds after it was sent."""
-        b = self._of(broker)
-        b.outstanding = max(0, b.outstanding - 1)
-        b.answered_to = max(b.answered_to, now - latency)
-        b.down_until = -math.inf
-        silence = self._silence(b, now)
-        self._restart(b, now)
-        patience = self.threshold(broker)
-        # What was sent before the broker came back tells how long the fault took, not what is usual.
-        usual = b.standing is not Standing.SUSPECT and now - latency >= b.back_at
-        # But of a probe: it may be slow for good, and this is how we learn that. The first answer is its own.
-        if usual or b.probing or latency <= _FALSE_ALARM * patience:
-            b.learn(latency)
-        b.probing = False
-        if b.standing is Standing.DOUBTED:
-            self._give_the_benefit_of_the_doubt(now)
-        elif b.standing is Standing.PROBATION and max(silence, latency) <= patience:
-            return self._count_good(b, now)
-        elif b.standing is Standing.SUSPECT and now - b.suspected_at <= patience:
-            return self._take_back(b, silence, now)
-        return ()
+    def move(self, lane: Lane, leader: int | None, followers: frozenset[int], now: float) -> None:
+        """Note that another broker leads, or others follow: records outstanding go along."""
+        if (leader, followers) == (lane.leader, lane.followers):
+            return
+        self._discount(lane, lane.outstanding, now, leaving=True)
+        if lane.leader is not None and (connection := self._connection(lane)).given_up is lane:
+            connection.given_up = None  # who waited for it has been told, too
+        lane.leader, lane.followers, lane.moved_at = leader, followers, now
+        self._count(lane, lane.outstanding, now)
 
-    def failed(self, broker: int, now: float) -> tuple[Change, ...]:
+    def answered(self, lane: Lane, latency: float, now: float) -> tuple[Change, ...]:
+        """Note a record that was answered, well or not, ``latency`` seconds after it was sent.
+
+        It proves that all whom it needed were alive when it was sent.
+        """
+        changes: tuple[Change, ...] = ()
+        sent = lane.sent_at.popleft() if lane.sent_at else now - latency
+        if lane.leader is not None:
+            connection = self._connection(lane)
+            connection.answered_to = max(connection.answered_to, sent)
+            connection.given_up = None
+            self._restart(connection, now)
+            connection.move_on(lane)
+        for subject in lane.brokers:
+            a = self._of(subject)
+            a.outstanding = max(0, a.outstanding - (not lane.aside))
+            changes += self._acknowledged(a, sent, latency, now)
+        own = self._accounts.get(lane.own)
+        if own is not None:
+            own.outstanding = max(0, own.outstanding - lane.aside)
+            changes += self._acknowledged(own, sent, latency, now)
+            if not own.is_bad:
+                self._bring_back(lane, now)
+        return changes
+
+    def failed(self, lane: Lane, now: float) -> tuple[Change, ...]:
         """Note a record that the client gave up: no sign of life, and nothing to wait for any more."""
-        b = self._of(broker)
-        b.outstanding = max(0, b.outstanding - 1)
-        if b.probing and not b.outstanding:
-            b.probing = False
-            if b.standing is Standing.PROBATION:  # else it rests already, because the probe took too long
-                self._rest(b, now)
-                self._judge(now)
+        if lane.sent_at:
+            connection = None if lane.leader is None else self._connection(lane)
+            if connection is not None and lane in connection.lanes and connection.head is lane:
+                connection.given_up = lane
+            lane.sent_at.popleft()
+            self._discount(lane, 1, now, failed=True)
+        for a in self._needed(lane):
+            if a.probing and not a.outstanding:
+                a.probing = False
+                if a.standing is Standing.PROBATION:  # else it rests already, because the probe took too long
+                    self._rest(a, now)
+                    self._judge(now)
         return ()
 
     def unreachable(self, broker: int, now: float) -> tuple[Change, ...]:
-        """Note that the client lost its connection to a broker, or could not make one."""
-        b = self._of(broker)
-        b.down_until = now + self.policy.down_for
-        changes = self._suspect(b, Suspicion.UNREACHABLE, now)
+        """Note that the client lost its connection to a broker, or could not make one.
+
+        Whoever is dead holds up what others lead, too. If only the connection is, answers soon tell.
+        """
+        leader, replica = (self._of(Subject(role, broker)) for role in (Role.LEADER, Role.REPLICA))
+        leader.down_until = now + self.policy.down_for
+        is_news = not leader.is_bad
+        changes = self._suspect(leader, Suspicion.UNREACHABLE, now)
+        if is_news and (replica.answered_to > -math.inf or replica.outstanding):
+            changes += self._suspect(replica, Suspicion.UNREACHABLE, now)
         self._judge(now)
         return changes
 
-    def follow(self, brokers: Collection[int], now: float) -> tuple[Change, ...]:
-        """Forget the brokers that metadata no longer lists."""
-        gone = [b for b in self._brokers.values() if b.id not in brokers]
+    def follow(
+        self, brokers: Collection[int], now: float, needed: Collection[Subject] | None = None
+    ) -> tuple[Change, ...]:
+        """Forget the brokers that metadata no longer lists.
+
+        Whoever is bad and not among the ``needed`` ones is trusted again: there is nothing to probe it by,
+        and metadata says by itself whom to avoid. None: all may be needed.
+        """
         changes: tuple[Change, ...] = ()
-        for b in gone:
-            if b.standing in (Standing.SUSPECT, Standing.PROBATION):
-                changes += self._clear(b, Clearance.LEFT, now)
-            del self._brokers[b.id]
+        for a in tuple(self._accounts.values()):
+            if needed is not None and a.is_bad and a.subject.role is not None:
+                changes += () if a.subject in needed else self._clear(a, Clearance.LEFT, now)
+            if a.subject.role is not None and a.subject.id not in brokers:
+                if a.is_bad:
+                    changes += self._clear(a, Clearance.LEFT, now)
+                del self._accounts[a.subject]
+        for way, broker in tuple(self._connections):
+            if broker not in brokers:
+                del self._connections[way, broker]
+        self._held_up = tuple(c for c in self._held_up if c.broker in brokers)
         for broker in brokers:
-            self._of(broker)
+            self._of(Subject(Role.LEADER, broker))
         self._judge(now)
         return changes
+
+    def forget(self, lane: Lane) -> None:
+        """Forget what is known of a partition that is gone."""
+        self._accounts.pop(lane.own, None)
 
     def heard(self, now: float) -> tuple[Change, ...]:
         """Look at everybody, after all delivery reports that had come in were noted."""
         self._listened += self._since_heard(now)
         self._heard_at = now
-        changes: tuple[Change, ...] = ()
         uneasy = bool(self.avoidance)
-        for b in self._brokers.values():
-            if b.outstanding or b.rests or b.standing is not Standing.TRUSTED:
-                changes += self._look_at(b, now)
-                uneasy = uneasy or b.standing is not Standing.TRUSTED
+        changes = self._try_charges(now)
+        uneasy = uneasy or bool(self._accused or self._held_up)
+        for a in self._accounts.values():
+            if a.outstanding or a.rests or a.standing is not Standing.TRUSTED:
+                self._look_at(a, now)
+                uneasy = uneasy or a.standing is not Standing.TRUSTED
         if uneasy:
             changes += self._readmit_if_needed(now)
             self._judge(now)
         return changes
 
-    def due_for_a_probe(self, now: float) -> tuple[int, ...]:
-        """Return the brokers that one record each should be sent to, to see whether they answer.
+    def due_for_a_probe(self, now: float) -> tuple[Subject, ...]:
+        """Return to whom one record each should be sent, to see whether they answer.
 
         Whoever does so calls `probed` before, and `sent` as for any record.
         """
         interval = self.policy.probe_interval
         return tuple(
-            b.id
-            for b in self._brokers.values()
-            if b.standing is Standing.PROBATION and not b.outstanding and now - b.probed_at >= interval
+            a.subject
+            for a in self._accounts.values()
+            if now - a.probed_at >= interval and (self._is_on_trial(a) or self._is_to_show_itself(a, now))
         )
 
-    def probed(self, broker: int, now: float) -> None:
-        """Note that the next record for this broker is a probe."""
-        b = self._of(broker)
-        b.probing, b.probed_at, b.probes = True, now, b.probes + 1
+    def _is_on_trial(self, a: Account) -> bool:
+        return a.standing is Standing.PROBATION and not (a.outstanding and self._is_under_way(a))
 
-    # -- judging -------------------------------------------------------------------------------------
+    def _is_to_show_itself(self, a: Account, now: float) -> bool:
+        """Tell whether a replica is named along with others: they are all avoided, so no answer would tell.
 
-    def _look_at(self, b: _Broker, now: float) -> tuple[Change, ...]:
-        silent = b.outstanding > 0 and self._silence(b, now) > self.threshold(b.id)
-        match b.standing:
-            case Standing.TRUSTED | Standing.DOUBTED if silent:
-                if any(other.answered_to > b.asked_at for other in self._brokers.values() if other is not b):
-                    return self._suspect(b, Suspicion.SILENT, now)
-                b.standing = Standing.DOUBTED
-            case Standing.DOUBTED:  # what was outstanding has failed or was withdrawn
-                b.standing = Standing.TRUSTED
-            case Standing.TRUSTED if b.rests and now - b.well_from >= self.policy.forgiven_after:
-                b.rests, b.well_from = b.rests - 1, now
-            case Standing.SUSPECT if not silent and now >= max(b.rest_until, b.down_until):
-                b.standing, b.good, b.back_at = Standing.PROBATION, 0, now
+        One record that needs nobody else of them does, whether it is answered or not: unless it stands behind
+        others of a connection that was about to fall silent, so there may be another one later.
+        """
+        if not self._accusations_last or a.subject not in self._accused or a.subject.role is not Role.REPLICA:
+            return False
+        return not a.probing or now - a.probed_at > self._patience(a)
+
+    def _is_under_way(self, a: Account) -> bool:
+        """Tell whether something that needs a broker may be answered any moment, which is as good as a probe.
+
+        What stands behind others that wait may not.
+        """
+        return a.subject.role is None or any(
+            a.subject in lane.brokers
+            for c in self._connections.values()
+            if c not in self._held_up
+            for lane in c.lanes
+        )
+
+    def probed(self, subject: Subject, now: float) -> None:
+        """Note that the next record that needs somebody is a probe."""
+        a = self._of(subject)
+        a.probing, a.probed_at, a.probes = True, now, a.probes + 1
+
+    # -- who is to blame -----------------------------------------------------------------------------
+
+    def _try_charges(self, now: float) -> tuple[Change, ...]:
+        """Suspect, or at least accuse, whom the silent connections have in common."""
+        silent = [(c, self._accusable(c, c.head)) for c in self._silent_connections(now)]
+        charges = [charge for c, accused in silent if (charge := self._charge(c, accused)) is not None]
+        changes, accused = self._verdict(charges, now)
+        if not accused:
+            self._accused_since = math.inf
+        elif not self._accused:
+            self._accused_since = now
+        self._accused = accused
+        self._awaited = frozenset(a.subject for _, waited_for in silent for a in waited_for)
+        self._held_up = tuple(c for c, waited_for in silent if any(map(self._holds_up, waited_for)))
+        return changes
+
+    def _silent_connections(self, now: float) -> Iterable[Connection]:
+        """Yield the connections that are silent for too long; look for single partitions in the others."""
+        for connection in self._connections.values():
+            if connection.lanes:
+                patience = self._patience(self._of(Subject(Role.LEADER, connection.broker)))
+                if self._silence(connection, now) > patience:
+                    yield connection
+                else:
+                    self._set_overtaken_aside(connection, patience, now)
+
+    def _verdict(self, charges: list[Charge], now: float) -> tuple[tuple[Change, ...], frozenset[Subject]]:
+        """Suspect whom the most charges name, one after the other; return who remains accused."""
+        changes: tuple[Change, ...] = ()
+        while charges:
+            named, accused = most_named(charges)
+            in_common = len(named) == 1 and len(charges) > 1
+            if len(named) > 1:  # who is charged alone is to blame anyway
+                alone = [id_ for id_ in named if any(c.witnessed and c.names_only(id_) for c in charges)]
+                named = alone[:1] or named
+            explained = [charge for charge in charges if any(map(charge.names, named))]
+            witnessed = any(charge.witnessed for charge in explained)
+            if len(named) == 1 and witnessed:
+                changes += self._blame(named[0], explained, now)
+                charges = [c for c in charges if c not in explained and self._is_silent(c.connection, now)]
+            elif witnessed or in_common:
+                return changes, accused
+            else:  # all are silent, with nobody in common: it is us
+                break
+        return changes, frozenset()
+
+    def _blame(
+        self, broker: int | tuple[str, int], charges: Iterable[Charge], now: float
+    ) -> tuple[Change, ...]:
+        """Suspect a broker in each role in which it was accused, or has not shown itself since."""
+        changes: tuple[Change, ...] = ()
+        proven = min(self._proven_from(charge.connection) for charge in charges)
+        accused = {a.subject for charge in charges for a in charge.accused if a.subject.id == broker}
+        # Both ways to a partition may be silent.
+        heads = (charge.connection.head for charge in charges)
+        waiting = tuple(dict.fromkeys((head.topic, head.partition) for head in heads))
+        roles = sorted((Role.LEADER, Role.REPLICA), key=lambda role: Subject(role, broker) not in accused)
+        for role in roles:  # it is told as what it was accused of
+            a = self._accounts.get(Subject(role, broker))
+            if a is not None and (a.subject in accused or a.answered_to <= proven):
+                changes += self._suspect(a, Suspicion.SILENT, now, waiting)
+        return changes
+
+    def _set_overtaken_aside(self, connection: Connection, patience: float, now: float) -> None:
+        """Suspect the partitions that take nothing while their leader answers what was sent later."""
+        for lane in tuple(connection.lanes):
+            if connection.answered_to > max(lane.sent_at[0], lane.moved_at) + patience:
+                if connection.given_up is lane:
+                    connection.given_up = None
+                self._discount(lane, lane.outstanding, now, leaving=True)
+                lane.aside = True
+                self._count(lane, lane.outstanding, now)
+                self._suspect(self._of(lane.own), Suspicion.SILENT, now)
+
+    def _bring_back(self, lane: Lane, now: float) -> None:
+        if lane.aside:
+            self._discount(lane, lane.outstanding, now, leaving=True)
+            lane.aside = False
+            self._count(lane, lane.outstanding, now)
+
+    # -- standing ------------------------------------------------------------------------------------
+
+    def _look_at(self, a: Account, now: float) -> None:
+        if a.subject.role is None:
+            silent = a.outstanding > 0 and self._silence(a, now) > self._patience(a)
+        else:
+            silent = a.subject in self._awaited
+        match a.standing:
+            case Standing.DOUBTED if not silent:  # what was outstanding has failed or was withdrawn
+                a.standing = Standing.TRUSTED
+            case Standing.TRUSTED if a.rests and now - a.well_from >= self.policy.forgiven_after:
+                a.rests, a.well_from = a.rests - 1, now
+            case Standing.SUSPECT if not silent and now >= max(a.rest_until, a.down_until):
+                a.standing, a.good, a.back_at = Standing.PROBATION, 0, now
             case Standing.PROBATION if silent:
-                self._rest(b, now)
+                self._rest(a, now)
+
+    def _acknowledged(self, a: Account, sent: float, latency: float, now: float) -> tuple[Change, ...]:
+        """Note that somebody has done his part of a record that was answered."""
+        a.answered_to = max(a.answered_to, sent)
+        a.sound(latency, now)
+        a.down_until = -math.inf
+        silence = self._silence(a, now)
+        self._restart(a, now)
+        patience = self._patience(a)
+        # What was sent before the broker came back tells how long the fault took, not what is usual.
+        usual = a.standing is not Standing.SUSPECT and sent >= a.back_at
+        # But of a probe: it may be slow for good, and this is how we learn that. The first answer is its own.
+        if usual or a.probing or latency <= _FALSE_ALARM * patience:
+            a.learn(latency)
+        a.probing = False
+        if a.standing is Standing.DOUBTED:
+            self._give_the_benefit_of_the_doubt(now)
+        elif a.standing is Standing.PROBATION and max(silence, latency) <= patience:
+            return self._count_good(a, now)
+        elif a.standing is Standing.SUSPECT and now - a.suspected_at <= patience:
+            return self._take_back(a, silence, now)
         return ()
 
-    def _suspect(self, b: _Broker, reason: Suspicion, now: float) -> tuple[Change, ...]:
-        if b.standing is Standing.PROBATION:
-            self._rest(b, now)
+    def _suspect(
+        self, a: Account, reason: Suspicion, now: float, waiting: tuple[tuple[str, int], ...] = ()
+    ) -> tuple[Change, ...]:
+        if a.standing is Standing.PROBATION:
+            self._rest(a, now)
             return ()
-        if b.standing is Standing.SUSPECT:
+        if a.standing is Standing.SUSPECT:
             return ()
-        silence = self._silence(b, now) if b.outstanding else 0.0
-        b.suspected_at, b.reason, b.probes = now, reason, 0
-        self._rest(b, now)
+        silence = self._silence(a, now) if a.outstanding else 0.0
+        a.suspected_at, a.reason, a.probes = now, reason, 0
+        self._rest(a, now)
+        role, broker = a.subject
+        if role is None or not isinstance(broker, int) or broker in self._episodes:
+            return ()
+        self._episodes[broker] = now
         return (
-            Suspected(broker=b.id, reason=reason, outstanding=b.outstanding, silence=silence, usual=b.usual),
+            Suspected(
+                broker=broker,
+                role=role,
+                reason=reason,
+                outstanding=a.outstanding,
+                silence=silence,
+                usual=a.usual,
+                waiting=waiting,
+            ),
         )
 
-    def _rest(self, b: _Broker, now: float) -> None:
+    def _rest(self, a: Account, now: float) -> None:
         policy = self.policy
-        b.standing = Standing.SUSPECT
-        b.rest_until = now + min(policy.longest_rest, policy.first_rest * 2.0 ** min(b.rests, 30))
-        b.rests += 1
+        a.standing = Standing.SUSPECT
+        a.rest_until = now + min(policy.longest_rest, policy.first_rest * 2.0 ** min(a.rests, 30))
+        a.rests += 1
 
-    def _clear(self, b: _Broker, reason: Clearance, now: float) -> tuple[Change, ...]:
-        b.standing, b.well_from, b.back_at = Standing.TRUSTED, now, now
-        return (
-            Cleared(broker=b.id, reason=reason, lasted=now - b.suspected_at, probes=b.probes, usual=b.usual),
-        )
+    def _clear(self, a: Account, reason: Clearance, now: float) -> tuple[Change, ...]:
+        a.standing, a.well_from, a.back_at = Standing.TRUSTED, now, now
+        role, broker = a.subject
+        if role is None or not isinstance(broker, int):
+            return ()
+        other = self._accounts.get(Subject(Role.LEADER if role is Role.REPLICA else Role.REPLICA, broker))
+        if other is not None and other.is_bad:
+            return ()  # the episode goes on
+        lasted = now - self._episodes.pop(broker)
+        return (Cleared(broker=broker, reason=reason, lasted=lasted, probes=a.probes, usual=a.usual),)
 
-    def _count_good(self, b: _Broker, now: float) -> tuple[Change, ...]:
+    def _count_good(self, a: Account, now: float) -> tuple[Change, ...]:
         # Keyed records may answer by the hundred in one moment; that is one good sign, not a hundred.
-        if now - b.good_at < _APART * self.policy.probe_interval:
+        if now - a.good_at < _APART * self.policy.probe_interval:
             return ()
-        b.good, b.good_at = b.good + 1, now
-        if b.good < self.policy.probes_to_clear + min(b.rests - 1, _MOST_MORE_PROBES):
+        a.good, a.good_at = a.good + 1, now
+        if a.good < self.policy.probes_to_clear + min(a.rests - 1, _MOST_MORE_PROBES):
             return ()
-        changes = self._clear(b, Clearance.ANSWERED, now)
+        changes = self._clear(a, Clearance.ANSWERED, now)
         self._judge(now)
         return changes
 
-    def _take_back(self, b: _Broker, silence: float, now: float) -> tuple[Change, ...]:
+    def _take_back(self, a: Account, silence: float, now: float) -> tuple[Change, ...]:
         """Clear a broker that was only a little later than we waited: it was a false alarm."""
-        if b.probes or b.reason is not Suspicion.SILENT:
+        if a.probes or a.reason is not Suspicion.SILENT:
             return ()
-        if _LESSON * silence > self._wanted(b):
-            b.lesson, b.lesson_at = _LESSON * silence, now
-        if b.outstanding:
+        if _LESSON * silence > self._wanted(a):
+            a.lesson, a.lesson_at = _LESSON * silence, now
+        if a.outstanding:
             return ()
-        b.rests -= 1
-        changes = self._clear(b, Clearance.ANSWERED, now)
+        a.rests -= 1
+        changes = self._clear(a, Clearance.ANSWERED, now)
         self._judge(now)
         return changes
 
@@ -337,53 +484,61 @@ class Feedback:
         Without this, after a network outage the first broker to answer would be the witness against the
         second, whose answer comes a moment later.
         """
-        for b in self._brokers.values():
-            if b.standing is Standing.DOUBTED:
-                b.standing = Standing.TRUSTED
-                self._restart(b, now)
+        for a in self._leaders():
+            if a.standing is Standing.DOUBTED:
+                a.standing = Standing.TRUSTED
+                self._restart(a, now)
+                for connection in self._connections.values():
+                    if connection.broker == a.subject.id:
+                        self._restart(connection, now)
         self._judge(now)
 
     def _readmit_if_needed(self, now: float) -> tuple[Change, ...]:
-        """Trust suspects again on which nothing is stuck, if there is no trusted broker left."""
-        for b in self._brokers.values():
-            hopeful = b.standing is Standing.DOUBTED and self._silence(b, now) <= _LAST_HOPE * self.threshold(
-                b.id
-            )
-            if b.standing is Standing.TRUSTED or hopeful:
+        """Trust suspects again on which nothing is stuck, if there is no trusted leader left."""
+        leaders = tuple(self._leaders())
+        for a in leaders:
+            last_hope = _LAST_HOPE * self._patience(a)
+            hopeful = a.standing is Standing.DOUBTED and self._silence(a, now) <= last_hope
+            if a.standing is Standing.TRUSTED or hopeful:
                 return ()
         changes: tuple[Change, ...] = ()
-        for b in self._brokers.values():
-            idle = not b.outstanding and b.down_until <= now
-            if b.standing in (Standing.SUSPECT, Standing.PROBATION) and idle:
-                changes += self._clear(b, Clearance.NEEDED, now)
+        for a in leaders:
+            if a.is_bad and not a.outstanding and a.down_until <= now:
+                changes += self._clear(a, Clearance.NEEDED, now)
         return changes
 
     def _judge(self, now: float) -> None:
         """Renew what others read."""
-        standings = {b.id: b.standing for b in self._brokers.values()}
+        standings = {a.standing for a in self._leaders()}
         avoided = {Standing.SUSPECT, Standing.PROBATION}
-        if Standing.TRUSTED in standings.values():
+        if Standing.TRUSTED in standings:
             avoided.add(Standing.DOUBTED)
-        bad = frozenset(broker for broker, standing in standings.items() if standing in avoided)
-        down = frozenset(b.id for b in self._brokers.values() if b.id in bad and b.down_until > now)
-        if (bad, down) != (self.avoidance.suspect, self.avoidance.down):
-            self.avoidance = Avoidance(bad, down) if bad else NOTHING
-        self.probing = Standing.PROBATION in standings.values()
-
-    # -- time ----------------------------------------------------------------------------------------
-
-    def _since_heard(self, now: float) -> float:
-        return min(self.policy.longest_gap, max(0.0, now - self._heard_at))
-
-    def _restart(self, b: _Broker, now: float) -> None:
-        b.asked_at = now
-        b.silent_from = self._listened + self._since_heard(now)
-
-    def _silence(self, b: _Broker, now: float) -> float:
-        return max(0.0, self._listened + self._since_heard(now) - b.silent_from)
-
-    def _of(self, broker: int) -> _Broker:
-        b = self._brokers.get(broker)
-        if b is None:
-            b = self._brokers[broker] = _Broker(broker)
-        return b
+        bad: dict[Role | None, set[Any]] = {role: set() for role in (*Role, None)}
+        for a in self._accounts.values():
+            if a.standing in avoided or a.subject in self._accused:
+                bad[a.subject.role].add(a.subject.id)
+        self._blamed = frozenset(
+            a.subject.id
+            for a in self._accounts.values()
+            if a.standing in avoided and a.subject.role is not None
+        )
+        lost = {a.subject.id for a in self._leaders() if a.down_until > now}
+        replicas = [a for a in self._accounts.values() if a.subject.role is Role.REPLICA]
+        # Where all are silent the second way tells whether it is us: its connections are new.
+        nobody_answers = bool(replicas) and not standings & {Standing.TRUSTED, Standing.PROBATION}
+        self.on_standby = self.has_standby and (
+            nobody_answers
+            or any((a.is_bad or self._held_up) and a.subject.id in bad[Role.REPLICA] for a in replicas)
+        )
+        new = Avoidance(
+            leaders=frozenset(bad[Role.LEADER]),
+            replicas=frozenset(bad[Role.REPLICA]),
+            blocked=frozenset(c.broker for c in self._held_up if c.way == self.on_standby),
+            down=frozenset(bad[Role.LEADER] & lost),
+            partitions=frozenset(bad[None]),
+        )
+        if new != self.avoidance:
+            self.avoidance = new or NOTHING
+        self.probing = any(a.standing is Standing.PROBATION for a in self._accounts.values()) or any(
+            subject.role is Role.REPLICA for subject in self._accused
+        )

@@ -1,13 +1,13 @@
 """What the judge of brokers goes by, and what it says; the judge itself is in ``feedback.py``. Pure."""
 
-from attrs import frozen
+from attrs import field, frozen
 
-from kafka_partition_events.metadata.events import Clearance, Suspicion
+from kafka_partition_events.metadata.events import Clearance, Role, Suspicion
 
 
 @frozen(kw_only=True)
 class Policy:
-    """When a broker is suspected and how it comes back. All times in seconds.
+    """When somebody is suspected and how he comes back. All times in seconds.
 
     Attributes:
         silence_factor: A broker is silent after this many times its usual (median) time to answer,
@@ -40,19 +40,31 @@ class Policy:
 
 @frozen
 class Avoidance:
-    """Which brokers to keep unkeyed records from.
+    """What to keep unkeyed records from. Where only this is left it is used nevertheless.
 
     Attributes:
-        suspect: All of them. Where only these are left they are used nevertheless,
-        down: but rather not these: the client cannot even connect.
+        leaders: Brokers that do not answer for partitions that they lead,
+        replicas: that hold up partitions that they follow,
+        blocked: whose connection is held up by a record that waits for somebody else,
+        down: and those that the client cannot even connect to.
+        partitions: Topics and partitions that take nothing although their brokers answer for others.
     """
 
-    suspect: frozenset[int] = frozenset()
+    leaders: frozenset[int] = frozenset()
+    replicas: frozenset[int] = frozenset()
+    blocked: frozenset[int] = frozenset()
     down: frozenset[int] = frozenset()
+    partitions: frozenset[tuple[str, int]] = frozenset()
+    suspect: frozenset[int] = field(init=False)
+    """The brokers that are to blame, as leaders or as replicas."""
+
+    def __attrs_post_init__(self) -> None:
+        """Derive what is read most."""
+        object.__setattr__(self, "suspect", self.leaders | self.replicas)
 
     def __bool__(self) -> bool:
         """Tell whether there is anything to avoid."""
-        return bool(self.suspect)
+        return bool(self.suspect or self.blocked or self.partitions)
 
 
 NOTHING = Avoidance()
@@ -60,13 +72,18 @@ NOTHING = Avoidance()
 
 @frozen(kw_only=True)
 class Suspected:
-    """A broker stopped being trusted. ``usual`` and ``silence`` are in seconds."""
+    """A broker stopped being trusted. ``usual`` and ``silence`` are in seconds.
+
+    ``waiting`` are the topics and partitions whose records wait for it.
+    """
 
     broker: int
+    role: Role
     reason: Suspicion
     outstanding: int
     silence: float
     usual: float | None
+    waiting: tuple[tuple[str, int], ...] = ()
 
 
 @frozen(kw_only=True)

@@ -27,9 +27,9 @@ class Route:
         admitted_online: Admitted ones that are online, and stand-ins for admitted ones that are not.
         usable: Where unkeyed records go: the first of ``admitted_online``, ``online``, ``admitted`` and
             ``all`` that is not empty. A topic without an online partition still takes records (fail open).
-            Partitions of suspect brokers are left out where others remain; see `avoiding`.
+            Partitions that need a suspect are left out where others remain; see `avoiding`.
         usable_set: The same as a set.
-        avoided: Partitions that would be usable if their broker were not suspect.
+        avoided: Partitions that would be usable if nobody whom they need were suspect.
     """
 
     info: TopicInfo
@@ -40,6 +40,8 @@ class Route:
     admitted_online: tuple[int, ...]
     trusted: tuple[int, ...] | None = None
     """What `avoiding` leaves of the usable ones; None when nothing is avoided."""
+    safe: frozenset[int] | None = None
+    """The online ones that need nobody who is avoided; None when nothing is avoided."""
     usable: tuple[int, ...] = field(init=False)
     usable_set: frozenset[int] = field(init=False)
     avoided: tuple[int, ...] = field(init=False, default=())
@@ -76,25 +78,47 @@ class Route:
         """Return the broker that leads a partition of this topic; None when it is offline."""
         return self.info.partitions[partition].leader
 
+    def needs(self, partition: int) -> tuple[int | None, frozenset[int]]:
+        """Return the leader of a partition, and the in-sync replicas that follow it."""
+        info = self.info.partitions[partition]
+        return info.leader, info.followers
+
     def avoids(self, partition: int) -> bool:
         """Tell whether a partition is among the ``avoided`` ones, in constant time."""
         return partition in self._avoided_set
 
+    def is_safe(self, partition: int) -> bool:
+        """Tell whether a partition needs nobody who is avoided, as far as is known."""
+        return self.safe is None or partition in self.safe
+
     def avoiding(self, avoidance: Avoidance) -> "Route":
-        """Return the route without the partitions of suspect brokers, as far as others remain.
+        """Return the route without the partitions that need a suspect, as far as others remain.
 
         Nothing stands in for them beyond the cap's choice as long as some of that remains: a suspicion may be
-        over in a moment, and every partition more takes a batch of the budget. Where only suspects lead,
-        those of brokers that can at least be connected to are left; else all.
+        over in a moment, and every partition more takes a batch of the budget. Where every partition needs a
+        suspect, those are left whose leader is none; then those whose broker can at least be connected to;
+        else all.
         """
-        for brokers in (avoidance.suspect, avoidance.down):
-            spared = tuple(p for p in self.online if self.leader(p) not in brokers)
-            if len(spared) == len(self.online):
-                return self
-            if spared:
-                admitted = tuple(p for p in self.admitted_online if self.leader(p) not in brokers)
-                return evolve(self, trusted=admitted or _placed(self.share, self.admitted, spared))
-        return self
+        name, partitions = self.info.name, self.info.partitions
+        led_well = [
+            p
+            for p in self.online
+            if (leader := partitions[p].leader) not in avoidance.leaders
+            and leader not in avoidance.blocked
+            and (name, p) not in avoidance.partitions
+        ]
+        safe = led_well
+        if avoidance.replicas:
+            safe = [p for p in led_well if avoidance.replicas.isdisjoint(partitions[p].followers)]
+        if len(safe) == len(self.online):
+            return self
+        spared = safe or led_well or [p for p in self.online if partitions[p].leader not in avoidance.down]
+        known = frozenset(safe)
+        if not spared:
+            return evolve(self, safe=known)
+        left = frozenset(spared)
+        admitted = tuple(p for p in self.admitted_online if p in left)
+        return evolve(self, trusted=admitted or _placed(self.share, self.admitted, tuple(spared)), safe=known)
 
 
 @lru_cache(maxsize=256)

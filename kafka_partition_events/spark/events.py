@@ -16,7 +16,7 @@ NAMES: Final = (
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
     "replicas.changed", "broker.joined", "broker.left", "broker.changed", "cap.reached", "cap.lifted",
     "broker.suspected", "broker.cleared", "records.rescued", "metadata.unavailable", "metadata.recovered",
-    "metadata.stale", "metadata.rejected", "observer.resync", *BODIES,
+    "metadata.stale", "metadata.rejected", "observer.resync", "alternatives.changed", *BODIES,
 )  # fmt: skip
 """The events that are understood here; a test holds this list against what the listener writes."""
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing.clock import ManualClock
     from kafka_partition_events.testing.contract import PartitionerContract
     from kafka_partition_events.testing.kafka_cluster import KafkaCluster
+    from kafka_partition_events.testing.links import Link
     from kafka_partition_events.testing.mock_cluster import MockCluster
     from kafka_partition_events.testing.recording import RecordingListener
     from kafka_partition_events.testing.replay import Recording
@@ -22,6 +23,7 @@ __all__ = [
     "Hang",
     "KafkaCluster",
     "KitError",
+    "Link",
     "ManualClock",
     "MockCluster",
     "PartitionerContract",
@@ -35,6 +37,7 @@ __all__ = [
 _HOME = {
     "Hang": "scripted",
     "KafkaCluster": "kafka_cluster",
+    "Link": "links",
     "ManualClock": "clock",
     "MockCluster": "mock_cluster",
     "PartitionerContract": "contract",

@@ -43,17 +43,37 @@ def ask_broker(host: str, port: int, *, timeout: float = 5.0) -> BrokerView:
     Raises:
         ProbeError: there was no usable answer.
     """
+    # topics: null for all, allow creation: no
+    return _parse(
+        Reader(exchange(host, port, _METADATA, struct.pack(">ib", -1, 0), _VERSION, timeout=timeout))
+    )
+
+
+def exchange(
+    host: str, port: int, request: int, body: bytes, version: int = 0, *, timeout: float = 5.0
+) -> bytes:
+    """Make one request on a connection of its own; return the answer, which begins with a correlation id.
+
+    Args:
+        host: Of a node.
+        port: Of the same.
+        request: Kafka's number of the request.
+        body: What follows the client id.
+        version: Of the request.
+        timeout: Seconds for each step.
+
+    Raises:
+        ProbeError: there was no answer.
+    """
     try:
         with socket.create_connection((host, port), timeout) as connection:
-            # api key, version, correlation id, client id | topics: null for all, allow creation: no
-            body = struct.pack(">hhih5sib", _METADATA, _VERSION, 1, 5, b"probe", -1, 0)
+            body = struct.pack(">hhih5s", request, version, 1, 5, b"probe") + body
             connection.sendall(struct.pack(">i", len(body)) + body)
             with connection.makefile("rb") as stream:
                 (size,) = struct.unpack(">i", _exactly(stream.read(4), 4))
-                answer = _exactly(stream.read(size), size)
+                return _exactly(stream.read(size), size)
     except OSError as error:
         raise ProbeError(f"{host}:{port}: {error}") from error
-    return _parse(_Reader(answer))
 
 
 def _exactly(data: bytes, size: int) -> bytes:
@@ -62,7 +82,7 @@ def _exactly(data: bytes, size: int) -> bytes:
     return data
 
 
-class _Reader:
+class Reader:
     """Reads the old ("non-flexible") Kafka encoding: big-endian integers, counted strings and arrays."""
 
     def __init__(self, data: bytes) -> None:
@@ -70,25 +90,33 @@ class _Reader:
         self._at = 0
 
     def number(self, code: str) -> int:
+        """Read an integer; `code` is that of `struct`."""
         layout = struct.Struct(">" + code)
         (value,) = layout.unpack_from(self._data, self._at)
         self._at += layout.size
         return int(value)
 
     def text(self) -> str:
+        """Read a string; null is an empty one."""
         size = max(self.number("h"), 0)  # -1 is null
         self._at += size
         return self._data[self._at - size : self._at].decode()
 
+    def skip(self, size: int) -> None:
+        """Go past `size` bytes."""
+        self._at += size
+
     def items(self) -> Iterator[None]:
+        """Count the items of an array."""
         for _ in range(self.number("i")):
             yield None
 
     def numbers(self) -> tuple[int, ...]:
+        """Read an array of 32-bit integers."""
         return tuple(self.number("i") for _ in self.items())
 
 
-def _parse(read: _Reader) -> BrokerView:
+def _parse(read: Reader) -> BrokerView:
     read.number("i")  # correlation id: this connection has one request
     read.number("i")  # throttle time
     brokers = set()
@@ -109,7 +137,7 @@ def _parse(read: _Reader) -> BrokerView:
     return BrokerView(frozenset(brokers), topics)
 
 
-def _partition(read: _Reader) -> tuple[int, ProbedPartition]:
+def _partition(read: Reader) -> tuple[int, ProbedPartition]:
     read.number("h")  # error: LEADER_NOT_AVAILABLE says no more than the leader -1
     partition, leader = read.number("i"), read.number("i")
     return partition, ProbedPartition(leader, replicas=read.numbers(), isr=read.numbers())

@@ -1,41 +1,27 @@
 """A real Apache Kafka on this machine, without Docker: brokers that a test can grow, kill and freeze."""
 
-import base64
-import contextlib
 import os
-import shutil
-import subprocess
-import tempfile
 import threading
-import time
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
-from kafka_partition_events.jvm import JAVA_MISSING, jar_store, java, kafka_classpath
-from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError
+from kafka_partition_events.testing.broker_probe import BrokerView
 from kafka_partition_events.testing.errors import KitError
-from kafka_partition_events.testing.kafka_node import (
-    CONTROLLER_ID,
-    KafkaNode,
-    broker_settings,
-    controller_settings,
-)
-from kafka_partition_events.testing.ports import HOST, free_ports
-from kafka_partition_events.testing.processes import tail
+from kafka_partition_events.testing.kafka_node import KafkaNode, require_faketime
+from kafka_partition_events.testing.links import Link, LinkMode, Links
+from kafka_partition_events.testing.nodes import START_LIMIT_S, Nodes, Plan, address
+from kafka_partition_events.testing.ports import HOST
+from kafka_partition_events.testing.raw_requests import alter_client_quotas, elect_leaders
 from kafka_partition_events.testing.security import Security
 from kafka_partition_events.testing.topic_admin import TopicAdmin
 
-_POLL_S = 0.05
-_START_LIMIT_S = 120.0
 _STOP_LIMIT_S = 60.0
-_CHANGE_LIMIT_S = 60.0
 
 
 class KafkaCluster:
-    """One controller (node 100) and `brokers` brokers (1..n, racks ``r1..rn``) on loopback ports.
+    """`brokers` brokers (1..n, racks ``r1..rn``) and a controller (node 100) on loopback ports.
 
     Starting three brokers takes about ten seconds and 900 MB. Use it as a context manager, or call
     `start` and `close`; a closed cluster can't be started again. Its processes end when it is closed and
@@ -46,6 +32,7 @@ class KafkaCluster:
 
     Args:
         brokers: How many brokers.
+        controllers: How many controllers (100, 101, ...). A quorum of three survives the loss of one.
         session_timeout_ms: How long the cluster goes on naming a killed or frozen broker as a leader. Kafka's
             default is 9000.
         broker_config: More settings for all nodes, or other values for ours (Kafka's names, values as text).
@@ -53,6 +40,8 @@ class KafkaCluster:
             does. Here the default is no, so that a test notices who creates topics.
         secured: Whether clients must use TLS and log in (SASL_SSL, SCRAM-SHA-512, one user); see `security`,
             `confluent_options` and `kafka_python_options`.
+        links: Whether the network can be disturbed; see `link`. True or ``"clients"``: between clients and
+            brokers. ``"all"``: between brokers, too. The controller is always reached.
         progress: Called with one line of text before each step that takes long.
 
     Raises:
@@ -66,32 +55,35 @@ class KafkaCluster:
         self,
         brokers: int = 3,
         *,
+        controllers: int = 1,
         session_timeout_ms: int = 3000,
         broker_config: Mapping[str, str] | None = None,
         auto_create_topics: bool = False,
         secured: bool = False,
+        links: Literal["clients", "all"] | bool | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"brokers must be at least 1, not {brokers}")
-        self.cluster_id = _new_cluster_id()
-        self._size = brokers
-        self._secured = secured
-        self._overrides = {
-            "broker.session.timeout.ms": str(session_timeout_ms),
-            "auto.create.topics.enable": str(auto_create_topics).lower(),
-            **(broker_config or {}),
-        }
-        self._progress = progress or (lambda _line: None)
+        if controllers < 1:
+            raise ValueError(f"controllers must be at least 1, not {controllers}")
+        self._nodes = Nodes(
+            Plan(
+                brokers=brokers,
+                controllers=controllers,
+                secured=secured,
+                links=_link_mode(links),
+                overrides={
+                    "broker.session.timeout.ms": str(session_timeout_ms),
+                    "auto.create.topics.enable": str(auto_create_topics).lower(),
+                    **(broker_config or {}),
+                },
+            ),
+            progress or (lambda _line: None),
+        )
         self._lock = threading.Lock()  # start and close
         self._owner = os.getpid()
         self._closed = False
-        self._keep_logs = False
-        self._directory: Path | None = None
-        self._controller: KafkaNode | None = None
-        self._brokers: dict[int, KafkaNode] = {}
-        self._client_ports: dict[int, int] = {}
-        self._security: Security | None = None
         self._admin = TopicAdmin(self._running_addresses)
 
     # --- life ---
@@ -101,11 +93,11 @@ class KafkaCluster:
         with self._lock:
             if self._closed:
                 raise KitError("this KafkaCluster has been closed; make a new one")
-            if self._directory is None:
+            if self._nodes.directory is None:
                 try:
-                    self._start()
+                    self._nodes.start()
                 except BaseException as error:
-                    self._keep_logs = isinstance(error, Exception)  # a Ctrl-C needs no logs
+                    self._nodes.keep_logs = isinstance(error, Exception)  # a Ctrl-C needs no logs
                     self._close()
                     raise
         return self
@@ -123,22 +115,31 @@ class KafkaCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if isinstance(error, Exception) and self._directory is not None:
-            self._keep_logs = True
+            self._nodes.keep_logs = True
             error.add_note(f"Kafka's logs: {self._directory / 'logs'}")
         self.close()
 
     # --- what there is ---
 
     @property
+    def cluster_id(self) -> str:
+        """What Kafka calls this cluster; known before it starts."""
+        return self._nodes.cluster_id
+
+    @property
     def bootstrap_servers(self) -> str:
         """All brokers, running or not, as ``host:port,host:port``."""
-        return ",".join(_address(self._client_ports[broker]) for broker in self._started())
+        return ",".join(address(self._nodes.client_ports[broker]) for broker in self._started())
+
+    @property
+    def _directory(self) -> Path | None:
+        return self._nodes.directory
 
     @property
     def security(self) -> Security | None:
         """User, password and CA of a secured cluster; None for a plain one."""
         self._started()
-        return self._security
+        return self._nodes.security
 
     @property
     def confluent_options(self) -> dict[str, str]:
@@ -158,21 +159,33 @@ class KafkaCluster:
         return tuple(self._started())
 
     @property
+    def controllers(self) -> tuple[int, ...]:
+        """The ids of all controllers, ascending."""
+        self._started()
+        return tuple(self._nodes.controllers)
+
+    @property
+    def active_controller(self) -> int | None:
+        """The id of the controller that leads the others now; None while nobody does."""
+        self._started()
+        return self._nodes.active_controller
+
+    @property
     def running(self) -> tuple[int, ...]:
         """The ids of the brokers whose process exists and is not frozen, ascending."""
-        return tuple(broker for broker, node in self._started().items() if node.running)
+        self._started()
+        return self._nodes.running
 
     @property
     def pids(self) -> dict[int, int]:
-        """Process id of every JVM that exists, by node id; the controller's is 100."""
-        nodes = {CONTROLLER_ID: self._controller, **self._started()}
-        return {number: node.pid for number, node in nodes.items() if node and node.pid is not None}
+        """Process id of every JVM that exists, by node id; the first controller's is 100."""
+        self._started()
+        return {number: node.pid for number, node in self._nodes.all.items() if node.pid is not None}
 
     def leaders(self, topic: str) -> dict[int, int | None]:
         """Return the leader of each partition as the first running broker sees it; None when offline."""
-        if not self.running:
-            raise KitError("no broker is running; restart one first")
-        view = self._brokers[self.running[0]].ask()
+        self._any_broker()
+        view = self._nodes.brokers[self.running[0]].ask()
         partitions = view.topics.get(topic, {})
         return {id_: p.leader if p.leader in view.brokers else None for id_, p in sorted(partitions.items())}
 
@@ -201,178 +214,231 @@ class KafkaCluster:
         self._admin.create(name, partitions, replication_factor, config or {}, assignment)
         count = len(assignment) if assignment is not None else partitions
         assert count is not None  # noqa: S101  # else `create` has raised
-        self._await_everywhere(f"topic {name} with {count} partitions", lambda v: _is_served(v, name, count))
+        self._nodes.await_everywhere(
+            f"topic {name} with {count} partitions", lambda v: _is_served(v, name, count)
+        )
 
     def grow_topic(self, name: str, partitions: int) -> None:
         """Grow a topic to `partitions` in all, and wait as `create_topic` does."""
         self._admin.grow(name, partitions)
-        self._await_everywhere(
+        self._nodes.await_everywhere(
             f"topic {name} grown to {partitions} partitions", lambda v: _is_served(v, name, partitions)
         )
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until no running broker knows it."""
         self._admin.delete(name)
-        self._await_everywhere(f"topic {name} deleted", lambda view: name not in view.topics)
+        self._nodes.await_everywhere(f"topic {name} deleted", lambda view: name not in view.topics)
+
+    # --- settings ---
+
+    def set_config(
+        self, settings: Mapping[str, str | None], *, topic: str | None = None, broker: int | None = None
+    ) -> None:
+        """Change settings of one topic or one broker while it runs; they hold some milliseconds later.
+
+        Args:
+            settings: Kafka's names and values as text, such as ``{"min.insync.replicas": "2"}``; None goes
+                back to the default. Others stay as they are.
+            topic: Whose settings.
+            broker: Whose settings; give one of both.
+        """
+        if topic is not None and broker is None:
+            self._admin.configure("topic", topic, settings)
+        elif broker is not None and topic is None:
+            self._node(broker)
+            self._admin.configure("broker", str(broker), settings)
+        else:
+            raise ValueError("give a topic or a broker")
+
+    def quota(
+        self,
+        *,
+        producer_bytes_per_s: float | None = None,
+        consumer_bytes_per_s: float | None = None,
+        client_id: str | None = None,
+    ) -> None:
+        """Let each broker slow clients down that send or fetch more than so much; None: as much as they like.
+
+        Kafka counts over about ten seconds: as much as is allowed in that time passes at once.
+
+        Args:
+            producer_bytes_per_s: What a client may send to each broker.
+            consumer_bytes_per_s: What a client may fetch from each broker.
+            client_id: Which client; None: each that has no quota of its own.
+        """
+        limits = {"producer_byte_rate": producer_bytes_per_s, "consumer_byte_rate": consumer_bytes_per_s}
+        alter_client_quotas(*self._any_broker(), client_id, limits)
+
+    def elect(self, topic: str, *, unclean: bool = False) -> None:
+        """Have the leaders of a topic's partitions elected, and wait until every running broker names them.
+
+        Args:
+            topic: Which.
+            unclean: False: the first replica of each partition leads, if it is in sync. True: a partition
+                without a leader gets one that has missed records; they are lost.
+        """
+        partitions = self.leaders(topic)
+        if not partitions:
+            raise KitError(f"there is no topic {topic}")
+        elect_leaders(*self._any_broker(), topic, partitions, unclean=unclean)
+        what = f"leaders of {topic} elected"
+        self._nodes.await_everywhere(what, lambda view: _is_served(view, topic, len(partitions)))
 
     # --- trouble ---
 
-    def kill(self, broker: int) -> None:
-        """Kill a broker (SIGKILL). The cluster finds out when the broker's session times out."""
-        self._node(broker).kill()
+    def kill(self, node: int) -> None:
+        """Kill a node (SIGKILL). The cluster finds out when the session of a broker times out."""
+        self._node(node, controllers=True).kill()
 
-    def stop(self, broker: int) -> None:
-        """Shut a broker down in good order (SIGTERM): it hands its leaderships over first. Waits for it."""
-        self._node(broker).stop(_STOP_LIMIT_S)
+    def stop(self, node: int) -> None:
+        """Shut a node down in good order (SIGTERM) and wait; a broker hands its leaderships over first."""
+        self._node(node, controllers=True).stop(_STOP_LIMIT_S)
 
-    def restart(self, broker: int) -> None:
-        """Start a broker again on its old port and data, killing it first if it runs.
+    def restart(self, node: int, *, clean: bool = False) -> None:
+        """Start a node again on its old port and data, ending it first if it runs.
 
-        Returns when all running brokers list it again and it has caught up with every partition that it
-        holds and that has a leader. That takes at least the rest of a killed broker's session.
+        Returns when all running brokers list the broker again and it has caught up with every partition that
+        it holds and that has a leader. That takes at least the rest of a killed broker's session. (For a
+        controller: when it answers and one is active.)
+
+        Args:
+            node: Which broker or controller.
+            clean: How to end it: shut down in good order, as `stop` does, or killed.
         """
-        node = self._node(broker)
-        node.kill()
-        node.start()
-        self._await_everywhere(
-            f"broker {broker} back in sync", lambda view: _is_in_sync(view, broker), limit=_START_LIMIT_S
+        each = self._node(node, controllers=True)
+        if clean:
+            each.stop(_STOP_LIMIT_S)
+        each.kill()
+        each.start()
+        if node in self._nodes.controllers:
+            self._nodes.await_controller(node)
+            return
+        self._nodes.await_everywhere(
+            f"broker {node} back in sync", lambda view: _is_in_sync(view, node), limit=START_LIMIT_S
         )
 
-    def freeze(self, broker: int) -> None:
-        """Suspend a broker (SIGSTOP): connections stay open, nothing answers. Returns at once."""
-        self._node(broker).freeze()
+    def rolling_restart(self, *, clean: bool = True) -> None:
+        """Restart all brokers, one after the other, each when the one before is back in sync."""
+        for broker in self.brokers:
+            self.restart(broker, clean=clean)
 
-    def thaw(self, broker: int) -> None:
-        """Resume a frozen broker (SIGCONT). Returns at once; see `await_registered` to wait for it."""
-        self._node(broker).thaw()
+    def fail_over_controller(self) -> int:
+        """Kill the active controller, wait until another is active, and restart the killed one.
+
+        Returns:
+            The id of the new active controller.
+
+        Raises:
+            KitError: there are fewer than three controllers: then the others can't go on without it.
+        """
+        self._check_ours()
+        if len(self._nodes.controllers) < 3:
+            raise KitError("fail-over takes three controllers; make the KafkaCluster with controllers=3")
+        old = self._nodes.await_controller()
+        self.kill(old)
+        self._nodes.await_controller(other_than=old)
+        self.restart(old)
+        return self._nodes.await_controller()
+
+    def freeze(self, node: int) -> None:
+        """Suspend a node (SIGSTOP): connections stay open, nothing answers. Returns at once."""
+        self._node(node, controllers=True).freeze()
+
+    def thaw(self, node: int) -> None:
+        """Resume a frozen node (SIGCONT). Returns at once; see `await_registered` to wait for a broker."""
+        self._node(node, controllers=True).thaw()
 
     def await_registered(self, *brokers: int) -> None:
         """Wait until every running broker lists exactly `brokers` (default: exactly the running ones)."""
         wanted = frozenset(brokers or self.running)
-        self._await_everywhere(f"brokers {sorted(wanted)} listed", lambda view: view.brokers == wanted)
+        self._nodes.await_everywhere(f"brokers {sorted(wanted)} listed", lambda view: view.brokers == wanted)
+
+    def fill_disk(self, broker: int) -> None:
+        """Let a broker write no byte more, as on a full disk, until `restart`; Linux only, any user.
+
+        Kafka halts a broker that can't write its log, in about a second even without traffic; waits for that.
+        What the broker would say about it can't be written either.
+        """
+        self._node(broker).fill_disk()
+        self._nodes.await_death(broker)
+
+    def skew_clock(self, broker: int, seconds: float) -> None:
+        """Restart a broker (cleanly) with a clock that is so much ahead of, or (negative) behind ours.
+
+        Later restarts keep it; 0 is the right time again. Needs libfaketime, on Debian the package
+        ``faketime``; a KitError says so where it is missing, and the broker goes on as it was.
+        """
+        node = self._node(broker)
+        if seconds:
+            require_faketime()
+        node.skew_s = seconds
+        self.restart(broker, clean=True)
+
+    # --- the network ---
+
+    def link(self, broker: int, other: int | None = None) -> Link:
+        """Return what lies between the clients and a broker, or between two brokers, to disturb it.
+
+        ``cluster.link(2).delay(50)``: what clients and broker 2 tell each other takes 50 ms more.
+        ``cluster.link(2, 3).blackhole()``: brokers 2 and 3 hear nothing of each other, with ``links="all"``.
+        """
+        for each in (broker, *([] if other is None else [other])):
+            self._node(each)
+        return self._links().link(broker, other)
+
+    def partition(self, one_side: Collection[int], other_side: Collection[int]) -> None:
+        """Let everything vanish between two groups of brokers, until `heal`; needs ``links="all"``.
+
+        Clients and the controller reach both sides, as before.
+        """
+        for each in (*one_side, *other_side):
+            self._node(each)
+        self._links().cut(one_side, other_side)
+
+    def heal(self) -> None:
+        """End all effects on all links."""
+        self._links().heal()
 
     # --- inside ---
 
-    def _start(self) -> None:
-        java_executable = java()
-        if java_executable is None:
-            raise KitError(f"{JAVA_MISSING}: install it, or let JAVA_HOME name it")
-        if not jar_store().is_complete():
-            self._progress("fetching Kafka's jars (about a minute, once)")
-        classpath = kafka_classpath()
-        self._directory = directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
-        (directory / "logs").mkdir()
-        controller_port, *ports = free_ports(2 * self._size + 1)
-        if self._secured:
-            self._progress("making certificates")
-            self._security = Security.made_in(directory / "tls", java_executable)
-
-        def node(name: str, port: int, settings: Mapping[str, str]) -> KafkaNode:
-            return KafkaNode(
-                name, port, settings, directory=directory, java=java_executable, classpath=classpath
-            )
-
-        # The controller gets them too: it is the one to apply the session timeout and topic defaults.
-        settings = controller_settings(controller_port)
-        self._controller = node("controller", controller_port, {**settings, **self._overrides})
-        for broker in range(1, self._size + 1):
-            port = self._client_ports[broker] = ports.pop()
-            settings = broker_settings(broker, port, controller_port, brokers=self._size)
-            if self._security is not None:
-                port = ports.pop()  # the kit's own
-                settings |= self._security.broker_settings(self._client_ports[broker], port)
-            self._brokers[broker] = node(f"broker-{broker}", port, {**settings, **self._overrides})
-        self._progress(f"formatting the storage of {self._size + 1} nodes")
-        self._format()
-        self._progress(f"starting 1 controller and {self._size} brokers")
-        for each in self._nodes():
-            each.start()
-        everyone = frozenset(self._brokers)
-        self._await_everywhere(
-            "all brokers registered", lambda v: v.brokers == everyone, limit=_START_LIMIT_S
-        )
-
-    def _format(self) -> None:
-        with contextlib.ExitStack() as cleanup:
-            runs = []
-            for node in self._nodes():  # side by side: each takes a JVM some seconds
-                secured = self._security if node is self._controller else None
-                run = node.begin_format(self.cluster_id, *(secured.format_options if secured else ()))
-                cleanup.callback(run.kill)
-                runs.append((node, run))
-            for node, run in runs:
-                try:
-                    code = run.wait(_START_LIMIT_S)
-                except subprocess.TimeoutExpired:
-                    what = f"formatting the storage did not finish within {_START_LIMIT_S:.0f} s"
-                    raise self._failure(what, node) from None
-                if code != 0:
-                    raise self._failure(f"formatting the storage failed (exit code {code})", node)
-
     def _close(self) -> None:
         self._closed = True
-        for node in self._nodes():
-            node.kill()
-        if self._directory is not None:
-            data = self._directory / "data" if self._keep_logs else self._directory
-            shutil.rmtree(data, ignore_errors=True)
-
-    def _nodes(self) -> list[KafkaNode]:
-        return [*([self._controller] if self._controller else []), *self._brokers.values()]
+        self._nodes.close()
 
     def _started(self) -> dict[int, KafkaNode]:
-        if not self._brokers:
+        if not self._nodes.brokers:
             raise KitError("this KafkaCluster has not been started: use it in a `with`, or call start()")
-        return self._brokers
+        return self._nodes.brokers
 
-    def _node(self, broker: int) -> KafkaNode:
+    def _check_ours(self) -> None:
         if os.getpid() != self._owner:
             raise KitError("a fork of the process that started a KafkaCluster can't control it")
-        nodes = self._started()
+        self._started()
         if self._closed:
             raise KitError("this KafkaCluster has been closed; make a new one")
-        if broker not in nodes:
-            raise KitError(f"there is no broker {broker}, only {', '.join(map(str, nodes))}")
-        return nodes[broker]
+
+    def _node(self, number: int, *, controllers: bool = False) -> KafkaNode:
+        self._check_ours()
+        nodes = self._nodes.all if controllers else self._nodes.brokers
+        if number not in nodes:
+            raise KitError(f"there is no broker {number}, only {', '.join(map(str, self._nodes.brokers))}")
+        return nodes[number]
+
+    def _links(self) -> Links:
+        self._check_ours()
+        if self._nodes.links is None:
+            raise KitError("this KafkaCluster has no links; make it with links=True")
+        return self._nodes.links
+
+    def _any_broker(self) -> tuple[str, int]:
+        if not self.running:
+            raise KitError("no broker is running; restart one first")
+        return HOST, self._nodes.brokers[self.running[0]].port
 
     def _running_addresses(self) -> str:
-        addresses = [_address(self._brokers[broker].port) for broker in self.running]
-        if not addresses:
-            raise KitError("no broker is running; restart one first")
-        return ",".join(addresses)
-
-    def _await_everywhere(
-        self, what: str, is_so: Callable[[BrokerView], bool], *, limit: float = _CHANGE_LIMIT_S
-    ) -> None:
-        """Wait until every broker that runs now sees what `is_so` asks for."""
-        deadline = time.monotonic() + limit
-        waiting = [self._brokers[broker] for broker in self.running]
-        while waiting:
-            for needed in [*waiting, self._controller]:
-                if needed is not None and not needed.alive:
-                    raise self._failure(f"{needed.name} died while waiting for: {what}", needed)
-            node = waiting[0]
-            with contextlib.suppress(ProbeError):
-                if is_so(node.ask()):
-                    waiting.pop(0)
-                    continue
-            if time.monotonic() > deadline:
-                raise self._failure(f"not within {limit:.0f} s on {node.name}: {what}", node)
-            time.sleep(_POLL_S)
-
-    def _failure(self, what: str, node: KafkaNode) -> KitError:
-        self._keep_logs = True
-        return KitError(f"{what}; end of {node.log}:\n{tail(node.log)}")
-
-
-def _new_cluster_id() -> str:
-    """Return 22 characters as Kafka's own; the first is never the "-" that its command line stumbles on."""
-    raw = uuid.uuid4().bytes
-    return base64.urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
-
-
-def _address(port: int) -> str:
-    return f"{HOST}:{port}"
+        self._any_broker()
+        return ",".join(address(self._nodes.brokers[broker].port) for broker in self.running)
 
 
 def _is_served(view: BrokerView, topic: str, partitions: int) -> bool:
@@ -390,3 +456,13 @@ def _is_in_sync(view: BrokerView, broker: int) -> bool:
         for partitions in view.topics.values()
         for p in partitions.values()
     )
+
+
+def _link_mode(links: Literal["clients", "all"] | bool | None) -> LinkMode | None:
+    if links in {None, False}:
+        return None
+    if links in {True, "clients"}:
+        return "clients"
+    if links == "all":
+        return "all"
+    raise ValueError(f'links must be True, "clients", "all" or None, not {links!r}')

@@ -1,16 +1,22 @@
 """One node of a test cluster: its settings, its storage, its JVM."""
 
+import os
+import resource
 import signal
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
+
+from attrs import Factory, evolve, field, frozen
 
 from kafka_partition_events.testing.broker_probe import BrokerView, ask_broker
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.ports import HOST
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 
-CONTROLLER_ID = 100
+CONTROLLER_ID = 100  # of the first one
 
 # A test broker lives for seconds and holds little: what counts is that it starts soon and stays small.
 _JVM_OPTIONS = (
@@ -24,25 +30,61 @@ _JVM_OPTIONS = (
 )
 
 
-def controller_settings(port: int) -> dict[str, str]:
-    """Return the settings of the only controller; a node of its own survives the loss of any broker."""
+@frozen
+class Listener:
+    """Where a broker listens, and which port it names to those who ask: its own, or that of a proxy."""
+
+    name: str
+    port: int
+    protocol: str = field(default="PLAINTEXT", kw_only=True)
+    advertised: int = field(default=Factory(lambda self: self.port, takes_self=True), kw_only=True)
+
+    def behind(self, proxy_port: int) -> Self:
+        """Return the same listener, reached through a proxy."""
+        return evolve(self, advertised=proxy_port)
+
+
+def controller_settings(controller: int, voters: Mapping[int, int]) -> dict[str, str]:
+    """Return the settings of one controller; a node of its own survives the loss of any broker.
+
+    Args:
+        controller: Its id.
+        voters: Controller -> port.
+    """
     return {
         "process.roles": "controller",
-        "node.id": str(CONTROLLER_ID),
-        "listeners": f"CONTROLLER://{HOST}:{port}",
-        **_common_settings(port),
+        "node.id": str(controller),
+        "listeners": f"CONTROLLER://{HOST}:{voters[controller]}",
+        **_common_settings(voters),
     }
 
 
-def broker_settings(broker: int, port: int, controller_port: int, *, brokers: int) -> dict[str, str]:
-    """Return the settings of one broker of `brokers`."""
+def broker_settings(
+    broker: int,
+    voters: Mapping[int, int],
+    *,
+    client: Listener,
+    inside: Listener,
+    between: Listener,
+    brokers: int,
+) -> dict[str, str]:
+    """Return the settings of one broker of `brokers`.
+
+    Args:
+        broker: Its id.
+        voters: Controller -> port.
+        client: For clients.
+        inside: For the kit, which no disturbance of a link must reach. May be the same.
+        between: For the other brokers. May be the same.
+        brokers: How many there are.
+    """
     replicas = str(min(3, brokers))
+    listeners = {each.name: each for each in (client, inside, between)}.values()
+    protocols = [f"{each.name}:{each.protocol}" for each in listeners]
     return {
         "process.roles": "broker",
         "node.id": str(broker),
         "broker.rack": f"r{broker}",
-        "listeners": f"PLAINTEXT://{HOST}:{port}",
-        "advertised.listeners": f"PLAINTEXT://{HOST}:{port}",
         "broker.heartbeat.interval.ms": "500",
         "offsets.topic.replication.factor": replicas,
         "offsets.topic.num.partitions": "3",
@@ -52,13 +94,17 @@ def broker_settings(broker: int, port: int, controller_port: int, *, brokers: in
         "group.initial.rebalance.delay.ms": "0",
         # 128 MB by default, half of the heap; cleaning compacted topics of a test needs next to nothing.
         "log.cleaner.dedupe.buffer.size": "4194304",
-        **_common_settings(controller_port),
+        **_common_settings(voters),
+        "listeners": ",".join(f"{each.name}://{HOST}:{each.port}" for each in listeners),
+        "advertised.listeners": ",".join(f"{each.name}://{HOST}:{each.advertised}" for each in listeners),
+        "inter.broker.listener.name": between.name,
+        "listener.security.protocol.map": ",".join([*protocols, "CONTROLLER:PLAINTEXT"]),
     }
 
 
-def _common_settings(controller_port: int) -> dict[str, str]:
+def _common_settings(voters: Mapping[int, int]) -> dict[str, str]:
     return {
-        "controller.quorum.voters": f"{CONTROLLER_ID}@{HOST}:{controller_port}",
+        "controller.quorum.voters": ",".join(f"{voter}@{HOST}:{port}" for voter, port in voters.items()),
         "controller.listener.names": "CONTROLLER",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
         "num.network.threads": "2",
@@ -86,6 +132,7 @@ class KafkaNode:
         self.port = port
         self.log = directory / "logs" / f"{name}.log"
         self.frozen = False
+        self.skew_s = 0.0
         self._java = (java, *_JVM_OPTIONS, "-cp", classpath)
         self._process: SupervisedProcess | None = None
         self._properties = directory / f"{name}.properties"
@@ -113,9 +160,15 @@ class KafkaNode:
         return SupervisedProcess([*self._java, *tool, *options], log=self.log)
 
     def start(self) -> None:
-        """Start the JVM; it serves some seconds later."""
+        """Start the JVM, its clock wrong by `skew_s` seconds; it serves some seconds later.
+
+        Raises:
+            KitError: there is no library that could make the clock wrong.
+        """
         self.frozen = False
-        self._process = SupervisedProcess([*self._java, "kafka.Kafka", self._properties], log=self.log)
+        clock: tuple[str, ...] = _wrong_clock(self.skew_s) if self.skew_s else ()
+        command: list[str | Path] = [*clock, *self._java, "kafka.Kafka", self._properties]
+        self._process = SupervisedProcess(command, log=self.log)
 
     def ask(self) -> BrokerView:
         """Return what this broker knows about the cluster.
@@ -160,3 +213,41 @@ class KafkaNode:
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
             self.frozen = False
+
+    def fill_disk(self) -> None:
+        """Let no file be written any more, until the JVM is started again; its own log is one of them.
+
+        Raises:
+            KitError: this is no Linux, or the JVM doesn't run.
+        """
+        if sys.platform != "linux":
+            raise KitError("only Linux can fill the disk of a running process (prlimit)")
+        if self.pid is None:
+            raise KitError(f"{self.name} does not run")
+        _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, hard))
+
+
+def require_faketime() -> Path:
+    """Return the library that gives a process a wrong clock.
+
+    Raises:
+        KitError: it is not installed.
+    """
+    named = os.environ.get("KPE_LIBFAKETIME")
+    found = [Path(named)] if named else sorted(Path("/usr").glob("lib*/**/faketime/libfaketimeMT.so.1"))
+    for path in found:
+        if path.exists():
+            return path
+    raise KitError(
+        "a wrong clock needs libfaketime, which is not installed (Debian: apt-get install faketime), "
+        "or let KPE_LIBFAKETIME name libfaketimeMT.so.1"
+    )
+
+
+def _wrong_clock(skew_s: float) -> tuple[str, ...]:
+    # Only the time of day is wrong. Without the last two a JVM's timed waits would return at once.
+    return (
+        "/usr/bin/env", f"LD_PRELOAD={require_faketime()}", f"FAKETIME={skew_s:+f}s",
+        "DONT_FAKE_MONOTONIC=1", "FAKETIME_FORCE_MONOTONIC_FIX=0",
+    )  # fmt: skip

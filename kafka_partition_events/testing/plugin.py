@@ -1,7 +1,8 @@
 """Pytest plugin of the test kit, active wherever this package is installed.
 
-Fixtures: `kafka_cluster`, `kafka_topic`, `own_kafka_cluster`, `mock_cluster`. `require_java` is for tests
-that need Java without using them. There are no markers: their names would be in everybody's way.
+Fixtures: `kafka_cluster`, `kafka_topic`, `linked_kafka_cluster`, `own_kafka_cluster`, `mock_cluster`.
+`require_java` is for tests that need Java without using them. There are no markers: their names would be in
+everybody's way.
 
 A test that needs Java skips where there is none, except under CI (the environment variable ``CI`` is set
 and not empty): there it fails, for a build that silently skips its integration tests tests nothing.
@@ -65,6 +66,25 @@ def kafka_topic(kafka_cluster: "KafkaCluster", request: pytest.FixtureRequest) -
         return name
 
     return make
+
+
+@pytest.fixture(scope="session")
+def _linked_kafka_cluster() -> "Iterator[KafkaCluster]":
+    require_java()
+    from kafka_partition_events.testing import KafkaCluster  # noqa: PLC0415
+
+    with KafkaCluster(brokers=3, links="all") as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def linked_kafka_cluster(_linked_kafka_cluster: "KafkaCluster") -> "Iterator[KafkaCluster]":
+    """Three brokers whose links a test may disturb, among themselves too: ``cluster.link(2).blackhole()``.
+
+    Shared by all tests of the session, and healed after each.
+    """
+    yield _linked_kafka_cluster
+    _linked_kafka_cluster.heal()
 
 
 @pytest.fixture(scope="module")

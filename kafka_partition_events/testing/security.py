@@ -61,15 +61,11 @@ class Security:
 
     # -- for Kafka -----------------------------------------------------------------------------------
 
-    def broker_settings(self, client_port: int, internal_port: int) -> dict[str, str]:
-        """Return what a broker's settings have instead of one plain listener."""
-        listeners = f"SASL_SSL://{HOST}:{client_port},INTERNAL://{HOST}:{internal_port}"
+    @property
+    def broker_settings(self) -> dict[str, str]:
+        """What a broker's settings have besides a listener ``SASL_SSL``."""
         scram = f"listener.name.sasl_ssl.{_MECHANISM.lower()}.sasl.jaas.config"
         return {
-            "listeners": listeners,
-            "advertised.listeners": listeners,
-            "inter.broker.listener.name": "INTERNAL",
-            "listener.security.protocol.map": "SASL_SSL:SASL_SSL,INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "sasl.enabled.mechanisms": _MECHANISM,
             scram: "org.apache.kafka.common.security.scram.ScramLoginModule required;",
             "ssl.keystore.type": "PKCS12",

@@ -1,7 +1,7 @@
-"""Change topics of a test cluster through confluent-kafka's admin client."""
+"""Change topics and settings of a test cluster through confluent-kafka's admin client."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from kafka_partition_events.testing.errors import KitError
 
@@ -12,7 +12,7 @@ _LIMIT_S = 30.0
 
 
 class TopicAdmin:
-    """Creates, grows and deletes topics.
+    """Creates, grows and deletes topics, and changes settings.
 
     Each call makes a client of its own (some milliseconds) with the brokers that run at that moment: a
     lasting one would remember those that a test has killed. Thread safe.
@@ -75,6 +75,33 @@ class TopicAdmin:
         client = self._client()  # must live until the answer is there
         _finish(client.delete_topics([name], request_timeout=_LIMIT_S), f"delete topic {name}")
 
+    def configure(
+        self, kind: Literal["topic", "broker"], name: str, settings: Mapping[str, str | None]
+    ) -> None:
+        """Change some settings of a topic or a broker, and leave the others; None goes back to the default.
+
+        Raises:
+            KitError: Kafka refused.
+        """
+        client = self._client()
+        from confluent_kafka.admin import (  # type: ignore[attr-defined]  # noqa: PLC0415
+            AlterConfigOpType,
+            ConfigEntry,
+            ConfigResource,
+        )
+
+        changes = [
+            ConfigEntry(
+                key,
+                value,
+                incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+            )
+            for key, value in settings.items()
+        ]
+        resource = ConfigResource(ConfigResource.Type[kind.upper()], name, incremental_configs=changes)
+        done = client.incremental_alter_configs([resource], request_timeout=_LIMIT_S)
+        _finish(done, f"change settings of {kind} {name}")
+
     def _client(self) -> "AdminClient":
         try:
             from confluent_kafka.admin import AdminClient  # noqa: PLC0415
@@ -87,7 +114,7 @@ class TopicAdmin:
         return AdminClient({"bootstrap.servers": self._bootstrap_servers(), "log_level": 2})
 
 
-def _finish(futures: Mapping[str, Any], what: str) -> None:
+def _finish(futures: Mapping[Any, Any], what: str) -> None:
     for future in futures.values():
         try:
             future.result(_LIMIT_S + 5.0)

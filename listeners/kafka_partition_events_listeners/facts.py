@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from attrs import asdict, field, frozen
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events_listeners.ranges import ranges
 
@@ -70,6 +70,8 @@ def _topic_facts(event: ev.TopicEvent) -> Facts:
             return _partition_facts(event)
         case ev.CapReached() | ev.CapLifted():
             return _cap_facts(event)
+        case ev.AlternativesChanged():
+            return _alternatives_facts(event)
         case ev.PartitionsAdded():
             return _growth_facts(event)
         case _:
@@ -163,6 +165,23 @@ def _cap_facts(event: ev.CapReached | ev.CapLifted) -> Facts:
     )
 
 
+def _alternatives_facts(event: ev.AlternativesChanged) -> Facts:
+    return Facts(
+        subject=f"topic/{event.topic}",
+        topic=event.topic,
+        data={
+            "topic_id": event.topic_id,
+            "partitions": ranges(range(event.partitions)),
+            "before": {"without_safe_alternative": event.old},
+            "after": {
+                "count": event.partitions,
+                "without_safe_alternative": event.new,
+                "brokers": list(event.brokers),
+            },
+        },
+    )
+
+
 def _proved(*identity: str | int | None) -> tuple[str | int, ...] | None:
     return None if None in identity else cast("tuple[str | int, ...]", identity)
 
@@ -210,12 +229,15 @@ def _delivery_facts(event: ev.BrokerSuspected | ev.BrokerCleared | ev.RecordsRes
     match event:
         case ev.BrokerSuspected():
             data |= {
+                "role": event.role.value,
                 "reason": event.reason.value,
                 "outstanding": event.outstanding,
                 "silence_ms": event.silence_ms,
                 "usual_ms": event.usual_ms,
                 "partitioner": event.partitioner,
             }
+            if event.waiting:  # whoever reads must do without it anyway: earlier versions do not tell it
+                data["waiting"] = _by_topic(event.waiting)
         case ev.BrokerCleared():
             data |= {
                 "reason": event.reason.value,
@@ -227,6 +249,13 @@ def _delivery_facts(event: ev.BrokerSuspected | ev.BrokerCleared | ev.RecordsRes
         case ev.RecordsRescued():
             data |= {"copies": event.copies, "withheld": event.withheld}
     return Facts(subject=None if event.broker is None else f"broker/{event.broker}", data=data)
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, str]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    return {topic: ranges(ids) for topic, ids in by_topic.items()}
 
 
 def _summary_facts(event: ev.ClusterSummary) -> Facts:

@@ -147,8 +147,13 @@ CLUSTER: Final = (
 
 TOPIC_PARTITIONS = Family("topic_partitions", "Partitions of the topic.", ("topic",))
 TOPIC_OFFLINE = Family("topic_partitions_offline", "Partitions of the topic without a leader.", ("topic",))
+WITHOUT_ALTERNATIVE = Family(
+    "partitions_without_safe_alternative",
+    "Partitions that a broker that hangs can block together with all others of the topic.",
+    ("topic",),
+)
 
-BY_TOPIC: Final = (TOPIC_PARTITIONS, TOPIC_OFFLINE)
+BY_TOPIC: Final = (TOPIC_PARTITIONS, TOPIC_OFFLINE, WITHOUT_ALTERNATIVE)
 
 _PARTITION = ("topic", "partition")
 PARTITION_LEADER = Family("partition_leader", "Id of the leading broker, -1 if there is none.", _PARTITION)

@@ -9,6 +9,7 @@ from typing import Final, Literal
 from attrs import frozen
 
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.replicas import UNEXPOSED, Exposure, exposure_of
 from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Family, Reading, Values, single
 
@@ -46,6 +47,7 @@ class Tally:
         offline: Partitions without a leader, by topic that has some.
         leaders: Partitions led, by broker that leads some.
         replicas: Replicas assigned, by broker that has some.
+        exposure: Partitions without a safe alternative.
     """
 
     cluster: Cluster = EMPTY
@@ -54,6 +56,7 @@ class Tally:
     offline: Mapping[str, int] = MappingProxyType({})
     leaders: Mapping[int, int] = MappingProxyType({})
     replicas: Mapping[int, int] = MappingProxyType({})
+    exposure: Exposure = UNEXPOSED
 
 
 NOTHING: Final = Tally()
@@ -99,8 +102,12 @@ def read_snapshot(cluster: Cluster, detail: Detail, last: Tally = NOTHING) -> Sn
     readings = [*_cluster_readings(counts, partitions)]
     suppressed: dict[Family, int] = {}
     if detail.granularity != "cluster":
-        offline = {name: counts.offline.get(name, 0) for name in sizes}
-        for family, numbers in ((fam.TOPIC_PARTITIONS, sizes), (fam.TOPIC_OFFLINE, offline)):
+        exposed = counts.exposure.by_topic
+        for family, numbers in (
+            (fam.TOPIC_PARTITIONS, sizes),
+            (fam.TOPIC_OFFLINE, {name: counts.offline.get(name, 0) for name in sizes}),
+            (fam.WITHOUT_ALTERNATIVE, {name: exposed.get(name, 0) for name in sizes}),
+        ):
             values, suppressed[family] = limited(numbers, detail.max_topics)
             readings.append((family, values))
     columns = dict(_OWN_COLUMNS) if detail.granularity == "partition" else {}
@@ -139,6 +146,7 @@ def tally(cluster: Cluster, last: Tally = NOTHING) -> Tally:
         offline=+offline,  # without those that are down to 0
         leaders=+leaders,
         replicas=+replicas,
+        exposure=exposure_of(cluster, last.exposure),
     )
 
 

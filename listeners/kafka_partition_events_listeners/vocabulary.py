@@ -40,6 +40,7 @@ _TABLE: Final[dict[type[ev.Event], tuple[str, Severity]]] = {
     ev.Resync: ("observer.resync", Severity.WARN),
     ev.ClusterSummary: ("cluster.summary", Severity.DEBUG),
     ev.ProducerCounters: ("producer.counters", Severity.DEBUG),
+    ev.AlternativesChanged: ("alternatives.changed", Severity.INFO),
 }
 
 _ISR_SHRUNK: Final = "isr.shrunk"
@@ -80,7 +81,7 @@ def _shrank(event: ev.IsrChanged) -> bool:
 
 _CHURN: Final = frozenset({
     "leadership.moved", "replicas.changed", _ISR_SHRUNK, _ISR_EXPANDED,
-    "cluster.summary", "producer.counters",
+    "cluster.summary", "producer.counters", "alternatives.changed",
 })  # fmt: skip
 
 

@@ -57,9 +57,13 @@ def wait_until(is_so: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
+DERIVED = {"cluster.summary", "alternatives.changed"}
+
+
 def journal(settings: Settings) -> list[str]:
+    """Return what was told, but for what is derived of it a moment later."""
     outbox = SqliteOutbox(settings.outbox.path)
-    changes = (entry for entry in outbox.history(Stream.EVENTS) if entry.name != "cluster.summary")
+    changes = (entry for entry in outbox.history(Stream.EVENTS) if entry.name not in DERIVED)
     told = [f"{entry.name} {entry.subject}" for entry in changes]
     outbox.close()
     return told

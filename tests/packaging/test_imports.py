@@ -134,13 +134,13 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_020,
-    "routing": 890,
-    "partitioners": 1_760,
-    "clients": 2_755,
+    "metadata": 2_140,
+    "routing": 1_290,
+    "partitioners": 1_790,
+    "clients": 3_230,
     "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_525,
+    "observe": 1_560,
     "control": 4_440,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.metadata.codec import decode_event, encode_event
 from tests.property.worlds import EPOCHS, LEADERS, SETS, snapshots, topic_infos
 
@@ -46,6 +46,8 @@ FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     ev.Rejection: st.sampled_from(ev.Rejection),
     ev.Suspicion: st.sampled_from(ev.Suspicion),
     ev.Clearance: st.sampled_from(ev.Clearance),
+    ev.Role: st.sampled_from(ev.Role),
+    tuple[TopicPartition, ...]: st.lists(st.builds(TopicPartition, st.text(), st.integers())).map(tuple),
     Node: st.builds(Node, st.integers(), st.text(), st.integers(), st.none() | st.text()),
     PartitionInfo: PARTITIONS,
     TopicInfo: topic_infos(TOPIC),

@@ -1,14 +1,18 @@
 """The judge of brokers, whatever happens to it, and whatever the clock says."""
 
 from collections import Counter, deque
+from typing import Any
 
 from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kafka_partition_events.routing.feedback import Feedback, Standing
+from kafka_partition_events.metadata.events import Role
+from kafka_partition_events.routing.feedback import Feedback
 from kafka_partition_events.routing.judgement import Change, Policy, Suspected
+from kafka_partition_events.routing.lanes import Lane, Subject
+from kafka_partition_events.routing.ledger import Standing
 from tests.feedback_simulator import Dead, Fault, Frozen, Simulation, Slow, noisy
 
 BROKERS = (1, 2, 3)
@@ -29,6 +33,7 @@ class FeedbackMachine(RuleBasedStateMachine):
         self.flying: dict[int, deque[tuple[float, bool]]] = {b: deque() for b in BROKERS}
         self.episodes: set[int] = set()
         self.listed = set(BROKERS)
+        self.lanes = {b: Lane("t", b, leader=b) for b in BROKERS}
         self.feedback.follow(BROKERS, self.now)
 
     def note(self, changes: tuple[Change, ...]) -> None:
@@ -44,33 +49,33 @@ class FeedbackMachine(RuleBasedStateMachine):
 
     @rule(broker=broker_ids, count=st.integers(1, 5))
     def send(self, broker: int, count: int) -> None:
-        self.feedback.sent(broker, self.now, count)
+        self.feedback.sent(self.lanes[broker], self.now, count)
         self.flying[broker].extend([(self.now, False)] * count)
 
     @rule(broker=broker_ids, count=st.integers(1, 5))
     def answer(self, broker: int, count: int) -> None:
         for _ in range(min(count, len(self.flying[broker]))):
             sent_at, _ = self.flying[broker].popleft()
-            self.note(self.feedback.answered(broker, self.now - sent_at, self.now))
+            self.note(self.feedback.answered(self.lanes[broker], self.now - sent_at, self.now))
 
     @rule(broker=broker_ids)
     def fail(self, broker: int) -> None:
         if self.flying[broker]:
             self.flying[broker].popleft()
-            self.note(self.feedback.failed(broker, self.now))
+            self.note(self.feedback.failed(self.lanes[broker], self.now))
 
     @rule(broker=broker_ids)
     def refuse(self, broker: int) -> None:
         if self.flying[broker]:
             self.flying[broker].pop()
-            self.feedback.withdrawn(broker, self.now)
+            self.feedback.withdrawn(self.lanes[broker], self.now)
 
     @rule(before=broker_ids, after=broker_ids)
     def move(self, before: int, after: int) -> None:
         moved = self.flying[before]
         if moved and before != after:
-            self.feedback.withdrawn(before, self.now, len(moved))
-            self.feedback.sent(after, self.now, len(moved))
+            self.feedback.withdrawn(self.lanes[before], self.now, len(moved))
+            self.feedback.sent(self.lanes[after], self.now, len(moved))
             self.flying[after].extend((sent_at, False) for sent_at, _ in moved)
             moved.clear()
 
@@ -97,24 +102,30 @@ class FeedbackMachine(RuleBasedStateMachine):
     @rule(seconds=st.floats(0.01, 5))
     def stop(self, seconds: float) -> None:
         trusted = [b for b in BROKERS if self.feedback.standing(b) is Standing.TRUSTED]
-        recent = [b for b in trusted if self.feedback._silence(self.feedback._of(b), self.now) < 0.001]
+        recent = [b for b in trusted if self.feedback._silence(self.account(b), self.now) < 0.001]
         self.now += seconds
         self.note(self.feedback.heard(self.now))
         for broker in recent:
             assert self.feedback.standing(broker) is Standing.TRUSTED, "our stop is not its silence"
 
     def probe(self) -> None:
-        for broker in self.feedback.due_for_a_probe(self.now):
+        for subject in self.feedback.due_for_a_probe(self.now):
+            broker = int(str(subject.id))
             assert not self.flying[broker], "a probe goes to a broker that nothing is outstanding on"
-            self.feedback.probed(broker, self.now)
-            assert broker not in self.feedback.due_for_a_probe(self.now)
-            self.feedback.sent(broker, self.now)
+            self.feedback.probed(subject, self.now)
+            assert subject not in self.feedback.due_for_a_probe(self.now)
+            self.feedback.sent(self.lanes[broker], self.now)
             self.flying[broker].append((self.now, True))
+
+    def account(self, broker: int) -> Any:
+        return self.feedback._of(Subject(Role.LEADER, broker))
 
     @invariant()
     def what_is_outstanding_is_what_was_sent(self) -> None:
         for broker, flying in self.flying.items():
-            assert self.feedback._of(broker).outstanding == len(flying)
+            lane = self.lanes[broker]
+            assert self.account(broker).outstanding == lane.outstanding == len(flying)
+            assert lane.aside or bool(flying) == (lane in self.feedback._connection(lane).lanes)
 
     @invariant()
     def there_is_one_probe_at_a_time(self) -> None:
@@ -130,7 +141,8 @@ class FeedbackMachine(RuleBasedStateMachine):
         assert {b for b, s in standings.items() if s in EXCLUDED} == self.episodes
         assert self.episodes <= avoidance.suspect
         assert avoidance.down <= avoidance.suspect
-        assert self.feedback.stuck <= avoidance.suspect
+        for broker, lane in self.lanes.items():
+            assert not self.feedback.is_stuck(lane) or broker in avoidance.suspect
         assert bool(avoidance) == bool(avoidance.suspect)
         if avoidance.suspect >= set(BROKERS):
             assert not trusted, "never all, as long as one is trusted"
@@ -152,6 +164,133 @@ class FeedbackMachine(RuleBasedStateMachine):
 
 FeedbackMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestFeedback = FeedbackMachine.TestCase
+
+
+PLACES = ((1, 2, 3), (2, 3, 4), (3, 4, 1), (4, 1, 2), (1, 3, 4), (2, 1, 4))
+partitions = st.integers(0, len(PLACES) - 1)
+ways = st.integers(0, 1)
+
+
+class ReplicaMachine(RuleBasedStateMachine):
+    """Partitions with followers, two ways to their leaders; records meet any fate, in any order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.feedback = Feedback(SHORT)
+        self.feedback.has_standby = True
+        self.now = 50.0
+        self.lanes = {
+            (way, p): Lane("t", p, way, leader, frozenset(followers))
+            for way in (0, 1)
+            for p, (leader, *followers) in enumerate(PLACES)
+        }
+        self.episodes: set[int] = set()
+        self.feedback.follow(range(1, 5), self.now)
+
+    def note(self, changes: tuple[Change, ...]) -> None:
+        for change in changes:
+            if isinstance(change, Suspected):
+                assert change.broker not in self.episodes, "suspected twice"
+                self.episodes.add(change.broker)
+            else:
+                self.episodes.remove(change.broker)
+
+    @rule(way=ways, partition=partitions, count=st.integers(1, 3))
+    def send(self, way: int, partition: int, count: int) -> None:
+        self.feedback.sent(self.lanes[way, partition], self.now, count)
+
+    @rule(way=ways, partition=partitions)
+    def answer(self, way: int, partition: int) -> None:
+        lane = self.lanes[way, partition]
+        if lane.sent_at:
+            self.note(self.feedback.answered(lane, self.now - lane.sent_at[0], self.now))
+
+    @rule(way=ways, partition=partitions)
+    def fail(self, way: int, partition: int) -> None:
+        if self.lanes[way, partition].sent_at:
+            self.note(self.feedback.failed(self.lanes[way, partition], self.now))
+
+    @rule(way=ways, partition=partitions)
+    def refuse(self, way: int, partition: int) -> None:
+        self.feedback.withdrawn(self.lanes[way, partition], self.now)
+
+    @rule(partition=partitions, turn=st.integers(0, 3), in_sync=st.integers(1, 3))
+    def move(self, partition: int, turn: int, in_sync: int) -> None:
+        """Another replica leads, or none; some are out of sync."""
+        isr = (PLACES[partition] * 2)[turn : turn + in_sync] if turn < 3 else ()
+        leader, followers = (isr[0], frozenset(isr[1:])) if isr else (None, frozenset[int]())
+        for way in (0, 1):
+            self.feedback.move(self.lanes[way, partition], leader, followers, self.now)
+
+    @rule(broker=st.integers(1, 4))
+    def lose_connection(self, broker: int) -> None:
+        self.note(self.feedback.unreachable(broker, self.now))
+
+    @rule()
+    def hear_of_needs(self) -> None:
+        needed = {subject for lane in self.lanes.values() for subject in lane.brokers}
+        self.note(self.feedback.follow(range(1, 5), self.now, needed))
+
+    @rule(steps=st.integers(1, 60))
+    def listen(self, steps: int) -> None:
+        for _ in range(steps):
+            self.now += 0.004
+            self.note(self.feedback.heard(self.now))
+
+    @rule(seconds=st.floats(0.01, 5))
+    def stop(self, seconds: float) -> None:
+        """Nobody is suspected for what happened while we were stopped."""
+        self.note(self.feedback.heard(self.now))
+        quiet = all(self.feedback._silence(c, self.now) < 0.001 for c in self.feedback._connections.values())
+        before = set(self.episodes)
+        self.now += seconds
+        self.note(self.feedback.heard(self.now))
+        assert not quiet or self.episodes <= before
+
+    @invariant()
+    def accounts_are_sums_over_lanes(self) -> None:
+        sums: Counter[Subject] = Counter()
+        for lane in self.lanes.values():
+            for subject in (lane.own,) if lane.aside else lane.brokers:
+                sums[subject] += lane.outstanding
+        for a in self.feedback._accounts.values():
+            assert a.outstanding == sums[a.subject], a.subject
+        for connection in self.feedback._connections.values():
+            assert all(lane.sent_at and lane.leader == connection.broker for lane in connection.lanes)
+            assert not connection.lanes or connection.head.leader == connection.broker
+
+    @invariant()
+    def what_is_avoided_is_what_is_known(self) -> None:
+        avoidance = self.feedback.avoidance
+        bad = {a.subject for a in self.feedback._accounts.values() if a.is_bad}
+        brokers = {s.id for s in bad if s.role is not None}
+        assert brokers == self.episodes
+        assert {s.id for s in bad if s.role is Role.REPLICA} <= avoidance.replicas
+        assert {s.id for s in bad if s.role is None} == avoidance.partitions
+        assert avoidance.down <= avoidance.leaders
+        assert self.feedback.on_standby == any(s.role is Role.REPLICA for s in bad)
+
+    def teardown(self) -> None:
+        """All faults end, everybody gets records again: within a time all are trusted."""
+        for p, (leader, *followers) in enumerate(PLACES):
+            for way in (0, 1):
+                self.feedback.move(self.lanes[way, p], leader, frozenset(followers), self.now)
+        end = self.now + BACK_WITHIN_S + 2
+        while self.now < end:
+            self.now += 0.004
+            for lane in self.lanes.values():
+                while lane.sent_at:
+                    self.note(self.feedback.answered(lane, self.now - lane.sent_at[0], self.now))
+            self.note(self.feedback.heard(self.now))
+            for lane in self.lanes.values():
+                self.feedback.sent(lane, self.now)
+        assert not self.episodes
+        assert not self.feedback.avoidance
+        assert not self.feedback.on_standby
+
+
+ReplicaMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestReplicas = ReplicaMachine.TestCase
 
 
 @frozen
@@ -178,23 +317,24 @@ happenings = st.lists(
 
 def played(story: list[Happening], start: float) -> list[object]:
     feedback, now, told = Feedback(), start, list[object]()
+    lanes = {b: Lane("t", b, leader=b) for b in BROKERS}
     for happening in story:
         now += happening.gap / 1024
         match happening.what:
             case "sent":
-                feedback.sent(happening.broker, now)
+                feedback.sent(lanes[happening.broker], now)
             case "answered":
-                told += feedback.answered(happening.broker, happening.latency / 1024, now)
+                told += feedback.answered(lanes[happening.broker], happening.latency / 1024, now)
             case "failed":
-                told += feedback.failed(happening.broker, now)
+                told += feedback.failed(lanes[happening.broker], now)
             case "unreachable":
                 told += feedback.unreachable(happening.broker, now)
             case _:
                 told += feedback.heard(now)
-                for broker in feedback.due_for_a_probe(now):
-                    feedback.probed(broker, now)
-                    feedback.sent(broker, now)
-                    told.append(("probe", broker))
+                for subject in feedback.due_for_a_probe(now):
+                    feedback.probed(subject, now)
+                    feedback.sent(lanes[int(str(subject.id))], now)
+                    told.append(("probe", subject))
         told.append(feedback.avoidance)
         told.append([feedback.threshold(broker) for broker in BROKERS])
     return told

@@ -274,7 +274,8 @@ class TestAskedTwice:
 
 def fall_behind(asker: Asker, patience: float) -> None:
     """Let partition 0 be behind by turns, while partition 3, of the same broker, answers for 50 ms."""
-    asker.deliveries._feedback.policy = Policy(least_silence=patience, most_silence=patience)
+    policy = Policy(least_silence=patience, most_silence=patience, silence_factor=1e6)
+    asker.deliveries._feedback.policy = policy
     for turn in range(8):
         asker.deliveries.turn_began()
         for _ in range(10):
@@ -300,10 +301,27 @@ def test_partitions_that_are_behind_get_less_and_never_nothing() -> None:
 def test_a_partition_that_has_fallen_silent_gets_nothing_until_it_answers() -> None:
     """As while the client looks for its new leader; the broker that led it answers for its others."""
     asker = Asker()
-    fall_behind(asker, patience=0.01)
+    deliveries = asker.deliveries
+    deliveries.sent("t", 0, 1)
+    for _ in range(40):
+        asker.clock.advance(0.01)
+        deliveries.sent("t", 3, 1)
+        asker.clock.advance(0.005)
+        deliveries.answered("t", 3, 0.005, "p")
+        deliveries.heard("p")
+    assert not deliveries.avoidance.suspect
+    assert deliveries.avoidance.partitions == {("t", 0)}
     assert set(asker.turns(100)) == {1, 2, 3, 4, 5}
-    for _ in range(70):
-        asker.deliveries.answered("t", 0, 0.05, "p")
+    deliveries.answered("t", 0, 0.6, "p")
+    for _ in range(8):
+        asker.clock.advance(0.1)
+        deliveries.heard("p")
+        route = asker.partitioner.route("t")
+        if route is not None and (probe := deliveries.take_probe("t", route)) is not None:
+            assert probe == 0
+            deliveries.sent("t", 0, 1)
+            asker.clock.advance(0.005)
+            deliveries.answered("t", 0, 0.005, "p")
     assert set(asker.turns(100)) == set(range(6))
 
 

@@ -2,6 +2,8 @@
 
 import math
 import random
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -10,7 +12,12 @@ import pytest
 from attrs import evolve
 
 from benchmarks import kept, markdown
+from benchmarks.errors import BenchError
+from benchmarks.faults import __main__ as command
 from benchmarks.faults import plots, report
+from benchmarks.faults.campaign import Clock
+from benchmarks.faults.inject import INJECT
+from benchmarks.faults.layouts import LAYOUTS, MAIN, ClusterKind
 from benchmarks.faults.metrics import (
     NOT_REPORTED,
     Figures,
@@ -26,14 +33,16 @@ from benchmarks.faults.metrics import (
     quantile,
     records_of,
 )
-from benchmarks.faults.plan import SCENARIOS, assignment, leader_of
+from benchmarks.faults.plan import FAULTS, PRODUCERS, SCENARIOS, Scenario
 from benchmarks.faults.results import Measured, Result
 from benchmarks.faults.rules import why_discarded
 from benchmarks.faults.spec import LoadSpec, Values, key_of, parse_value
 from benchmarks.faults.tape import Tape
 from benchmarks.faults.targets import Target, judge, ratio, targets_of
-from benchmarks.measure import Environment
+from benchmarks.measure import RESULTS, Environment
+from kafka_partition_events.testing import KitError
 
+ROOT = Path(__file__).resolve().parents[2]
 MS = 1_000_000
 S = 1_000 * MS
 ENVIRONMENT = Environment("3.11", 2, "Linux", {"confluent-kafka": "2.16"}, "2026-01-01 00:00 UTC")
@@ -54,7 +63,7 @@ GOOD = Figures(
 
 def record(sent_ms: float, latency_ms: float, **changes: Any) -> Record:
     sent = round(sent_ms * MS)
-    made = Record(sent, sent + round(latency_ms * MS), 0, None, keyed=False, copies=1)
+    made = Record(sent, sent + round(latency_ms * MS), 1, None, keyed=False, copies=1, limit_ms=3_000)
     return made._replace(**changes)
 
 
@@ -88,7 +97,7 @@ def runs(figure: str, *values: float) -> list[Run]:
 
 class TestTheDiscardRule:
     def test_keeps_a_quiet_run(self) -> None:
-        assert why_discarded(run(), "brownout") is None
+        assert why_discarded(run(), "in-turns", 3) is None
 
     @pytest.mark.parametrize(
         ("changes", "word"),
@@ -100,14 +109,18 @@ class TestTheDiscardRule:
         ],
     )
     def test_throws_out_a_disturbed_one(self, changes: dict[str, Any], word: str) -> None:
-        assert word in (why_discarded(run(**changes), "kill") or "")
+        assert word in (why_discarded(run(**changes), "killed", 3) or "")
 
     def test_takes_the_limits_themselves_as_good(self) -> None:
-        assert why_discarded(run(before_p99_ms=60.0, steal=0.10, achieved=0.95), "kill") is None
+        assert why_discarded(run(before_p99_ms=60.0, steal=0.10, achieved=0.95), "killed", 3) is None
+
+    def test_expects_less_calm_of_six_brokers_on_two_cores(self) -> None:
+        assert why_discarded(run(before_p99_ms=150.0), "killed", 6) is None
+        assert why_discarded(run(before_p99_ms=150.1), "killed", 6) is not None
 
     def test_goes_by_stolen_time_alone_under_cpu_pressure(self) -> None:
-        assert why_discarded(run(before_p99_ms=500.0, achieved=0.5), "pressure") is None
-        assert why_discarded(run(steal=0.5), "pressure") is not None
+        assert why_discarded(run(before_p99_ms=500.0, achieved=0.5), "busy", 3) is None
+        assert why_discarded(run(steal=0.5), "busy", 3) is not None
 
 
 class TestFigures:
@@ -139,7 +152,7 @@ class TestFigures:
         assert Figures.of([record(0, 5, copies=3), record(0, 5)], 0, 1).duplicates == 2
 
     def test_the_share_of_the_faulty_broker_goes_by_the_partitions_that_it_leads(self) -> None:
-        records = [record(1, 5, partition=partition) for partition in (0, 1, 2, 3, -1)]
+        records = [record(1, 5, broker=broker) for broker in (1, 2, 3, 1, None)]
         assert Figures.of(records, 0, faulty=1).to_faulty == 0.4
         assert Figures.of(records, 0, faulty=None).to_faulty is None
 
@@ -187,10 +200,10 @@ class TestWhatProcessesTellEachOther:
         tape.write(tmp_path / "tape")
         back = Tape.read(tmp_path / "tape")
         assert (back.errors, back.reported_again) == (["_MSG_TIMED_OUT"], 1)
-        records = records_of(back, 0, {(0, 0): 2}, keyed=True)
-        assert [(each.error, each.partition, each.keyed, each.copies) for each in records] == [
-            (None, 4, False, 2),
-            ("_MSG_TIMED_OUT", 2, True, 0),
+        records = records_of(back, 0, {(0, 0): 2}, LAYOUTS["A"], keyed=True)
+        assert [(each.error, each.broker, each.keyed, each.copies) for each in records] == [
+            (None, 2, False, 2),
+            ("_MSG_TIMED_OUT", 3, True, 0),
         ]
 
     def test_a_report_that_names_no_partition_leaves_the_chosen_one(self) -> None:
@@ -204,8 +217,8 @@ class TestWhatProcessesTellEachOther:
     def test_a_record_that_nobody_reported_on_counts_with_the_delivery_limit(self) -> None:
         tape = Tape.blank(1)
         tape.sent[0] = 0
-        (only,) = records_of(tape, 0, {}, keyed=False)
-        assert (only.error, only.latency_ms) == (NOT_REPORTED, 3_000)
+        (only,) = records_of(tape, 0, {}, LAYOUTS["C"], keyed=False)
+        assert (only.error, only.broker, only.latency_ms) == (NOT_REPORTED, None, 5_000)
         assert in_flight([only], fault_ns=1) == 1
 
     @pytest.mark.parametrize("number", [-2_000, -1, 0, 1, 449_999])
@@ -215,17 +228,132 @@ class TestWhatProcessesTellEachOther:
         assert (len(value), values.number(value), parse_value(value)) == (100, number, ("ab12", 2, number))
 
     def test_arguments_come_back_as_they_were(self) -> None:
-        spec = LoadSpec("ours", "h:1,h:2", "t", "ab12", 1, 2_000, 18_000, True, Path("out"))
+        spec = LoadSpec(
+            "ours", "h:1,h:2", "t", "ab12", 1, 2_000, 18_000, True, "1", 3_000, 2_500, 4.5, Path("out")
+        )
         assert LoadSpec.parse(spec.words()) == spec
 
     def test_every_other_record_is_keyed(self) -> None:
         assert [key_of(n, keyed=True) for n in range(3)] == [None, b"key-1", None]
         assert key_of(1, keyed=False) is None
 
-    def test_topics_are_laid_out_so_that_leaders_are_known(self) -> None:
-        layout = assignment(3)
-        assert all(replicas[0] == leader_of(partition) for partition, replicas in layout.items())
-        assert all(sorted(replicas) == [1, 2, 3] for replicas in layout.values())
+
+class TestThePlan:
+    @pytest.mark.parametrize("name", SCENARIOS)
+    def test_topics_are_laid_out_so_that_leaders_are_known(self, name: str) -> None:
+        layout = SCENARIOS[name].layout
+        assignment = layout.assignment()
+        assert len(assignment) == layout.partitions
+        for partition, replicas in assignment.items():
+            assert replicas[0] == layout.leader_of(partition)
+            assert len(set(replicas)) == layout.replication
+            assert set(replicas) <= set(range(1, layout.brokers + 1))
+
+    def test_each_broker_holds_as_much_as_each_other_and_has_followers_of_each(self) -> None:
+        assignment = LAYOUTS["C"].assignment()
+        held = [broker for replicas in assignment.values() for broker in replicas]
+        assert {held.count(broker) for broker in range(1, 7)} == {12}
+        pairs = {(leader, follower) for leader, *followers in assignment.values() for follower in followers}
+        assert len(pairs) == 6 * 5
+
+    def test_where_partitions_are_to_refuse_one_broker_less_is_too_few(self) -> None:
+        layout = SCENARIOS["C-min-isr"].layout
+        assert (layout.replication, layout.min_insync) == (2, 2)
+        assert sum(1 in replicas for replicas in layout.assignment().values()) == 8
+
+    def test_there_is_a_deed_for_every_fault(self) -> None:
+        assert set(INJECT) == set(FAULTS)
+
+    def test_all_layouts_meet_all_that_a_client_can_meet(self) -> None:
+        faults = {
+            name: {s.fault.name for s in SCENARIOS.values() if s.layout.name == name} for name in LAYOUTS
+        }
+        common = {"in-turns", "frozen", "killed", "link-throttled", "brokers-swallowed", "slow-disk"}
+        assert all(common <= of for of in faults.values())
+        assert faults[MAIN] == set(FAULTS)
+
+    def test_those_that_were_published_keep_their_names_and_their_length(self) -> None:
+        assert {name: SCENARIOS[name].seconds for name in ("brownout", "kill", "rolling", "pressure")} == {
+            "brownout": 9.0,
+            "kill": 9.0,
+            "rolling": 45.0,
+            "pressure": 9.0,
+        }
+        published = kept.load(RESULTS / "faults.json", Run.from_json)
+        assert set(published) <= set(SCENARIOS)
+
+    @pytest.mark.parametrize("name", SCENARIOS)
+    def test_pictures_are_of_scenarios_that_keep_what_they_show(self, name: str) -> None:
+        scenario = SCENARIOS[name]
+        assert set(scenario.producers) <= set(PRODUCERS)
+        assert scenario.plot is None or scenario.fault.plot is not None
+
+    def test_the_time_left_goes_by_the_pace_so_far(self) -> None:
+        clock = Clock(600)
+        assert clock.left() == "about 10 minutes left"
+        clock.passed(100, 200)
+        assert clock.left() == "about 17 minutes left"
+
+
+class TestTheCommand:
+    def chosen(self, *words: str) -> list[str]:
+        arguments = command._parser().parse_args(words)
+        return [command._as_wanted(each, arguments).name for each in command._chosen(arguments)]
+
+    def test_scenarios_are_chosen_by_layout_and_fault(self) -> None:
+        assert self.chosen("--layout", "C", "--fault", "frozen", "killed") == ["C-frozen", "C-killed"]
+        assert "kill-keyed" in self.chosen("--layout", "A", "--fault", "killed")
+
+    def test_or_by_their_names_one_by_one(self) -> None:
+        assert self.chosen("--scenario", "kill", "--scenario", "brownout") == ["brownout", "kill"]
+
+    def test_calm_lasts_as_long_as_is_wanted(self) -> None:
+        arguments = command._parser().parse_args(["--calm-minutes", "2"])
+        assert command._as_wanted(SCENARIOS["C-calm-hour"], arguments).seconds == 123
+
+
+class TestClusters:
+    @pytest.fixture
+    def started(self, monkeypatch: pytest.MonkeyPatch) -> list[ClusterKind]:
+        started: list[ClusterKind] = []
+
+        @contextmanager
+        def bench(kind: ClusterKind, classpath: str | None) -> Iterator[str]:
+            started.append(kind)
+            if kind.slow_disk:
+                raise BenchError("no compiler")
+            yield "bench"
+
+        monkeypatch.setattr(command, "_bench", bench)
+        monkeypatch.setattr(command, "warm_up", lambda *_: None)
+        return started
+
+    def test_are_shared_by_what_needs_the_same(self, started: list[ClusterKind]) -> None:
+        scenarios = [SCENARIOS[name] for name in ("D-frozen", "D-link-slowed", "B-killed", "D-min-isr")]
+        measured: list[str] = []
+
+        def measure_one(_: object, scenario: Scenario) -> bool:
+            measured.append(scenario.name)
+            return True
+
+        assert command._in_clusters(scenarios, None, measure_one)
+        assert [kind.links for kind in started] == [None, "clients"]
+        assert measured == ["D-frozen", "B-killed", "D-min-isr", "D-link-slowed"]
+
+    def test_one_that_is_beyond_repair_costs_the_scenario_that_it_met(
+        self, started: list[ClusterKind]
+    ) -> None:
+        def measure_one(_: object, scenario: Scenario) -> bool:
+            if scenario.name == "C-frozen":
+                raise KitError("not in sync")
+            measured.append(scenario.name)
+            return True
+
+        measured: list[str] = []
+        scenarios = [SCENARIOS[name] for name in ("C-frozen", "C-slow-disk", "C-killed")]
+        assert not command._in_clusters(scenarios, None, measure_one)
+        assert measured == ["C-killed"]
+        assert [kind.slow_disk for kind in started] == [False, False, True]
 
 
 class TestTargets:
@@ -255,12 +383,24 @@ class TestTargets:
     def test_two_zeros_are_equal_and_nothing_is_as_good_as_zero(self) -> None:
         assert (ratio(0, 0), ratio(1, 0), ratio(1, 4)) == (1.0, math.inf, 0.25)
 
+    def test_a_limit_on_a_ratio_may_be_one_for_each_round(self) -> None:
+        seen = result(ours=runs("failed", 1, 1, 40), librdkafka=runs("failed", 400, 400, 400))
+        median = Target("ours", "failed", 1 / 50, "librdkafka")
+        assert judge(median, seen).reached
+        assert judge(evolve(median, in_each=True), seen).reached is False
+
     @pytest.mark.parametrize("name", SCENARIOS)
-    def test_every_scenario_has_targets_for_producers_that_take_part(self, name: str) -> None:
-        targets = targets_of(SCENARIOS[name])
-        assert targets
-        for target in targets:
+    def test_targets_are_of_producers_that_take_part(self, name: str) -> None:
+        for target in targets_of(SCENARIOS[name]):
             assert {target.ours, target.beside or target.ours} <= set(SCENARIOS[name].producers)
+
+    def test_what_was_asked_of_the_main_layout_is_judged(self) -> None:
+        asked = {
+            each.fault.name for each in SCENARIOS.values() if each.layout.name == MAIN and targets_of(each)
+        }
+        assert asked == {
+            "frozen", "in-turns", "killed", "min-isr", "link-throttled", "calm", "busy", "rolling",
+        }  # fmt: skip
 
 
 class TestThePage:
@@ -315,13 +455,64 @@ class TestThePage:
             "infinite",
         ]
 
+    def test_a_caption_names_the_conditions_that_were_kept(self) -> None:
+        seen = evolve(result("C-frozen", ours=[run()]), conditions=SCENARIOS["C-frozen"].conditions)
+        text = report.render_scenario(SCENARIOS["C-frozen"], seen)
+        for words in (
+            "replication factor 3, min.insync.replicas 2, acks=all",
+            "delivery limit 5 s, broker session 9 s",
+            "2,000 records/s of 100 B for 11 s",
+        ):
+            assert words in text
+        other = evolve(seen, conditions={**seen.conditions, "acks": "1", "session_ms": 6_000})
+        assert "acks=1" in report.render_scenario(SCENARIOS["C-frozen"], other)
+        assert "session 6 s" in report.render_scenario(SCENARIOS["C-frozen"], other)
+
+    def test_exclusions_are_told_with_those_of_others(self) -> None:
+        seen = result("C-calm", ours=[run(exclusions=3, exclusions_elsewhere=1)], librdkafka=[run()])
+        assert "| 3 [1] |" in report.render_scenario(SCENARIOS["C-calm"], seen)
+
+    def test_the_main_layout_comes_first_with_what_was_asked_of_it(self) -> None:
+        found = {"brownout": self.SEEN, "C-killed": result("C-killed", ours=runs("late", 0.02))}
+        page = report.render_page(report.NEW_PAGE, found, "img")
+        row = "late: PartitioningProducer | at most 1.00% in each run | 2.00% | **no** |"
+        assert f"| One of 6 brokers killed (`kill -9`) | {row}" in page
+        assert page.index("### Layout C: 6 brokers") < page.index("### Layout A: 3 brokers")
+
+
+class TestTheReadme:
+    PAGE = f"before\n{report.README_BEGIN}\nold\n{report.README_END}\nafter\n"
+
+    def test_has_the_main_layout_with_its_conditions(self) -> None:
+        seen = result("C-frozen", librdkafka=runs("late", 0.7), ours=runs("late", 0.002, 0.004, 0.003))
+        page = report.render_readme(self.PAGE, {"C-frozen": seen})
+        assert "| one of 6 brokers | librdkafka | ours |" in page, "those that were measured"
+        assert "| frozen 6 s: share later than 100 ms | 70% | 0.30% |" in page
+        assert "replication factor 3, min.insync.replicas 2, acks=all" in page
+        assert "broker session 9 s" in page
+        assert "old" not in page
+
+    def test_stays_as_it_is_until_that_is_measured(self) -> None:
+        assert report.render_readme(self.PAGE, {"brownout": result(ours=[run()])}) == self.PAGE
+
+    def test_says_what_the_results_say(self) -> None:
+        page = (ROOT / "README.md").read_text(encoding="utf-8")
+        published = kept.load(RESULTS / "faults.json", Run.from_json)
+        assert report.README_BEGIN in page
+        assert report.render_readme(page, published) == page
+
+    def test_nor_does_the_page_of_benchmarks_say_anything_else(self) -> None:
+        page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+        published = kept.load(RESULTS / "faults.json", Run.from_json)
+        assert report.render_page(page, published, "img") == page
+
 
 class TestThePictures:
     def test_curves_are_medians_of_the_runs(self) -> None:
         made = [run(series=words) for words in ("5 - 30", "9 - 10", "7 - -")]
         assert plots.median_series(made) == [7, None, 20]
 
-    @pytest.mark.parametrize("name", ["brownout", "kill"])
+    @pytest.mark.parametrize("name", ["brownout", "kill", "C-frozen", "C-killed"])
     def test_are_well_formed_and_name_everybody(self, name: str) -> None:
         generator = random.Random(1)
         series = " ".join(str(generator.randrange(1, 20_000)) for _ in range(90))

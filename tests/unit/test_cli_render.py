@@ -6,7 +6,7 @@ from attrs import evolve
 
 from kafka_partition_events.cli.render import describe, subject, table_line
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.testing.scripted import cluster_of
 
 NOON = datetime(2024, 1, 31, 12, tzinfo=UTC)
@@ -31,6 +31,10 @@ def _suspected(**changed: Any) -> ev.BrokerSuspected:
         partitioner="Sticky",
     )
     return evolve(usual, **changed)
+
+
+def _waiting(count: int) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition("orders", partition) for partition in range(1, count + 1))
 
 
 def _cleared(reason: ev.Clearance = ev.Clearance.ANSWERED) -> ev.BrokerCleared:
@@ -93,6 +97,21 @@ def _cleared(reason: ev.Clearance = ev.Clearance.ANSWERED) -> ev.BrokerCleared:
             "broker 4",
             "unreachable, 12 records outstanding",
         ),
+        (
+            _suspected(waiting=_waiting(1)),
+            "broker 4",
+            "silent for 43 ms with 12 records outstanding, usual answer 6 ms",
+        ),
+        (
+            _suspected(role=ev.Role.REPLICA, waiting=_waiting(2), usual_ms=None),
+            "broker 4",
+            "replica holds up orders-1, orders-2: silent for 43 ms with 12 records outstanding",
+        ),
+        (
+            _suspected(role=ev.Role.REPLICA, reason=ev.Suspicion.UNREACHABLE),
+            "broker 4",
+            "replica: unreachable, 12 records outstanding",
+        ),
         (_cleared(), "broker 4", "trusted again after 1.3 s and 3 probes"),
         (
             _cleared(ev.Clearance.NEEDED),
@@ -147,6 +166,20 @@ def test_a_line_has_time_kind_subject_and_words_however_long_the_name() -> None:
     event = ev.PartitionsAdded(topic=topic, old=SIX, new=TWELVE, wall_time=moment)
     assert table_line(event).plain == f"09:05:07.123Z  partitions_added      {topic}  6 -> 12 partitions"
     assert table_line(event, timed=False).plain.startswith("partitions_added")
+
+
+@pytest.mark.parametrize(
+    ("count", "named"),
+    [
+        (1, "orders-1:"),
+        (3, "orders-1, orders-2, orders-3:"),
+        (4, "orders-1, orders-2, orders-3 and 1 more:"),
+        (8, "orders-1, orders-2, orders-3 and 5 more:"),
+    ],
+)
+def test_few_of_those_that_a_replica_holds_up_are_named(count: int, named: str) -> None:
+    event = _suspected(role=ev.Role.REPLICA, waiting=_waiting(count))
+    assert describe(event).startswith(f"replica holds up {named} silent for 43 ms")
 
 
 def test_a_suspected_broker_is_bad_news_and_a_cleared_one_good() -> None:

@@ -181,7 +181,7 @@ def test_a_report_settles_the_record_and_goes_on_to_the_application(error: Kafka
     reports.poller = poller
     partitioner.deliveries.sent("orders", 0, 1)
     report: Any = Report()
-    reports.for_record(lambda *arguments: theirs.append(arguments))(error, report)
+    reports.for_record(lambda *arguments: theirs.append(arguments), 0)(error, report)
     assert theirs == [(error, report)]
     assert outstanding(partitioner) == 0
     poller.close()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
 from kafka_partition_events_listeners.cloudevents import to_json
@@ -265,10 +265,35 @@ def test_a_cap_names_the_partitions_that_it_leaves_out() -> None:
             "broker/2",
             {
                 "broker": 2,
+                "role": "leader",
                 "reason": "unreachable",
                 "outstanding": 12,
                 "silence_ms": 43.5,
                 "usual_ms": None,
+                "partitioner": "sticky",
+            },
+        ),
+        (
+            ev.BrokerSuspected(
+                broker=2,
+                role=ev.Role.REPLICA,
+                reason=ev.Suspicion.SILENT,
+                waiting=(TopicPartition("orders", 7), TopicPartition("logs", 0), TopicPartition("orders", 6)),
+                outstanding=12,
+                silence_ms=43.5,
+                usual_ms=6.25,
+                partitioner="sticky",
+            ),
+            13,
+            "broker/2",
+            {
+                "broker": 2,
+                "role": "replica",
+                "reason": "silent",
+                "waiting": {"orders": "6-7", "logs": "0"},
+                "outstanding": 12,
+                "silence_ms": 43.5,
+                "usual_ms": 6.25,
                 "partitioner": "sticky",
             },
         ),
@@ -305,7 +330,7 @@ def test_a_cap_names_the_partitions_that_it_leaves_out() -> None:
             {"broker": None, "copies": 7, "withheld": 2},
         ),
     ],
-    ids=["suspected", "cleared", "stuck", "failed"],
+    ids=["suspected", "suspected as a replica", "cleared", "stuck", "failed"],
 )
 def test_what_deliveries_tell_is_one_producers_observation(
     event: ev.Event, severity: int, subject: str | None, told: dict[str, Any]

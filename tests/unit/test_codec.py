@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.codec import (
     CodecError,
     Snapshot,
@@ -161,7 +161,9 @@ def test_every_kind_of_event_becomes_json() -> None:
         ev.CapLifted(topic="orders", partitions=12, partitioner="P"),
         ev.BrokerSuspected(
             broker=1,
+            role=ev.Role.REPLICA,
             reason=ev.Suspicion.SILENT,
+            waiting=(TopicPartition("orders", 1),),
             outstanding=3,
             silence_ms=43.0,
             usual_ms=None,
@@ -192,6 +194,7 @@ def test_every_kind_of_event_becomes_json() -> None:
         ev.ProducerCounters(
             client="c", begin=NOON, end=NOON, topics=(ev.TopicCounts(topic="orders", sent=3),)
         ),
+        ev.AlternativesChanged(topic="orders", partitions=12, old=0, new=12, brokers=(1, 2)),
     ]
     assert tuple(map(type, made)) == ev.EVENT_TYPES
     for event in made:
@@ -205,6 +208,17 @@ def test_every_kind_of_event_becomes_json() -> None:
 def test_a_reason_is_plain_text(reason: Any) -> None:
     encoded = encode_event(ev.MetadataRejected(reason=reason))["reason"]
     assert (type(encoded), encoded) == (str, reason.value)
+
+
+def test_who_waits_is_named_by_topic_and_partition() -> None:
+    encoded = encode_event(
+        ev.BrokerSuspected(
+            broker=1, role=ev.Role.REPLICA, reason=ev.Suspicion.SILENT, outstanding=3, silence_ms=43.0,
+            usual_ms=None, waiting=(TopicPartition("orders", 3), TopicPartition("logs", 0)), partitioner="P",
+        )
+    )  # fmt: skip
+    assert (type(encoded["role"]), encoded["role"]) == (str, "replica")
+    assert encoded["waiting"] == [{"topic": "orders", "partition": 3}, {"topic": "logs", "partition": 0}]
 
 
 class TestDecodingAnEvent:
@@ -222,6 +236,15 @@ class TestDecodingAnEvent:
     def test_the_monotonic_clock_is_forgotten(self) -> None:
         back = decode_event(_through_json(self.OFFLINE))
         assert (back.kind, back.wall_time, back.observed_at) == ("partition_offline", NOON, 0.0)
+
+    def test_a_suspicion_of_an_earlier_version_is_of_a_leader(self) -> None:
+        told: dict[str, Any] = {
+            "broker": 1, "reason": ev.Suspicion.SILENT, "outstanding": 3, "silence_ms": 43.0,
+            "usual_ms": None, "partitioner": "P",
+        }  # fmt: skip
+        document = encode_event(ev.BrokerSuspected(**told))
+        del document["role"], document["waiting"]
+        assert decode_event(document) == ev.BrokerSuspected(role=ev.Role.LEADER, waiting=(), **told)
 
     def test_what_a_later_version_adds_is_passed_over_and_what_an_earlier_one_lacked_has_its_default(
         self,

@@ -5,9 +5,12 @@ import threading
 import pytest
 
 from kafka_partition_events import BrokerCleared, BrokerSuspected, Clearance, Event, Suspicion
-from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, Deliveries
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.metadata.events import Role
+from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, MAIN, STANDBY, Deliveries
 from kafka_partition_events.routing.feedback import Feedback
 from kafka_partition_events.routing.judgement import Change, Policy
+from kafka_partition_events.routing.lanes import Subject
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
@@ -195,10 +198,10 @@ class TestFollow:
         front = Front()
         front.learn()
         front.suspect()
-        assert front.deliveries.stuck() == {("t", 0): 1, ("t", 3): 1}
+        assert front.deliveries.stuck() == {(0, "t", 0): 1, (0, "t", 3): 1}
         moved = cluster_of({"t": [2, 2, 3, 1, 2, 3], "u": [2, 2]}, brokers=[1, 2, 3])
         front.deliveries.follow(moved, "p")
-        assert front.deliveries.stuck() == {("t", 3): 1}
+        assert front.deliveries.stuck() == {(0, "t", 3): 1}
         assert front.outstanding() == {("t", 0): 1, ("t", 3): 1}
         front.answered(0)
         assert front.outstanding() == {("t", 3): 1}
@@ -248,7 +251,26 @@ def test_a_record_that_is_sent_under_a_new_leader_takes_the_others_along() -> No
     (event,) = front.deliveries.unreachable(2, "p")
     assert isinstance(event, BrokerSuspected)
     assert event.outstanding == 4
-    assert front.deliveries.stuck() == {("t", 0): 2}
+    assert front.deliveries.stuck() == {(0, "t", 0): 2}
+
+
+def test_a_replica_is_told_with_those_that_wait_for_it_each_once() -> None:
+    front = Front()
+    front.deliveries.wait_for_replicas()
+    front.deliveries.has_standby()
+    front.learn()
+    followed_by_3 = frozenset({3})
+    for partition, leader, way in ((0, 1, MAIN), (0, 1, STANDBY), (1, 2, MAIN)):
+        front.deliveries.sent("t", partition, leader, followed_by_3, way)
+    front.listen(0.1)
+    front.deliveries.sent("t", 4, 2, frozenset(), STANDBY)
+    front.listen(0.01)
+    front.deliveries.answered("t", 4, 0.01, "p", STANDBY)
+    (event,) = front.listen(0.6)
+    assert isinstance(event, BrokerSuspected)
+    assert (event.broker, event.role, event.reason) == (3, Role.REPLICA, Suspicion.SILENT)
+    assert event.waiting == (TopicPartition("t", 0), TopicPartition("t", 1))
+    assert event.outstanding == 3
 
 
 class TestBacklogs:
@@ -288,33 +310,39 @@ class TestBacklogs:
         front.deliveries.sent("t", 0, None)
         front.listen(2)
         assert front.deliveries.backlogs("t", [0, 77]) == [0, 0]
-        assert front.deliveries.silent("t", [0, 77]) == set()
 
 
-class TestSilentPartitions:
-    def test_have_waited_for_longer_than_their_broker_takes(self) -> None:
-        front = Front()
-        front.learn()
+class TestLaggingBrokers:
+    def test_take_longer_for_their_oldest_record_than_answers_take(self) -> None:
+        front = Front(Policy(least_silence=0.02, most_silence=0.5))
+        front.learn()  # 5 ms
         front.sent(0, 1)
-        front.listen(0.4)
-        assert front.deliveries.silent("t", range(3)) == set()
-        front.answered(1)
-        front.listen(0.12)
-        assert front.deliveries.silent("t", range(3)) == {0}
+        front.listen(0.01)
+        assert front.deliveries.lagging() == set()
+        front.listen(0.01)
+        front.answered(1, latency=0.02)
+        front.listen(0.01)
+        assert front.deliveries.lagging() == {1}
+        assert not front.deliveries.avoidance
 
-    def test_an_answer_begins_the_wait_anew(self) -> None:
-        front = Front()
+    def test_may_answer_all_the_time(self) -> None:
+        front = Front(Policy(least_silence=0.02, most_silence=0.5))
         front.learn()
+        front.sent(*[0] * 10)
+        for _ in range(5):
+            front.listen(0.01)
+            front.answered(0, latency=0.01)
+        assert front.deliveries.lagging() == {1}
+        front.answered(*[0] * 5, latency=0.05)
+        assert front.deliveries.lagging() == set()
+
+    def test_that_are_far_away_do_not_lag_by_that(self) -> None:
+        front = Front(Policy(least_silence=0.02, most_silence=0.5))
         front.sent(0, 0)
-        front.listen(0.4)
-        front.answered(0)
-        front.listen(0.4)
-        assert front.deliveries.silent("t", [0]) == set()
-        front.listen(0.12)
-        assert front.deliveries.silent("t", [0]) == {0}
-        front.answered(0)
-        front.listen(2)
-        assert front.deliveries.silent("t", [0]) == set()
+        front.listen(0.1)
+        front.answered(0, latency=0.1)
+        front.listen(0.1)
+        assert front.deliveries.lagging() == set()
 
 
 def test_looks_are_a_millisecond_apart_at_least() -> None:
@@ -355,4 +383,4 @@ def test_threads_that_send_and_report_lose_nothing() -> None:
     for thread in threads:
         thread.join(60)
     assert front.outstanding() == {}
-    assert front.deliveries._feedback._of(1).outstanding == 0
+    assert front.deliveries._feedback._of(Subject(Role.LEADER, 1)).outstanding == 0

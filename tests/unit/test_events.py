@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.metadata import delivery_events, event_base, periodic_events
+from kafka_partition_events.metadata import delivery_events, event_base, periodic_events, replica_events
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import changed_partitions
@@ -53,6 +53,8 @@ def an_event(cls: type[ev.Event]) -> ev.Event:
     state: Any = TOPIC
     if issubclass(cls, ev.PartitionEvent):
         state = TOPIC.partitions[0]
+    elif cls is ev.AlternativesChanged:
+        state = 1
     elif cls.kind.startswith("broker"):
         state = Node(1, "h", 9092)
     values = {**ANY, "old": state, "new": state, "reason": REASONS.get(cls)}
@@ -102,7 +104,8 @@ def test_kinds_are_the_class_names_in_snake_case_and_unique() -> None:
 
 
 def test_every_concrete_event_is_listed() -> None:
-    ours = {event_base.__name__, delivery_events.__name__, periodic_events.__name__, ev.__name__}
+    modules = (event_base, delivery_events, periodic_events, replica_events, ev)
+    ours = {module.__name__ for module in modules}
 
     def leaves(cls: type[ev.Event]) -> set[type[ev.Event]]:
         below = {c for c in cls.__subclasses__() if c.__module__ in ours}

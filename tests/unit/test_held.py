@@ -82,7 +82,7 @@ def test_the_attempts_come_to_an_end(account: Account) -> None:
 
 def test_what_is_stuck_is_copied_once_and_no_more_when_the_copy_is_elsewhere(account: Account) -> None:
     stuck, other, there = admitted(account, 0, 1, 0)
-    where = {("t", 0): 7}
+    where = {(0, "t", 0): 7}
     account.hedge(where)
     account.hedge(where)
     taken = [account.take(), account.take()]
@@ -93,13 +93,13 @@ def test_what_is_stuck_is_copied_once_and_no_more_when_the_copy_is_elsewhere(acc
     account.hedge(where)
     assert account.take() is None
     assert account.take_news() == {7: (2, 0)}
-    account.hedge({**where, ("t", 1): 8})  # now the first copy is stuck as well
+    account.hedge({**where, (0, "t", 1): 8})  # now the first copy is stuck as well
     assert {account.take(), account.take()} == {stuck, other}
 
 
 def test_the_first_to_arrive_is_the_outcome(account: Account) -> None:
     (record,) = admitted(account, 0)
-    account.hedge({("t", 0): 7})
+    account.hedge({(0, "t", 0): 7})
     account.take()
     account.place(record, 1)
     assert account.delivered(record, 1)
@@ -109,7 +109,7 @@ def test_the_first_to_arrive_is_the_outcome(account: Account) -> None:
 
 def test_a_record_fails_only_with_the_last_of_it(account: Account) -> None:
     (record,) = admitted(account, 0)
-    account.hedge({("t", 0): 7})
+    account.hedge({(0, "t", 0): 7})
     assert not account.failed(record, 0, TIME_OUT, worth_a_copy=False)  # its copy is queued
     assert account.take() is record
     account.place(record, 1)
@@ -118,7 +118,7 @@ def test_a_record_fails_only_with_the_last_of_it(account: Account) -> None:
 
 def test_a_record_that_arrives_while_it_is_queued_is_not_copied(account: Account) -> None:
     (record,) = admitted(account, 0)
-    account.hedge({("t", 0): 7})
+    account.hedge({(0, "t", 0): 7})
     assert account.delivered(record, 0)
     assert account.take() is None
 
@@ -126,7 +126,7 @@ def test_a_record_that_arrives_while_it_is_queued_is_not_copied(account: Account
 def test_a_copy_that_the_client_refuses_ends_the_record_with_its_own_error(account: Account) -> None:
     failed, stuck = admitted(account, 0, 1)
     account.failed(failed, 0, TIME_OUT, worth_a_copy=True)
-    account.hedge({("t", 1): 7})
+    account.hedge({(0, "t", 1): 7})
     assert account.take() is failed
     assert account.refused(failed, RuntimeError("closed"))
     assert failed.error is TIME_OUT
@@ -135,13 +135,26 @@ def test_a_copy_that_the_client_refuses_ends_the_record_with_its_own_error(accou
     assert account.delivered(stuck, 1)
 
 
-def test_limits_withhold_copies_and_are_told() -> None:
-    account = Account(RescueLimits(burst=1, share=1e-9))
-    admitted(account, 0, 0, 0)
-    account.hedge({("t", 0): 7})
-    account.hedge({("t", 0): 7})
-    assert account.take_news() == {7: (1, 2)}
-    assert account.stats.withheld == 2
+def test_what_is_beyond_the_limits_waits_for_its_turn() -> None:
+    account = Account(RescueLimits(burst=1, share=0.5))
+    first, second, third = admitted(account, 0, 0, 0)
+    account.hedge({(0, "t", 0): 7})
+    account.hedge({(0, "t", 0): 7})
+    assert account.take_news() == {7: (1, 0)}
+    assert [account.take(), account.take()] == [first, None]
+    admitted(account, 1, 1)  # each record that is sent adds to the budget
+    account.hedge({(0, "t", 0): 7})
+    assert [account.take(), account.take()] == [second, None]
+    assert account.failed(third, 0, TIME_OUT, worth_a_copy=True)
+    assert account.stats.withheld == 1
+
+
+def test_what_is_stuck_on_one_way_is_not_on_the_other(account: Account) -> None:
+    (here,), there = admitted(account, 0), held()
+    assert account.admit(there)
+    account.place(there, 0, way=1)
+    account.hedge({(0, "t", 0): 7})
+    assert [account.take(), account.take()] == [here, None]
 
 
 def test_what_is_too_much_to_keep_is_not_held() -> None:
@@ -167,7 +180,7 @@ def test_waiting_ends_with_the_last_of_mine(account: Account) -> None:
 
 def test_a_copy_that_finds_no_room_is_the_next_one_again(account: Account) -> None:
     first, second = admitted(account, 0, 1)
-    account.hedge({("t", 0): 7, ("t", 1): 7})
+    account.hedge({(0, "t", 0): 7, (0, "t", 1): 7})
     assert account.take() is first
     account.place(first, 2)
     account.unplace(first, 2)

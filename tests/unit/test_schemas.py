@@ -102,6 +102,10 @@ class TestTheFiles:
     def test_the_reasons_that_there_are_now_are_listed(self, name: str, reasons: Any) -> None:
         assert schemas()[name]["properties"]["reason"]["examples"] == [reason.value for reason in reasons]
 
+    def test_so_are_the_roles(self) -> None:
+        role = schemas()["broker.suspected"]["properties"]["role"]
+        assert role["examples"] == ["leader", "replica"] == [role.value for role in ev.Role]
+
 
 class TestTheEvents:
     @pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
@@ -184,6 +188,15 @@ class TestWhatTheyRefuse:
             place = place[step]
         place[last] = value
         assert complaints(name, data) == [f"$.{path}"]
+
+    def test_a_suspicion_of_an_earlier_version_is_none_of_them(self) -> None:
+        data = data_of("broker.suspected")
+        del data["role"], data["waiting"]
+        assert not complaints("broker.suspected", data)
+
+    @pytest.mark.parametrize("waiting", [["orders-3"], {"orders": [3]}, {"orders": "all"}, {"": "3"}, None])
+    def test_those_who_wait_in_any_other_form(self, waiting: object) -> None:
+        assert complaints("broker.suspected", data_of("broker.suspected") | {"waiting": waiting})
 
     def test_an_envelope_that_is_no_cloudevent(self) -> None:
         sent = json.loads(to_record(to_cloudevent(EVERY_EVENT[0])).value)

@@ -99,6 +99,7 @@ def test_a_suspected_broker_is_a_warning_without_what_is_not_known() -> None:
             "cluster_id": "test",
             "sequence": 8,
             "broker": 2,
+            "role": "leader",
             "reason": "silent",
             "outstanding": 12,
             "silence_ms": 43.5,

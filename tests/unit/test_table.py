@@ -103,8 +103,8 @@ class TestAvoiding:
 
     def test_where_only_suspects_lead_all_are_used(self) -> None:
         r = route(cluster_of({"orders": [1, 2]}))
-        assert r.avoiding(suspect(1, 2)) is r
-        assert r.avoided == ()
+        avoiding = r.avoiding(suspect(1, 2))
+        assert (avoiding.usable, avoiding.avoided, avoiding.safe) == ((0, 1), (), frozenset())
 
     def test_where_only_suspects_lead_those_that_are_not_down_are_used(self) -> None:
         r = route(cluster_of({"orders": [1, 2, 3]})).avoiding(suspect(1, 2, 3, down={1, 3}))
@@ -147,4 +147,4 @@ class TestAvoiding:
 
 
 def suspect(*brokers: int, down: set[int] | None = None) -> Avoidance:
-    return Avoidance(frozenset(brokers), frozenset(down or ()))
+    return Avoidance(leaders=frozenset(brokers), down=frozenset(down or ()))

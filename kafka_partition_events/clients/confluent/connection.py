@@ -1,7 +1,8 @@
 """The source's own connection: made from the user's settings, and able to say why it fails."""
 
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -25,6 +26,31 @@ _TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "
 _HUNG_UP = "the brokers accept connections and give no answer: does security.protocol fit their listener?"
 """What it means if "down" is all that is told: a connection that is accepted and closed is no error. Brokers
 that hang are told alike, if they never answered."""
+
+
+_FIRST_PATIENCE_S = 1.0
+_NO_ANSWER = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT)  # noqa: SLF001 - librdkafka's public names
+
+
+def asking_around(ask: Callable[[float], Any], deadline: float) -> Any:
+    """Return what ``ask(seconds)`` returns, which is called again when there was no answer in that time.
+
+    librdkafka asks some broker that it is connected to. One that hangs keeps its connections, so it may be
+    that one; the next time it may be another. First for 1 s, then twice as long each time, until the deadline
+    (`time.monotonic`).
+
+    Raises:
+        KafkaException: as ``ask`` does, the last time.
+    """
+    patience = _FIRST_PATIENCE_S
+    while True:
+        left = max(0.05, deadline - time.monotonic())
+        try:
+            return ask(min(patience, left))
+        except KafkaException as error:
+            if patience >= left or error.args[0].code() not in _NO_ANSWER:
+                raise
+        patience *= 2
 
 
 class Connection:

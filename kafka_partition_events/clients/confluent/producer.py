@@ -14,23 +14,37 @@ from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.following import Following, check_free
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
 from kafka_partition_events.clients.confluent.rescue import Rescue, as_list, refuse_with
+from kafka_partition_events.clients.confluent.standby import (
+    KeyOrder,
+    Standby,
+    after,
+    check_keys,
+    waits_for_replicas,
+)
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import linger_seconds
 from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rerouting import noting_homes, reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
+from kafka_partition_events.clients.standby import StandbyMode, checked_standby
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY
 
 _produce = Producer.produce
 _produce_batch = Producer.produce_batch
 _poll = Producer.poll
 _flush = Producer.flush
-_FLUSH_SLICE_S = 0.02
-"""How long ``flush`` waits before it looks after what is to be sent again."""
+_SLICE_S = 0.02
+"""How long ``flush`` waits before it looks after what is to be sent again, and after the other handle."""
+_POLL_SLICE_S = 0.01
+_IDLE_SLICE_S = 0.1
+"""How long ``poll`` waits before it judges anew, with and without something outstanding."""
+_OTHER_SLICE_S = 0.002
+"""How long ``poll`` waits for the first handle while there is another one to be served."""
 
 
 class PartitioningProducer(Producer):
@@ -43,6 +57,10 @@ class PartitioningProducer(Producer):
     answer is the same, librdkafka computes it itself: keyed records under a built-in partitioner that pins
     keys. As long as there is no metadata librdkafka chooses too, by the same hash; for that its
     ``partitioner`` setting is set, and a setting that means another hash is refused.
+
+    With ``acks=all`` a replica that hangs blocks the connections to its leaders. While one is suspect,
+    unkeyed records go to partitions that do not need it by a second handle (``standby``), which is polled,
+    flushed, purged and closed with this one. Statistics are of the first handle only.
 
     Attributes:
         partitioner: Who chooses.
@@ -60,6 +78,8 @@ class PartitioningProducer(Producer):
         *,
         rescue: RescueMode | None = None,
         rescue_limits: RescueLimits | None = None,
+        standby: StandbyMode = "lazy",
+        standby_keys: bool = False,
         poller_options: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
@@ -73,16 +93,26 @@ class PartitioningProducer(Producer):
                 writes, and closes it. A given one is used and left running; the topics that are written are
                 tracked there.
             rescue: Whether unkeyed records without a partition are sent again to another partition: None,
-                ``"failed"`` (when they time out) or ``"hedge"`` (also when they are stuck on a broker that
-                has become suspect). Delivery is then at-least-once: see ``docs/guarantees.md``.
+                ``"failed"`` (when they time out) or ``"hedge"`` (also when they wait for a broker that has
+                become suspect, or stand behind such a record, and a copy would not). Delivery is then
+                at-least-once: see ``docs/guarantees.md``.
             rescue_limits: How many copies, and how many bytes are kept for them.
+            standby: Whether unkeyed records may go by a second handle while a write that waits for a replica
+                blocks the connections of the first (``acks=all``): ``"lazy"`` (made when it is needed, closed
+                when it was idle for a minute), ``"warm"`` (made now, and kept) or ``"off"``. Once made it has
+                threads, connections and a byte limit of its own. Never used with transactions or another
+                ``acks``.
+            standby_keys: Whether keyed records may, too: if nothing of their partition is outstanding on the
+                first handle, and likewise on the way back, so that keys keep their order. Each keyed record
+                is then followed, which costs throughput.
             poller_options: Arguments of `MetadataPoller` for the poller that is made here, such as
                 ``{"interval": 5.0}``.
             **kwargs: Passed to confluent-kafka, such as ``logger``.
 
         Raises:
             ConfigurationError: ``partitioner`` in the config means another hash than the partitioner's,
-                or the arguments contradict each other; ``rescue`` with ``transactional.id``.
+                or the arguments contradict each other; ``rescue`` or a warm ``standby`` with
+                ``transactional.id``.
             KafkaException: confluent-kafka refuses a setting.
         """
         self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
@@ -100,13 +130,31 @@ class PartitioningProducer(Producer):
         self._tracks = not settings.only_errors_are_reported(full)
         self._default_callback = full.get("on_delivery")
         full = settings.with_error_callback(full, self._reports.client_error)
+        waits = waits_for_replicas(full)
+        transaction = None if full.get("transactional.id") is None else "transactional.id"
+        way = checked_standby(standby, transaction, waits_for_replicas=waits)
+        check_keys(standby, full, keys=standby_keys)
         super().__init__(full)
         self._deliveries.wait_for_batches(linger_seconds(full))
+        if waits:
+            self._deliveries.wait_for_replicas()
         self._chooser = Chooser(self.partitioner, full, chunks=self._rescue is None)
         self._turns = self._chooser.turns
         self._reroutes = reroutes(self.partitioner)
         self._following = Following(self, self.partitioner, poller, full, poller_options or {})
         self.poller = self._chooser.poller = self._reports.poller = self._following.poller
+        self._standby: Standby | None = None
+        self._keys: KeyOrder | None = None
+        if way != "off":
+            poller = self.poller
+            if standby_keys:
+                self._keys = KeyOrder()
+                self._chooser.native_keys = False
+            self._most_waiting = settings.most_waiting(full)
+            self._standby = Standby(way, full, lambda: poller.cluster, self._deliveries.suspects)
+            self._deliveries.has_standby()
+            if way == "warm":
+                self._standby.handle()
 
     # -- producing -----------------------------------------------------------------------------------
 
@@ -125,7 +173,7 @@ class PartitioningProducer(Producer):
 
         Raises:
             PartitionOfflineError: the partitioner was made with ``keyed="raise"``.
-            BufferError: the producer's queue is full.
+            BufferError: the producer's queue is full; for the second handle, both together are.
             KafkaException: librdkafka refuses the record.
         """
         # The hot path: every line was measured (benchmarks/produce.py). Both names of the callback are one
@@ -156,7 +204,7 @@ class PartitioningProducer(Producer):
             self._chooser.fall_back(topic)
             _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
-    def _produce_tracked(
+    def _produce_tracked(  # noqa: C901 - one record, what it may meet
         self,
         topic: str,
         value: str | bytes | None,
@@ -183,15 +231,24 @@ class PartitioningProducer(Producer):
         else:
             partition = self._chooser.choose(topic, key, value)
         route = self._chooser.followed(topic, partition) if self._tracks else None
+        unkeyed = key is None or self._chooser.keyless
+        handle, way = self._way(topic, partition) if unkeyed or self._keys is not None else (self, MAIN)
+        leave = None
+        if self._keys is not None and not unkeyed and partition != UNASSIGNED:
+            way, leave = self._keys.enter(topic, partition, way)
+            handle = self._handle(way)
+            theirs = callback = after(leave, theirs)
         report = callback
         if route is not None:
-            self._deliveries.sent(topic, partition, route.leader(partition))
-            report = self._reports.for_record(theirs)
+            self._deliveries.sent(topic, partition, *route.needs(partition), way)
+            report = self._reports.for_record(theirs, way)
         try:
-            _produce(self, topic, value, key, partition, report, None, timestamp, headers)
+            _produce(handle, topic, value, key, partition, report, None, timestamp, headers)
         except BaseException as error:
+            if leave is not None:
+                leave()
             if route is not None:
-                self._deliveries.withdrawn(topic, partition)
+                self._deliveries.withdrawn(topic, partition, way)
             final = key is not None and not self.partitioner.falls_back
             if final or partition == UNASSIGNED or not _unknown_partition(error):
                 raise
@@ -206,27 +263,46 @@ class PartitioningProducer(Producer):
         if held.attempts and route is not None and route.avoids(partition):  # a copy is no probe
             partition = self._chooser.choose(topic, None, held.data)
         if route is None or not 0 <= partition < route.count:
-            partition = UNASSIGNED
-        else:
-            self._deliveries.sent(topic, partition, route.leader(partition))
+            self._place(rescue, held, UNASSIGNED, self, MAIN)
+            return
+        handle, way = self._way(topic, partition)
+        self._deliveries.sent(topic, partition, *route.needs(partition), way)
         try:
-            self._place(rescue, held, partition)
+            self._place(rescue, held, partition, handle, way)
         except BaseException as error:
-            if partition != UNASSIGNED:
-                self._deliveries.withdrawn(topic, partition)
+            self._deliveries.withdrawn(topic, partition, way)
             if not _unknown_partition(error):
                 raise
             self._chooser.fall_back(topic)
-            self._place(rescue, held, UNASSIGNED)
+            self._place(rescue, held, UNASSIGNED, self, MAIN)
 
-    def _place(self, rescue: Rescue, held: Held, partition: int) -> None:
+    def _place(self, rescue: Rescue, held: Held, partition: int, handle: Producer, way: int) -> None:
         headers = rescue.headers(held)
-        report = rescue.placing(held, partition)
+        report = rescue.placing(held, partition, way)
         try:
-            _produce(self, held.topic, held.data, None, partition, report, None, held.timestamp_ms, headers)
+            _produce(handle, held.topic, held.data, None, partition, report, None, held.timestamp_ms, headers)
         except BaseException:
-            rescue.account.unplace(held, partition)
+            rescue.account.unplace(held, partition, way)
             raise
+
+    def _handle(self, way: int) -> Producer:
+        return self if way == MAIN or self._standby is None else self._standby.handle() or self
+
+    def _way(self, topic: str, partition: int) -> tuple[Producer, int]:
+        """Return by which handle a record goes that keeps no order, and the number of that way.
+
+        Raises:
+            BufferError: both handles together hold as much as one may.
+        """
+        standby = self._standby
+        if standby is None or partition < 0 or not self._deliveries.on_standby:
+            return self, MAIN
+        route = self.partitioner.route(topic)
+        if route is None or not route.is_safe(partition) or (handle := standby.handle()) is None:
+            return self, MAIN
+        if super().__len__() + len(handle) >= self._most_waiting:
+            raise BufferError("Local: Queue full")  # as librdkafka says it of one handle
+        return handle, STANDBY
 
     def produce_batch(
         self,
@@ -252,7 +328,7 @@ class PartitioningProducer(Producer):
         alone: list[batches.Message] = []
         if self._rescue is not None:
             alone, messages = batches.without_place(messages)
-        if self._reroutes and self._chooser.any_offline(topic):
+        if self._keys is not None or (self._reroutes and self._chooser.any_offline(topic)):
             keyed, messages = batches.with_key(messages)
             alone += keyed
         chooser = self._chooser
@@ -278,20 +354,24 @@ class PartitioningProducer(Producer):
         """Send the part of a batch that goes to one partition, and keep account of its first record."""
         followed = self._tracks and partition != UNASSIGNED
         route = self._chooser.followed(topic, partition) if followed else None
+        keyed = (
+            any(message.get("key") is not None for message in part) if self._deliveries.on_standby else True
+        )
+        handle, way = (self, MAIN) if keyed else self._way(topic, partition)
         if route is None:
-            return _produce_batch(self, topic, part, partition, callback)
+            return _produce_batch(handle, topic, part, partition, callback)
         first = part[0]
         theirs = first.get("callback")
-        report = self._reports.for_record(theirs or callback or self._default_callback)
-        self._deliveries.sent(topic, partition, route.leader(partition))
+        report = self._reports.for_record(theirs or callback or self._default_callback, way)
+        self._deliveries.sent(topic, partition, *route.needs(partition), way)
         taken = False
         try:
             first["callback"] = report
-            sent = _produce_batch(self, topic, part, partition, callback)
+            sent = _produce_batch(handle, topic, part, partition, callback)
             taken = "_error" not in first
         finally:
             if not taken:
-                self._deliveries.withdrawn(topic, partition)
+                self._deliveries.withdrawn(topic, partition, way)
             if theirs is None:
                 del first["callback"]
             else:
@@ -330,8 +410,23 @@ class PartitioningProducer(Producer):
 
     def poll(self, timeout: float = -1) -> int:
         """Serve callbacks, and send again what is to be rescued; see ``confluent_kafka.Producer.poll``."""
+        if timeout == 0:  # as many applications do for each record
+            return self._poll_once(0)
+        deadline = math.inf if timeout < 0 else time.monotonic() + timeout
+        while True:
+            most = _POLL_SLICE_S if len(self) else _IDLE_SLICE_S
+            left = deadline - time.monotonic()
+            served = self._poll_once(max(0.0, min(left, most)))
+            if served or time.monotonic() >= deadline:
+                return served
+
+    def _poll_once(self, timeout: float) -> int:
+        second = None if self._standby is None else self._standby.open
         try:
-            return _poll(self, timeout)
+            if second is None:
+                return int(_poll(self, timeout))
+            served = int(_poll(second, 0))
+            return served + int(_poll(self, 0 if served else min(timeout, _OTHER_SLICE_S)))
         finally:
             self._listened()
 
@@ -340,7 +435,7 @@ class PartitioningProducer(Producer):
 
         See ``confluent_kafka.Producer.flush``.
         """
-        if self._rescue is None:
+        if self._rescue is None and self._standby is None:
             try:
                 return _flush(self, timeout)
             finally:
@@ -349,22 +444,39 @@ class PartitioningProducer(Producer):
         while True:
             left = deadline - time.monotonic()
             try:
-                _flush(self, max(0.0, min(left, _FLUSH_SLICE_S)))
+                _flush(self, max(0.0, min(left, _SLICE_S)))
+                if self._standby is not None and (second := self._standby.open) is not None:
+                    _flush(second, max(0.0, min(left, _POLL_SLICE_S)))
             finally:
                 self._listened()
             if not len(self) or left <= 0:
                 return len(self)
 
     def __len__(self) -> int:
-        """Return how many records and reports wait, those included that are to be sent again."""
+        """Return how many records and reports wait, on either way, and those that are to be sent again."""
         waiting = 0 if self._rescue is None else len(self._rescue.account.queue)
-        return super().__len__() + waiting
+        second = None if self._standby is None else self._standby.open
+        return super().__len__() + (0 if second is None else len(second)) + waiting
+
+    def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
+        """Drop what waits, on either way; see ``confluent_kafka.Producer.purge``."""
+        super().purge(in_queue, in_flight, blocking)
+        if self._standby is not None and (second := self._standby.open) is not None:
+            second.purge(in_queue, in_flight, blocking)
+
+    def set_sasl_credentials(self, username: str, password: str) -> None:
+        """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""
+        super().set_sasl_credentials(username, password)
+        if self._standby is not None:
+            self._standby.log_in(username, password)
 
     def _listened(self) -> None:
         """Judge the brokers by what callbacks have told, and send again what is to be rescued."""
         self._reports.heard()
+        if self._standby is not None and self._standby.open is not None:
+            self._standby.rest()
         if (rescue := self._rescue) is not None:
-            rescue.hedge()
+            rescue.hedge(self.partitioner.route)
             rescue.drain(lambda held: self._produce_held(rescue, held))
 
     # -- life ----------------------------------------------------------------------------------------
@@ -391,8 +503,10 @@ class PartitioningProducer(Producer):
         return super().__exit__(kind, error, trace)
 
     def _finish(self) -> None:
-        if self._rescue is not None:
+        if self._rescue is not None or (self._standby is not None and self._standby.open is not None):
             self.flush()
+        if self._standby is not None:
+            self._standby.close()
         self._following.end()
 
 

@@ -13,6 +13,7 @@ from kafka_partition_events.metadata.events import BrokerSuspected, Event
 from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.partitioners.deliveries import MAIN
 
 OnDelivery = Callable[[KafkaError | None, Message], Any]
 
@@ -38,26 +39,31 @@ class Reports:
         self._name = name_of(partitioner)
         self._deliveries = partitioner.deliveries
 
-    def for_record(self, theirs: OnDelivery | None) -> OnDelivery:
+    def for_record(self, theirs: OnDelivery | None, way: int) -> OnDelivery:
         """Return the callback for a tracked record, which calls the application's own one."""
-        return self.delivered if theirs is None else partial(self._delivered_to, theirs)
+        if theirs is None and way == MAIN:
+            return self.delivered
+        return partial(self._delivered_to, theirs, way)
 
-    def _delivered_to(self, theirs: OnDelivery, error: KafkaError | None, message: Message) -> None:
+    def _delivered_to(
+        self, theirs: OnDelivery | None, way: int, error: KafkaError | None, message: Message
+    ) -> None:
         try:
-            self.delivered(error, message)
+            self.delivered(error, message, way)
         finally:
-            theirs(error, message)
+            if theirs is not None:
+                theirs(error, message)
 
-    def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """Note a delivery report."""
+    def delivered(self, error: KafkaError | None, message: Message, way: int = MAIN) -> None:
+        """Note a delivery report of a record that was sent on this way."""
         topic, partition = message.topic(), message.partition()
         if topic is None or partition is None:
             return
         latency = message.latency()
         if error is not None and error.code() < 0:  # librdkafka's own: the broker has not answered
-            self.emit(self._deliveries.failed(topic, partition, self._name))
+            self.emit(self._deliveries.failed(topic, partition, self._name, way))
         else:
-            self.emit(self._deliveries.answered(topic, partition, latency or 0.0, self._name))
+            self.emit(self._deliveries.answered(topic, partition, latency or 0.0, self._name, way))
 
     def client_error(self, error: KafkaError) -> None:
         """Note what librdkafka tells of its connections."""
@@ -68,8 +74,8 @@ class Reports:
         """Note that all reports have been served that had come in."""
         self.emit(self._deliveries.heard(self._name))
 
-    def stuck(self) -> Mapping[tuple[str, int], int]:
-        """Return the topics and partitions whose tracked records wait for a suspect broker, and which one."""
+    def stuck(self) -> Mapping[tuple[int, str, int], int | None]:
+        """Return the ways, topics and partitions whose records wait for a suspect; see `Deliveries.stuck`."""
         return self._deliveries.stuck() if self._deliveries.avoidance else {}
 
     def emit(self, events: Iterable[Event]) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
 from kafka_partition_events.clients.confluent.settings import only_errors_are_reported
-from kafka_partition_events.clients.held import Account, Held
+from kafka_partition_events.clients.held import Account, Held, hedgeable
 from kafka_partition_events.clients.rescue import (
     Headers,
     Ids,
@@ -23,6 +23,7 @@ from kafka_partition_events.clients.rescue import (
     original_headers,
 )
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.routing.table import Route
 
 _TIMED_OUT = frozenset(
     (
@@ -67,12 +68,12 @@ class Rescue:
             return original_headers(held.headers, held.id)
         return copy_headers(held.headers, held.id, held.home, held.attempts + 1)
 
-    def placing(self, held: Held, partition: int) -> OnDelivery:
+    def placing(self, held: Held, partition: int, way: int) -> OnDelivery:
         """Note that a record is being sent to a partition; return the callback for it."""
         if held.home is None and partition >= 0:
             held.home = partition
-        self.account.place(held, partition)
-        return partial(self._reported, held, partition)
+        self.account.place(held, partition, way)
+        return partial(self._reported, held, partition, way)
 
     def drain(self, send: Callable[[Held], None]) -> None:
         """Send what is queued; what finds the producer's queue full stays for the next time."""
@@ -89,24 +90,26 @@ class Rescue:
 
     # -- hearing -------------------------------------------------------------------------------------
 
-    def hedge(self) -> None:
-        """Queue copies of the records that are stuck on suspect brokers."""
+    def hedge(self, route: Callable[[str], Route | None]) -> None:
+        """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
         if self._hedging and (stuck := self._reports.stuck()):
-            self.account.hedge(stuck)
+            self.account.hedge(hedgeable(stuck, route))
 
-    def _reported(self, held: Held, partition: int, error: KafkaError | None, message: Message) -> None:
+    def _reported(
+        self, held: Held, partition: int, way: int, error: KafkaError | None, message: Message
+    ) -> None:
         try:
             if partition >= 0:  # else librdkafka chose, and no account was kept
-                self._reports.delivered(error, message)
+                self._reports.delivered(error, message, way)
         finally:
             if held.home is None and error is not None:  # librdkafka chose, and tells by now
                 held.home = message.partition()
             if error is None:
-                decided = self.account.delivered(held, partition)
+                decided = self.account.delivered(held, partition, way)
             else:
                 worth_a_copy = error.code() in _TIMED_OUT
                 cause = KafkaException(error, message)
-                decided = self.account.failed(held, partition, cause, worth_a_copy=worth_a_copy)
+                decided = self.account.failed(held, partition, cause, worth_a_copy=worth_a_copy, way=way)
             if decided:
                 self._settle(held, error, message)
 

@@ -1,5 +1,6 @@
 """Keeps librdkafka's own key hash equal to the partitioner's."""
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,6 +56,11 @@ def with_requests_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
     if linger_seconds(config) >= LEAST_LINGER_S or any(name in config for name in _IN_FLIGHT_NAMES):
         return dict(config)
     return {**config, _IN_FLIGHT_NAMES[0]: REQUESTS_IN_FLIGHT}
+
+
+def most_waiting(config: Mapping[str, Any]) -> int:
+    """Return how many records a producer holds at most; librdkafka's 0 means no limit."""
+    return int(config.get("queue.buffering.max.messages", 100_000)) or sys.maxsize
 
 
 def only_errors_are_reported(config: Mapping[str, Any]) -> bool:

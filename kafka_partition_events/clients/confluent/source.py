@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException, Producer, TopicCollection
@@ -14,7 +15,7 @@ from kafka_partition_events.clients.confluent.answers import (
     listed_nodes,
     listed_topic,
 )
-from kafka_partition_events.clients.confluent.connection import Borrowed, Connection
+from kafka_partition_events.clients.confluent.connection import Borrowed, Connection, asking_around
 from kafka_partition_events.clients.confluent.teacher import FEW, Teacher
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
@@ -209,7 +210,8 @@ class ConfluentMetadataSource:
         listed: dict[str, Any] = {}
         try:
             for name in names:
-                answer = self._connection.admin().list_topics(name, timeout=_left(deadline))
+                admin = self._connection.admin()
+                answer = asking_around(partial(_listed, admin, name), deadline)
                 listed.update(answer.topics)
         except (KafkaException, RuntimeError) as error:  # RuntimeError: a borrowed client was closed
             raise self._connection.failure("the cluster does not answer", error) from error
@@ -235,6 +237,10 @@ class ConfluentMetadataSource:
             ),
             answer.controller_id,
         )
+
+
+def _listed(admin: Any, name: str | None, seconds: float) -> Any:
+    return admin.list_topics(name, timeout=seconds)
 
 
 def _left(deadline: float) -> float:

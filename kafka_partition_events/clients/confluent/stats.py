@@ -18,7 +18,7 @@ class ProducerStats:
 
     Attributes:
         rerouted: Records that were placed while an admitted partition was offline.
-        avoided: Records that were placed while partitions of a suspect broker were left out.
+        avoided: Records that were placed while partitions that need a suspect broker were left out.
         capped: Records that were placed while the budget left partitions out.
         fallbacks: Records whose chosen partition the producer did not know, so that librdkafka chose again.
         records: Records by partition; -1 stands for those that librdkafka placed, for want of metadata.

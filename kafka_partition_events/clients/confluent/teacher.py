@@ -9,6 +9,7 @@ from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
+from kafka_partition_events.clients.confluent.connection import asking_around
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
 
@@ -107,7 +108,9 @@ class Teacher:
             if producer is None:
                 return {}
             try:
-                answer = Producer.list_topics(producer, topic, timeout=max(0.05, deadline - time.monotonic()))
+                answer = asking_around(
+                    lambda seconds: Producer.list_topics(producer, topic, timeout=seconds), deadline
+                )
             except (KafkaException, RuntimeError) as error:  # RuntimeError: the handle was closed
                 raise MetadataFetchError(f"the producer's handle could not be taught: {error}") from error
         topics: Mapping[str, Any] = answer.topics

@@ -171,7 +171,8 @@ class Turn:
                 return chosen
             self.partition = chosen
             self._begin_chunk(max(count, _fitting(used, took, length.least / 4)), count)
-            self.chunk = self._rest if self._chunks else ()
+            # on standby somebody else than us takes each record: a chunk is for the producer's own handle.
+            self.chunk = self._rest if self._chunks and not partitioner.deliveries.on_standby else ()
             if self._keyless:
                 self.keyed = self.chunk
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which

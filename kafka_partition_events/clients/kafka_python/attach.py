@@ -12,8 +12,10 @@ from kafka_partition_events.clients.kafka_python.deliveries import Reports, watc
 from kafka_partition_events.clients.kafka_python.rerouting import note_homes
 from kafka_partition_events.clients.kafka_python.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
+from kafka_partition_events.clients.kafka_python.standby import Standby
 from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
+from kafka_partition_events.clients.standby import StandbyMode, checked_standby
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
@@ -23,6 +25,8 @@ def attach(
     producer: KafkaProducer,
     rescue: RescueMode | None = None,
     rescue_limits: RescueLimits | None = None,
+    *,
+    standby: StandbyMode = "lazy",
     **poller_options: Any,
 ) -> MetadataPoller:
     """Start a poller on a producer, and let the producer's partitioner know the cluster and the deliveries.
@@ -43,14 +47,18 @@ def attach(
             out; ``"hedge"``: also what is stuck on a broker that becomes suspect. At least once: a copy may
             arrive beside its original. `rescue_stats` counts. It ends with the producer, not with the poller.
         rescue_limits: How much may be sent again and kept for it.
+        standby: Whether unkeyed records may go by a second ``KafkaProducer`` while a write that waits for a
+            replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``.
+            It costs nothing until then; never used with transactions or another ``acks``.
         **poller_options: Arguments of `MetadataPoller`, such as ``interval=5.0``.
 
     Returns:
         The running poller; register listeners there.
 
     Raises:
-        ConfigurationError: the producer has another kind of partitioner, an option is out of range, or
-            ``rescue`` is wanted and the producer is transactional, idempotent or has one already.
+        ConfigurationError: the producer has another kind of partitioner, an option is out of range,
+            ``rescue`` is wanted and the producer is transactional, idempotent or has one already, or
+            ``standby="warm"`` and it is transactional.
     """
     partitioner = producer.config["partitioner"]
     if not isinstance(partitioner, Partitioner):
@@ -61,6 +69,9 @@ def attach(
     mode = checked_mode(rescue, rescue_limits)
     if mode is not None:
         refuse_with(producer)
+    waits = producer.config["acks"] in {-1, "all"}
+    transaction = None if producer.config["transactional_id"] is None else "transactional_id"
+    way = checked_standby(standby, transaction, waits_for_replicas=waits)
     cluster = producer._metadata  # noqa: SLF001 - the partitioner gets the same object as its argument
 
     def close_poller() -> None:
@@ -69,7 +80,10 @@ def attach(
     source = _AttachedSource(producer, on_closed=close_poller)
     poller = MetadataPoller(source, **{"topics": cluster.topics(), **poller_options})
     poller.register(partitioner)
-    source.on_close = _report(producer, partitioner, poller, mode, rescue_limits or RescueLimits())
+    if waits:
+        partitioner.deliveries.wait_for_replicas()
+    second = None if way == "off" else Standby(way, producer.config, partitioner, poller)
+    source.on_close = _report(producer, partitioner, poller, second, mode, rescue_limits or RescueLimits())
     cluster.add_listener(_tracker(poller))
     poller.track(*cluster.topics())  # what came between the two looks
     poller.start()
@@ -81,13 +95,15 @@ def _report(
     producer: KafkaProducer,
     partitioner: Partitioner,
     poller: MetadataPoller,
+    standby: Standby | None,
     mode: RescueMode | None,
     limits: RescueLimits,
 ) -> Callable[[], None]:
     """Bring the producer's deliveries to the partitioner; return what ends it."""
     partitioner.deliveries.wait_for_batches(producer.config["linger_ms"] / 1000)
-    reports = Reports(partitioner, poller)
+    reports = Reports(partitioner, poller, standby=standby)
     unwatch_connections = watch_connections(producer, reports.lost_connection)
+    end_standby = None if standby is None else standby.install(producer)
     unwatch = watch(producer, reports)
     if mode is not None:
         Rescue(producer, partitioner, reports, mode, limits).install(producer)
@@ -101,6 +117,8 @@ def _report(
         attached = reference()
         if attached is not None:
             unwatch(attached)
+            if end_standby is not None:
+                end_standby(attached)
 
     return stop
 

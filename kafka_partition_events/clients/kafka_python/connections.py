@@ -1,8 +1,8 @@
 """Tells of connections that a running producer loses.
 
 kafka-python has no public seam for it. This relies on ``KafkaProducer._sender._client._manager``, on that
-connection manager's ``get_connection``, ``_conns`` and ``closed``, and on ``KafkaConnection.close_future``.
-Where one of them is missing there is no signal: deliveries tell as well, if later.
+connection manager's ``get_connection``, ``_conns`` and ``closed``, and on ``KafkaConnection.close_future``
+and ``init_future``. Where one of them is missing there is no signal: deliveries tell as well, if later.
 """
 
 import time
@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 from kafka import KafkaProducer
+from kafka.errors import RequestTimedOutError
 
 IDLE_S = 60.0
 """A connection that was not used for so long may have been closed for just that: it says nothing."""
@@ -71,11 +72,15 @@ class _Watcher:
         # Bootstrap connections have names for ids; whose they are is not known.
         if isinstance(node_id, int) and connection not in self._watched:
             self._watched.add(connection)
-            connection.close_future.add_errback(lambda _error: self._closed(node_id))
+            connection.close_future.add_errback(lambda error: self._closed(node_id, connection, error))
 
-    def _closed(self, broker: int) -> None:
+    def _closed(self, broker: int, connection: Any, error: BaseException) -> None:
         manager, lost = self._manager(), self._lost
         if lost is None or manager is None or manager.closed:
+            return
+        # It hangs up itself when an answer takes too long. Deliveries tell better who is to blame for that:
+        # the broker may be waiting for a replica.
+        if isinstance(error, RequestTimedOutError) and connection.init_future.succeeded():
             return
         if self._clock() - self._used_at[broker] < IDLE_S:
             lost(broker)

@@ -17,11 +17,13 @@ from kafka import KafkaProducer
 from kafka.errors import BrokerResponseError, RequestTimedOutError
 
 from kafka_partition_events.clients.kafka_python.overriding import override
+from kafka_partition_events.clients.kafka_python.standby import Standby
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.events import BrokerSuspected, Event
 from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.partitioners.deliveries import MAIN
 
 SAMPLE_S = 0.00025
 """At higher rates than one record in this time, only one is tracked: it stands for its neighbours."""
@@ -41,14 +43,20 @@ class Reports:
         partitioner: Partitioner,
         poller: MetadataPoller,
         clock: Callable[[], float] = time.monotonic,
+        standby: Standby | None = None,
     ) -> None:
         self.open = True
+        self.standby = standby
         self._partitioner = partitioner
         self._deliveries = partitioner.deliveries
         self._poller = poller
         self._name = name_of(partitioner)
         self._clock = clock
         self._next_sample = 0.0
+
+    def latest_way(self) -> int:
+        """Return which way the record took that this thread has sent last."""
+        return MAIN if self.standby is None else self.standby.latest_way()
 
     def sent(self, future: Any) -> None:
         """Track a record that was just sent, unless another one was a moment ago. Never raises."""
@@ -57,34 +65,34 @@ class Reports:
             return
         try:
             topic, partition = future._produce_future.topic_partition  # noqa: SLF001 - see above
-            self._track(future, topic, partition, now)
+            self._track(future, topic, partition, now, self.latest_way())
         except Exception as error:  # noqa: BLE001 - whatever it is, the record has been sent
             self.open = False
             _log.warning("kafka_python_delivery_feedback_lost", error=repr(error))
 
-    def _track(self, future: Any, topic: str, partition: int | None, now: float) -> None:
+    def _track(self, future: Any, topic: str, partition: int | None, now: float, way: int) -> None:
         route = self._partitioner.route(topic)
         if route is None or partition is None or not 0 <= partition < route.count:
             return
         if now < self._next_sample and not route.avoids(partition):  # a probe is always tracked
             return
         self._next_sample = now + SAMPLE_S
-        self._deliveries.sent(topic, partition, route.leader(partition))
-        future.add_callback(functools.partial(self._delivered, topic, partition, now))
-        future.add_errback(functools.partial(self._failed, topic, partition, now))
+        self._deliveries.sent(topic, partition, *route.needs(partition), way)
+        future.add_callback(functools.partial(self._delivered, topic, partition, way, now))
+        future.add_errback(functools.partial(self._failed, topic, partition, way, now))
         self.heard()
 
-    def _delivered(self, topic: str, partition: int, sent_at: float, _metadata: object) -> None:
+    def _delivered(self, topic: str, partition: int, way: int, sent_at: float, _metadata: object) -> None:
         latency = self._clock() - sent_at
-        self.emit(self._deliveries.answered(topic, partition, latency, self._name))
+        self.emit(self._deliveries.answered(topic, partition, latency, self._name, way))
         self.heard()
 
-    def _failed(self, topic: str, partition: int, sent_at: float, error: BaseException) -> None:
+    def _failed(self, topic: str, partition: int, way: int, sent_at: float, error: BaseException) -> None:
         # A broker has a time-out too, but kafka-python uses the same error for its own.
         if isinstance(error, BrokerResponseError) and not isinstance(error, RequestTimedOutError):
-            self._delivered(topic, partition, sent_at, error)
+            self._delivered(topic, partition, way, sent_at, error)
         else:  # kafka-python's own: the broker has not answered
-            self.emit(self._deliveries.failed(topic, partition, self._name))
+            self.emit(self._deliveries.failed(topic, partition, self._name, way))
             self.heard()
 
     def lost_connection(self, broker: int) -> None:

@@ -18,10 +18,11 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
-from kafka_partition_events.clients.held import Account, Held
+from kafka_partition_events.clients.held import Account, Held, hedgeable
 from kafka_partition_events.clients.kafka_python.deliveries import Reports
 from kafka_partition_events.clients.kafka_python.overriding import override, override_send
 from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
+from kafka_partition_events.clients.kafka_python.standby import Anywhere
 from kafka_partition_events.clients.rescue import (
     Headers,
     Ids,
@@ -146,6 +147,7 @@ class Rescue:
         all_headers = original_headers(headers, id_)
         mark = all_headers[-1]
         future = self._send(producer, topic, value, None, all_headers, None, timestamp_ms)
+        way = self._reports.latest_way()
         home = future._produce_future.topic_partition  # noqa: SLF001
         if home.partition is None or future.args[_KEY_SIZE] != -1:  # no metadata; a key from the serializer
             return future
@@ -161,26 +163,26 @@ class Rescue:
         )
         if not self.account.admit(held):
             return future
-        self.account.place(held, home.partition)
         theirs = FutureRecordMetadata(held.outcome, 0, *future.args[1:])
-        self._follow(held, home.partition, future)
+        self._follow(held, home.partition, way, future)
         if self._hedging:
             self._wake()
         return theirs
 
-    def _follow(self, held: Held, partition: int, future: Any) -> None:
-        future.add_callback(partial(self._delivered, held, partition))
-        future.add_errback(partial(self._failed, held, partition))
+    def _follow(self, held: Held, partition: int, way: int, future: Any) -> None:
+        self.account.place(held, partition, way)
+        future.add_callback(partial(self._delivered, held, partition, way))
+        future.add_errback(partial(self._failed, held, partition, way))
 
-    def _delivered(self, held: Held, partition: int, metadata: Any) -> None:
-        if self.account.delivered(held, partition):
+    def _delivered(self, held: Held, partition: int, way: int, metadata: Any) -> None:
+        if self.account.delivered(held, partition, way):
             held.outcome.topic_partition = metadata.topic_partition
             self._settle(held, held.outcome.success, (metadata.offset, metadata.timestamp, None))
 
-    def _failed(self, held: Held, partition: int, error: BaseException) -> None:
+    def _failed(self, held: Held, partition: int, way: int, error: BaseException) -> None:
         # What kafka-python would have tried again itself, if there had been time left.
         worth_a_copy = bool(getattr(error, "retriable", False))
-        if self.account.failed(held, partition, error, worth_a_copy=worth_a_copy):
+        if self.account.failed(held, partition, error, worth_a_copy=worth_a_copy, way=way):
             self._settle(held, held.outcome.failure, error)
         else:
             self._wake()
@@ -204,15 +206,14 @@ class Rescue:
                     held.data if self._serializer is None else Serialized(held.data),
                     None,
                     copy_headers(held.headers, held.id, held.home, held.attempts + 1),
-                    partition,
+                    Anywhere(partition),
                     held.timestamp_ms,
                 )
             except Exception as error:  # noqa: BLE001 - closed, too large with its headers, topic gone, ...
                 if self.account.refused(held, error):
                     self._settle(held, held.outcome.failure, held.error)
                 continue
-            self.account.place(held, partition)
-            self._follow(held, partition, future)
+            self._follow(held, partition, self._reports.latest_way(), future)
         self._reports.emit(self.account.take_events())
 
     def _elsewhere(self, producer: KafkaProducer | None, held: Held) -> int:
@@ -265,8 +266,9 @@ class Rescue:
             return
         self._reports.heard()
         deliveries = self._partitioner.deliveries
-        if deliveries.avoidance:
-            self.account.hedge(deliveries.stuck())
+        standby = self._reports.standby
+        if deliveries.avoidance and (standby is None or not standby.is_coming()):
+            self.account.hedge(hedgeable(deliveries.stuck(), self._partitioner.route))
 
     # -- waiting -------------------------------------------------------------------------------------
 

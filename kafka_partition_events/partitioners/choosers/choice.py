@@ -16,7 +16,7 @@ class Choice(NamedTuple):
         key: The key's bytes, None for an unkeyed record.
         value: The value's bytes.
         places: The partitions to choose among, ascending; never empty. At first these are the admitted and
-            online ones that no suspect broker leads. As long as nothing changes it is the same object, so
+            online ones that need no suspect broker. As long as nothing changes it is the same object, so
             that what is derived from it can be kept.
         deliveries: What is known from delivery reports.
         racks: The racks of the brokers, as far as the snapshot tells.

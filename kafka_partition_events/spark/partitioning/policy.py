@@ -98,7 +98,7 @@ def targets_of(
     """
     written = evolve(cluster, by_topic=_written(cluster, topics))
     shares = _shares(written, policy.cap)
-    avoidance = Avoidance(suspect=unreachable, down=unreachable)
+    avoidance = Avoidance(leaders=unreachable, down=unreachable)
     targets = {}
     for name, info in written.by_topic.items():
         route = compile_route(info, shares.get(name))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import BROKERS, orders
@@ -47,6 +48,19 @@ def test_by_topic(watch: Watch) -> None:
     assert scrape.by("topic", "kpe_topic_partitions") == {"orders": 3, "logs": 1}
     assert scrape.by("topic", "kpe_topic_partitions_offline") == {"orders": 1, "logs": 0}
     assert "kpe_partition_leader" not in scrape.names
+
+
+def test_partitions_without_a_safe_alternative_are_counted_again_when_their_topic_changes(
+    watch: Watch,
+) -> None:
+    def looked(leader: int) -> Observation:
+        return observe({"orders": [1, leader], "logs": [3]}, brokers=[1, 2, 3])
+
+    watched = watch(looked(2), looked(1))
+    without = "kpe_partitions_without_safe_alternative"
+    assert watched.scrape().by("topic", without) == {"orders": 0, "logs": 1}
+    watched.poll()
+    assert watched.scrape().by("topic", without) == {"orders": 2, "logs": 1}
 
 
 def test_topics_are_left_out_if_not_wanted(watch: Watch) -> None:

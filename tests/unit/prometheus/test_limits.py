@@ -13,6 +13,8 @@ def test_beyond_the_limit_topics_that_matter_most_have_series_and_the_rest_has_o
     scrape = watch(FIVE, max_topics=3).scrape()
     assert scrape.by("topic", "kpe_topic_partitions") == {"b": 3, "c": 3, "d": 2, "__other__": 2}
     assert scrape.by("topic", "kpe_topic_partitions_offline") == {"c": 2, "e": 1, "__other__": 0}
+    without = scrape.by("topic", "kpe_partitions_without_safe_alternative")
+    assert without == {"a": 1, "b": 3, "d": 2, "__other__": 1}
     suppressed = scrape.by("family", "kpe_metrics_series_suppressed")
     assert suppressed["kpe_topic_partitions"] == 2
     assert suppressed["kpe_topic_partitions_offline"] == 3

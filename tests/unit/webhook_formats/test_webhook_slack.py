@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import TopicPartition
 from tests.unit.webhook_formats.entries import CLOSED, OPEN, changes, incident, notice, stamped, written
 
 LIMIT = 3_000
@@ -105,6 +106,19 @@ def test_a_lost_leader_on_slack() -> None:
         ":red_circle: *Partition offline: orders 1*\nIt began between"
     )
     assert blocks[2] == section("leader: none (was 2)")
+
+
+def test_who_holds_whom_up_on_slack() -> None:
+    entry = stamped(
+        ev.BrokerSuspected, broker=2, role=ev.Role.REPLICA, reason=ev.Suspicion.SILENT, outstanding=12,
+        waiting=(TopicPartition("orders", 3), TopicPartition("orders", 7)), silence_ms=43.5, usual_ms=6.25,
+        partitioner="sticky",
+    )  # fmt: skip
+    told = (
+        "role: replica\nreason: silent\noutstanding: 12\nsilence ms: 43.5\nusual ms: 6.25\n"
+        "partitioner: sticky\nwaiting: orders 3,7"
+    )
+    assert section(told) in written(entry, "slack")["blocks"]
 
 
 def test_slack_takes_nothing_for_a_mention_or_a_link() -> None:

@@ -1,0 +1,121 @@
+"""What a cluster, its topics and its producers are set to while faults are measured."""
+
+from typing import Literal
+
+from attrs import evolve, frozen
+
+VALUE_BYTES = 100
+LINGER_MS = 5
+LATE_MS = 100.0
+
+Links = Literal["clients", "all"]
+
+
+@frozen
+class ClusterKind:
+    """What a cluster must be started with. Scenarios of one kind share one cluster.
+
+    Attributes:
+        links: Whose connections go through links that can be disturbed; None if nobody's.
+        slow_disk: Whether writes to disk can be slowed down.
+    """
+
+    brokers: int
+    session_ms: int
+    links: Links | None = None
+    slow_disk: bool = False
+
+
+@frozen
+class Layout:
+    """Brokers, topics and settings that one scenario's producers share.
+
+    Attributes:
+        acks: What every producer asks for.
+        delivery_limit_ms: How long any producer may try. Short, so that what a fault costs shows within the
+            run: after two minutes, the default, a record of a web request is as good as failed.
+        session_ms: How long the cluster goes on naming a broker that is gone.
+        warm_up_s: How long it runs before anything counts: with 1 s, Java was still compiling itself, and a
+            broker that was killed in the last run is as cold.
+        calm_s: How long the load runs undisturbed after the warm-up.
+        after_s: How long it goes on from the fault on.
+    """
+
+    name: str
+    brokers: int
+    partitions: int
+    replication: int
+    min_insync: int
+    acks: Literal["1", "all"]
+    delivery_limit_ms: int
+    session_ms: int
+    warm_up_s: float
+    calm_s: float
+    after_s: float
+
+    @property
+    def request_limit_ms(self) -> int:
+        """The limit of one request; kafka-python and Java want it below the delivery limit."""
+        return self.delivery_limit_ms - 500
+
+    @property
+    def in_words(self) -> str:
+        return (
+            f"{self.brokers} brokers, {self.partitions} partitions, replication factor {self.replication}, "
+            f"min.insync.replicas {self.min_insync}, acks={self.acks}"
+        )
+
+    def leader_of(self, partition: int) -> int:
+        """Return a partition's leader: topics are laid out by hand, to know whom a fault hits."""
+        return partition % self.brokers + 1
+
+    def assignment(self) -> dict[int, list[int]]:
+        """Return partition -> brokers for a new topic, its leader first.
+
+        Followers are the next ones for as many partitions as there are brokers, then the next but one and so
+        on, as Kafka's own placement has it: so each broker has followers of each other.
+        """
+        return {partition: self._replicas(partition) for partition in range(self.partitions)}
+
+    def _replicas(self, partition: int) -> list[int]:
+        row, leader = divmod(partition, self.brokers)
+        steps = [1 + (row + i) % (self.brokers - 1) for i in range(self.replication - 1)]
+        return [leader + 1, *((leader + step) % self.brokers + 1 for step in steps)]
+
+
+_A = Layout(
+    name="A",
+    brokers=3,
+    partitions=6,
+    replication=1,
+    min_insync=1,
+    acks="all",
+    delivery_limit_ms=3_000,
+    session_ms=3_000,
+    warm_up_s=2.0,
+    calm_s=2.7,
+    after_s=6.3,
+)
+_D = evolve(
+    _A,
+    name="D",
+    replication=3,
+    min_insync=2,
+    delivery_limit_ms=5_000,
+    session_ms=9_000,  # Kafka's default
+    warm_up_s=4.0,
+    calm_s=3.0,
+    after_s=8.0,
+)
+
+LAYOUTS = {
+    layout.name: layout
+    for layout in (
+        _A,
+        evolve(_D, name="B", min_insync=1, acks="1"),
+        evolve(_D, name="C", brokers=6, partitions=24),
+        _D,
+    )
+}
+MAIN = "C"
+"""The layout that is nearest to production: the README shows it, and its targets are judged."""

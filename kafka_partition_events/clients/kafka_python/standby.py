@@ -1,0 +1,259 @@
+"""A second ``KafkaProducer``, beside one that runs; see ``clients/standby.py`` for what it is good for.
+
+The application's producer goes on to serialize and to choose partitions. Only what it appends to its buffer
+is diverted: that gives futures of kafka-python's own, which tell what the application expects. Making a
+producer waits for the cluster, so a thread of ours does it, and closes it again; until it is there records
+take the first way, and copies of stuck ones wait.
+
+Beside public names this relies on ``KafkaProducer._accumulator`` and its ``append``, on ``_sender`` with
+``add_topic``, ``wakeup`` and ``_client.connection_delay``, and on ``_metadata`` and its ``_manager``.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+from kafka import KafkaProducer
+
+from kafka_partition_events.clients.kafka_python.exchange import ask
+from kafka_partition_events.clients.kafka_python.overriding import override
+from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY
+
+_RETRY_S = 5.0
+"""How long to wait after a second producer could not be made."""
+
+_FIRST_LIMIT_S = 0.4
+_LONGEST_LIMIT_S = 4.0
+"""How long to wait for an answer at first, and at last, before it is given up for now."""
+
+_LEAST_WAIT_MS = 5.0
+
+_OF_ITS_OWN: Mapping[str, Any] = {
+    "key_serializer": None,
+    "value_serializer": None,
+    "metric_reporters": [],
+    "metrics_enabled": False,
+}
+"""Settings that are not the first producer's; its metrics are of the first way only."""
+
+_log = structlog.get_logger(__name__)
+
+
+class Anywhere(int):
+    """A partition that we have chosen: unlike the application's own, it may be reached either way."""
+
+
+class _Sending(threading.local):
+    """What is known of the record that this thread is sending, or has sent last."""
+
+    free = False
+    way = MAIN
+
+
+class Standby:
+    """The second way of one producer, to which it holds no reference. Thread-safe."""
+
+    def __init__(
+        self, mode: StandbyMode, config: Mapping[str, Any], partitioner: Partitioner, poller: MetadataPoller
+    ) -> None:
+        """Prepare a second way.
+
+        Args:
+            mode: Not ``"off"``.
+            config: The producer's own settings, complete.
+            partitioner: Who knows what is safe.
+            poller: Who knows the brokers.
+        """
+        own = {"client_id": f"{config['client_id']}-standby", **_OF_ITS_OWN}
+        theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
+        self._config = {**theirs, **own}
+        self._partitioner = partitioner
+        self._deliveries = partitioner.deliveries
+        self._poller = poller
+        self._sending = _Sending()
+        self._keep = mode == "warm"
+        # Re-entrant: the garbage collector may run in here and close a producer.
+        self._changed = threading.Condition(threading.RLock())
+        self._thread: threading.Thread | None = None
+        self._topics: Callable[[], set[str]] = set  # those that the first producer knows
+        self._second: Any = None  # as long as something may be on its way there
+        self._takes = False  # whether it takes records
+        self._making = False
+        self._used_at = 0.0
+        self._ended = False
+
+    def install(self, producer: KafkaProducer) -> Callable[[KafkaProducer], None]:
+        """Take part in the producer's ``send``, ``flush`` and ``close`` from now on.
+
+        Returns:
+            What ends this, given the producer. What is on the second way by then is still waited for.
+        """
+        kind, buffer = type(producer), producer._accumulator  # noqa: SLF001 - see above
+        client = producer._sender._client  # noqa: SLF001
+        append, delay = type(buffer).append, type(client).connection_delay
+
+        def send(
+            producer: KafkaProducer,
+            topic: str,
+            value: Any = None,
+            key: Any = None,
+            headers: Any = None,
+            partition: int | None = None,
+            timestamp_ms: int | None = None,
+        ) -> Any:
+            sending = self._sending
+            sending.free, sending.way = partition is None, MAIN
+            if type(partition) is Anywhere:
+                sending.free, partition = True, int(partition)
+            return kind.send(producer, topic, value, key, headers, partition, timestamp_ms)
+
+        def divert(buffer: Any, tp: Any, timestamp_ms: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+            result = self._append(tp, timestamp_ms, key, *args, **kwargs) if key is None else None
+            return append(buffer, tp, timestamp_ms, key, *args, **kwargs) if result is None else result
+
+        def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
+            kind.flush(producer, self._flushed(timeout))
+
+        def close(producer: KafkaProducer, timeout: float | None = None, null_logger: bool = False) -> None:
+            try:
+                kind.close(producer, timeout, null_logger)
+            finally:
+                self._close(timeout)
+
+        def connection_delay(client: Any, node_id: Any) -> float:
+            # kafka-python asks again at once, some 5,000 times a second, while a connection has as much in
+            # flight as it may. The second producer needs the processor, and what is awaited wakes the first.
+            theirs: float = delay(client, node_id)
+            return max(_LEAST_WAIT_MS, theirs)
+
+        calm = override(client, connection_delay=connection_delay)
+        release = override(buffer, append=divert)
+        undo = override(producer, send=send, flush=flush, close=close)
+        self._deliveries.has_standby()
+        self._topics = producer._metadata.topics  # noqa: SLF001
+        if self._keep:
+            self._start()
+
+        def end(producer: KafkaProducer) -> None:
+            release(producer._accumulator)  # noqa: SLF001
+            calm(producer._sender._client)  # noqa: SLF001
+            if not self._end():
+                undo(producer)
+
+        return end
+
+    def latest_way(self) -> int:
+        """Return which way the record took that this thread has sent last."""
+        return self._sending.way
+
+    def is_coming(self) -> bool:
+        """Tell whether records are to take this way, but have to wait for it to be made."""
+        if self._takes or not self._deliveries.on_standby:
+            return False
+        self._start()
+        return self._making
+
+    def _append(self, tp: Any, *args: Any, **kwargs: Any) -> Any:
+        """Hand a record to the second producer; None: it is not to go there, or can't yet."""
+        if not (self._deliveries.on_standby and self._sending.free):
+            return None
+        route = self._partitioner.route(tp.topic)
+        if route is None or not route.is_safe(tp.partition):
+            return None
+        with self._changed:
+            if not self._takes:
+                self._start()
+                return None
+            second, self._used_at = self._second, time.monotonic()
+            if tp.partition not in (second._metadata.partitions_for_topic(tp.topic) or ()):  # noqa: SLF001
+                second._sender.add_topic(tp.topic)  # noqa: SLF001
+                return None
+            result = second._accumulator.append(tp, *args, **kwargs)  # noqa: SLF001
+        _, is_full, is_new, moves_on = result
+        if not moves_on:  # kafka-python asks for another partition first
+            self._sending.way = STANDBY
+        if is_full or is_new:
+            second._sender.wakeup()  # noqa: SLF001
+        return result
+
+    # -- the second producer -------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        with self._changed:
+            if self._thread is None and not self._ended:
+                self._making = True
+                self._thread = threading.Thread(target=self._run, name="kpe-standby", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        """Make the second producer, and close it when nothing has needed it for a minute."""
+        try:
+            second = self._made()
+        except Exception as error:  # noqa: BLE001 - of the network, or of whoever logs in
+            _log.warning("kafka_python_standby_not_made", error=repr(error))
+            with self._changed:
+                self._making = False
+                self._changed.wait_for(lambda: self._ended, _RETRY_S)
+                self._thread = None
+            return
+        with self._changed:
+            self._making, self._takes = False, not self._ended
+            self._second, self._used_at = second, time.monotonic()
+            while not self._ended and (left := self._used_at + IDLE_S - time.monotonic()) > 0:
+                self._changed.wait(None if self._keep else left)
+            self._takes = False
+        second.close()  # sends what it has
+        with self._changed:
+            self._second = self._thread = None
+
+    def _made(self) -> KafkaProducer:
+        first = healthy(self._poller.cluster, self._deliveries.suspects())
+        second = KafkaProducer(**{**self._config, **({"bootstrap_servers": first} if first else {})})
+        if topics := frozenset(self._topics()):
+            second._metadata.set_topics(topics)  # noqa: SLF001
+            try:
+                self._teach(second, topics)
+            except MetadataFetchError:
+                second.close(timeout=0)
+                raise
+        return second
+
+    def _teach(self, second: KafkaProducer, topics: frozenset[str]) -> None:
+        """Ask for the topics, one broker after the other; kafka-python itself may wait for one that hangs."""
+        limit, metadata = _FIRST_LIMIT_S, second._metadata  # noqa: SLF001
+        manager, learn = metadata._manager, metadata.update_metadata  # noqa: SLF001
+        while True:
+            try:
+                ask(manager, topics, limit, exclusive=False, complaints={}, then=learn)
+            except MetadataFetchError:
+                limit *= 2
+                if limit > _LONGEST_LIMIT_S or self._ended:
+                    raise
+            else:
+                return
+
+    def _flushed(self, timeout: float | None) -> float | None:
+        """Flush the second producer; return what is left of the time."""
+        began = time.monotonic()
+        if (second := self._second) is not None:
+            second.flush(timeout)
+        return timeout and max(0.0, began + timeout - time.monotonic())
+
+    def _end(self) -> bool:
+        """Take no records any more; return whether there is, or is about to be, a second producer."""
+        with self._changed:
+            self._ended, self._takes = True, False
+            self._changed.notify_all()
+            return self._thread is not None
+
+    def _close(self, timeout: float | None) -> None:
+        """Close the second producer for good; whoever does so has flushed it. Idempotent."""
+        self._end()
+        if (second := self._second) is not None:
+            second.close(timeout)

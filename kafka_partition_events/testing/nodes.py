@@ -1,0 +1,269 @@
+"""The processes of a test cluster: their ports and settings, how they start, and what is awaited of them."""
+
+import base64
+import contextlib
+import shutil
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from attrs import frozen
+
+from kafka_partition_events.jvm import JAVA_MISSING, jar_store, java, kafka_classpath
+from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError
+from kafka_partition_events.testing.errors import KitError
+from kafka_partition_events.testing.kafka_node import (
+    CONTROLLER_ID,
+    KafkaNode,
+    Listener,
+    broker_settings,
+    controller_settings,
+)
+from kafka_partition_events.testing.links import LinkMode, Links
+from kafka_partition_events.testing.ports import HOST, free_ports
+from kafka_partition_events.testing.processes import tail
+from kafka_partition_events.testing.raw_requests import leads_quorum
+from kafka_partition_events.testing.security import Security
+
+START_LIMIT_S = 120.0
+CHANGE_LIMIT_S = 60.0
+_POLL_S = 0.05
+
+
+@frozen(kw_only=True)
+class Plan:
+    """What a cluster is to be: how many nodes, and what is special about them."""
+
+    brokers: int
+    controllers: int
+    secured: bool
+    links: LinkMode | None
+    overrides: Mapping[str, str]
+
+
+class Nodes:
+    """All nodes of one cluster. Thread safe for calls about different nodes, except `start` and `close`.
+
+    Attributes:
+        brokers: By id, ascending; empty until `start` has made them.
+        controllers: The same.
+        client_ports: Where clients connect to each broker: its own port, or that of its link.
+        directory: Where everything is kept; None before `start`.
+        security: User, password and CA, once started, if the plan has them.
+        links: The links, once started, if the plan has them.
+        keep_logs: Whether `close` leaves the logs.
+    """
+
+    def __init__(self, plan: Plan, progress: Callable[[str], None]) -> None:
+        self.cluster_id = _new_cluster_id()
+        self.brokers: dict[int, KafkaNode] = {}
+        self.controllers: dict[int, KafkaNode] = {}
+        self.client_ports: dict[int, int] = {}
+        self.directory: Path | None = None
+        self.security: Security | None = None
+        self.links: Links | None = None
+        self.keep_logs = False
+        self._plan = plan
+        self._progress = progress
+
+    @property
+    def all(self) -> dict[int, KafkaNode]:
+        """Controllers and brokers by id."""
+        return {**self.controllers, **self.brokers}
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """The ids of the brokers whose process exists and is not frozen, ascending."""
+        return tuple(broker for broker, node in self.brokers.items() if node.running)
+
+    def start(self) -> None:
+        """Make all nodes, start them and wait until every broker lists every other.
+
+        Raises:
+            JvmError: the jars can not be had.
+            KitError: Java is missing, or a node did not start.
+        """
+        java_executable = java()
+        if java_executable is None:
+            raise KitError(f"{JAVA_MISSING}: install it, or let JAVA_HOME name it")
+        if not jar_store().is_complete():
+            self._progress("fetching Kafka's jars (about a minute, once)")
+        classpath = kafka_classpath()
+        self.directory = directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
+        (directory / "logs").mkdir()
+        if self._plan.secured:
+            self._progress("making certificates")
+            self.security = Security.made_in(directory / "tls", java_executable)
+
+        def node(name: str, port: int, settings: Mapping[str, str]) -> KafkaNode:
+            # Controllers get the overrides too: they apply the session timeout and topic defaults.
+            settings = {**settings, **self._plan.overrides}
+            return KafkaNode(
+                name, port, settings, directory=directory, java=java_executable, classpath=classpath
+            )
+
+        self._make(node)
+        self._progress(f"formatting the storage of {len(self.all)} nodes")
+        self._format()
+        self._progress(f"starting {len(self.controllers)} controller(s) and {len(self.brokers)} brokers")
+        for each in self.all.values():
+            each.start()
+        everyone = frozenset(self.brokers)
+        self.await_everywhere("all brokers registered", lambda v: v.brokers == everyone, limit=START_LIMIT_S)
+
+    def close(self) -> None:
+        """Kill all nodes and remove their files; the logs stay if something had gone wrong. Idempotent."""
+        for node in self.all.values():
+            node.kill()
+        if self.links is not None:
+            self.links.close()
+        if self.directory is not None:
+            data = self.directory / "data" if self.keep_logs else self.directory
+            shutil.rmtree(data, ignore_errors=True)
+
+    def await_everywhere(
+        self, what: str, is_so: Callable[[BrokerView], bool], *, limit: float = CHANGE_LIMIT_S
+    ) -> None:
+        """Wait until every broker that runs now sees what `is_so` asks for.
+
+        Raises:
+            KitError: not within `limit` seconds, or one of them, or every controller, has died.
+        """
+        deadline = time.monotonic() + limit
+        waiting = [self.brokers[broker] for broker in self.running]
+        while waiting:
+            node = waiting[0]
+            dead = [each for each in waiting if not each.alive]
+            if not any(controller.alive for controller in self.controllers.values()):
+                dead += self.controllers.values()
+            if dead:
+                raise self.failure(f"{dead[0].name} died while waiting for: {what}", dead[0])
+            with contextlib.suppress(ProbeError):
+                if is_so(node.ask()):
+                    waiting.pop(0)
+                    continue
+            if time.monotonic() > deadline:
+                raise self.failure(f"not within {limit:.0f} s on {node.name}: {what}", node)
+            time.sleep(_POLL_S)
+
+    @property
+    def active_controller(self) -> int | None:
+        """The controller that leads the others now; None while nobody does."""
+        for number, node in self.controllers.items():
+            with contextlib.suppress(ProbeError):
+                if node.running and leads_quorum(HOST, node.port):
+                    return number
+        return None
+
+    def await_controller(self, answering: int | None = None, *, other_than: int | None = None) -> int:
+        """Wait until a controller is active, and return which.
+
+        Args:
+            answering: One that has to answer, too, active or not.
+            other_than: One that is not meant.
+
+        Raises:
+            KitError: not in time.
+        """
+        deadline = time.monotonic() + START_LIMIT_S
+        while True:
+            with contextlib.suppress(ProbeError):
+                if answering is not None:
+                    leads_quorum(HOST, self.controllers[answering].port)
+                active = self.active_controller
+                if active is not None and active != other_than:
+                    return active
+            if time.monotonic() > deadline:
+                what = f"no controller became active within {START_LIMIT_S:.0f} s"
+                raise self.failure(what, next(iter(self.controllers.values())))
+            time.sleep(_POLL_S)
+
+    def await_death(self, broker: int) -> None:
+        """Wait until the process of a broker has ended.
+
+        Raises:
+            KitError: not in time.
+        """
+        node = self.brokers[broker]
+        deadline = time.monotonic() + CHANGE_LIMIT_S
+        while node.alive:
+            if time.monotonic() > deadline:
+                raise self.failure(f"{node.name} still runs after {CHANGE_LIMIT_S:.0f} s", node)
+            time.sleep(_POLL_S)
+
+    def failure(self, what: str, node: KafkaNode) -> KitError:
+        """Return an error that quotes the end of a node's log, which is then kept."""
+        self.keep_logs = True
+        return KitError(f"{what}; end of {node.log}:\n{tail(node.log)}")
+
+    # --- inside ---
+
+    def _make(self, node: Callable[[str, int, Mapping[str, str]], KafkaNode]) -> None:
+        """Give every node its ports and settings, and start the links between them."""
+        assert self.directory is not None  # noqa: S101  # `start` has made it
+        plan = self._plan
+        ports = iter(free_ports(plan.controllers + 5 * plan.brokers))
+        voters = {CONTROLLER_ID + number: next(ports) for number in range(plan.controllers)}
+        own, clients, client_links, others, other_links = (
+            {broker: next(ports) for broker in range(1, plan.brokers + 1)} for _ in range(5)
+        )
+        for number, port in voters.items():
+            name = "controller" if plan.controllers == 1 else f"controller-{number}"
+            self.controllers[number] = node(name, port, controller_settings(number, voters))
+        for broker in range(1, plan.brokers + 1):
+            inside = Listener("INTERNAL" if plan.secured else "PLAINTEXT", own[broker])
+            client, between = inside, inside
+            if plan.secured:
+                client = Listener("SASL_SSL", clients[broker], protocol="SASL_SSL")
+            elif plan.links is not None:
+                client = Listener("CLIENT", clients[broker])
+            if plan.links is not None:
+                client = client.behind(client_links[broker])
+            if plan.links == "all":
+                between = Listener("BROKERS", others[broker]).behind(other_links[broker])
+            self.client_ports[broker] = client.advertised
+            settings = broker_settings(
+                broker, voters, client=client, inside=inside, between=between, brokers=plan.brokers
+            )
+            if self.security is not None:
+                settings |= self.security.broker_settings
+            self.brokers[broker] = node(f"broker-{broker}", own[broker], settings)
+        if plan.links is not None:
+            self.links = Links(
+                {broker: (client_links[broker], clients[broker]) for broker in self.brokers},
+                {broker: (other_links[broker], others[broker]) for broker in self.brokers}
+                if plan.links == "all"
+                else {},
+                log=self.directory / "logs" / "links.log",
+            )
+
+    def _format(self) -> None:
+        with contextlib.ExitStack() as cleanup:
+            runs = []
+            for number, node in self.all.items():  # side by side: each takes a JVM some seconds
+                secured = self.security if number in self.controllers else None
+                run = node.begin_format(self.cluster_id, *(secured.format_options if secured else ()))
+                cleanup.callback(run.kill)
+                runs.append((node, run))
+            for node, run in runs:
+                try:
+                    code = run.wait(START_LIMIT_S)
+                except subprocess.TimeoutExpired:
+                    what = f"formatting the storage did not finish within {START_LIMIT_S:.0f} s"
+                    raise self.failure(what, node) from None
+                if code != 0:
+                    raise self.failure(f"formatting the storage failed (exit code {code})", node)
+
+
+def _new_cluster_id() -> str:
+    """Return 22 characters as Kafka's own; the first is never the "-" that its command line stumbles on."""
+    raw = uuid.uuid4().bytes
+    return base64.urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
+
+
+def address(port: int) -> str:
+    """Return a port of this machine as clients name it."""
+    return f"{HOST}:{port}"

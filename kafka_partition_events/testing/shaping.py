@@ -1,0 +1,139 @@
+"""What a disturbed link does to the bytes on it; `proxy.py` does it. Pure: the clock is passed in.
+
+All connections of a link share its bandwidth: a way sends its bytes as fast as that allows, one after the
+other, and then they travel for the delay. Order is kept, as TCP keeps it: what is late delays what follows.
+
+A way holds back at most `_DELAYED_MAX` bytes a connection while it delays, else `_HELD_MAX`; beyond that
+nothing more is read, and the sender feels it.
+"""
+
+import random
+import struct
+from collections import deque
+from collections.abc import Callable
+
+NEVER = float("inf")
+HEADER_MAX = 1_024
+
+_CHUNK = 65_536
+_HELD_MAX = 131_072
+_DELAYED_MAX = 4_194_304
+_SLICE_S = 0.01  # a slow way is fed in pieces that take this long,
+_AHEAD_S = 0.05  # and has at most this much before it
+
+
+class Way:
+    """One direction of a link: when will what is sent now arrive? Pure: the clock is passed in."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.delay_s = self.jitter_s = 0.0
+        self.bytes_per_s: float | None = None
+        self.lost = False
+        self._rng = rng
+        self._free_at = 0.0
+
+    def arrival(self, now: float, size: int) -> float:
+        """Send `size` bytes now; return when they arrive."""
+        sent = now
+        if self.bytes_per_s is not None:
+            sent = self._free_at = max(now, self._free_at) + size / self.bytes_per_s
+        if self.jitter_s:
+            sent += self._rng.uniform(0.0, self.jitter_s)
+        return sent + self.delay_s
+
+    def full_until(self, now: float) -> float:
+        """Return when the next piece may be read; not after `now` if it may be at once."""
+        return now if self.bytes_per_s is None else self._free_at - _AHEAD_S
+
+    @property
+    def piece(self) -> int:
+        """How many bytes to read at a time."""
+        if self.bytes_per_s is None:
+            return _CHUNK
+        return max(64, min(_CHUNK, int(self.bytes_per_s * _SLICE_S)))
+
+    @property
+    def room(self) -> int:
+        """How many bytes of one connection may be under way."""
+        return _DELAYED_MAX if self.delay_s or self.jitter_s else _HELD_MAX
+
+    def change(self, bytes_per_s: float | None, delay_s: float, jitter_s: float) -> None:
+        """Take new values. Who still waits for the bandwidth there was does not wait any longer."""
+        self.bytes_per_s, self.delay_s, self.jitter_s = bytes_per_s, delay_s, jitter_s
+        self._free_at = 0.0
+
+
+class Lane:
+    """What is under way from one end of a connection to the other. Pure but for `flush`."""
+
+    def __init__(self, way: Way) -> None:
+        self.way = way
+        self.waiting: deque[tuple[float, bytes]] = deque()  # (when it arrives, what)
+        self.held = 0
+        self.ended = False  # the source has closed,
+        self.told = False  # and the sink knows
+        self.torn = False  # something has vanished
+
+    def add(self, now: float, data: bytes) -> None:
+        """Take what the source has sent. It can't overtake what came before."""
+        due = self.way.arrival(now, len(data))
+        if self.waiting:
+            due = max(due, self.waiting[-1][0])
+        self.waiting.append((due, data))
+        self.held += len(data)
+
+    def lose(self) -> None:
+        """Lose all that is under way."""
+        self.torn |= bool(self.waiting)
+        self.waiting.clear()
+        self.held = 0
+
+    def obey(self, now: float) -> None:
+        """Follow a change of the way: nothing takes longer now than it would if it were sent now."""
+        if self.way.lost:
+            self.lose()
+        latest = now + self.way.delay_s + self.way.jitter_s
+        self.waiting = deque((min(due, latest), data) for due, data in self.waiting)
+
+    def flush(self, now: float, send: Callable[[bytes], int]) -> bool:
+        """Send what has arrived; return whether the sink takes no more at present.
+
+        Raises:
+            OSError: the connection is broken.
+        """
+        while self.waiting and self.waiting[0][0] <= now:
+            due, data = self.waiting.popleft()
+            try:
+                count = send(data)
+            except BlockingIOError:
+                count = 0
+            self.held -= count
+            if count < len(data):
+                self.waiting.appendleft((due, data[count:]))
+                return True
+        return False
+
+    def readable_at(self, now: float) -> float:
+        """Return when more can be taken: `now`, later, or never (before something has been sent)."""
+        if self.ended:
+            return NEVER
+        if self.way.lost:
+            return now
+        return NEVER if self.held >= self.way.room else max(now, self.way.full_until(now))
+
+
+def client_id(request: bytes) -> str | None:
+    """Return the client id of a connection's first request, None while it is not there yet."""
+    start = 14  # size, api key, version, correlation id, and the length of what follows; in every version
+    if len(request) < start:
+        return None
+    (size,) = struct.unpack_from(">h", request, start - 2)
+    if not 0 <= size <= HEADER_MAX:
+        return ""
+    return request[start : start + size].decode(errors="replace") if len(request) >= start + size else None
+
+
+def caller_of(name: str) -> str:
+    """Return which broker bears a client id like ``broker-2-fetcher-0``, an empty text if none does."""
+    kind, _, rest = name.partition("-")
+    return rest.partition("-")[0] if kind == "broker" else ""

@@ -1,0 +1,162 @@
+"""Controllers that fail over, settings, quotas, elections, full disks, wrong clocks: on a real Kafka."""
+
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_partition_events.testing import KafkaCluster, KitError
+from kafka_partition_events.testing.kafka_node import require_faketime
+
+pytestmark = pytest.mark.kafka
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    return own_kafka_cluster(brokers=2, controllers=3, session_timeout_ms=2000)
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster) -> str:
+    name = f"trouble-{uuid.uuid4().hex[:8]}"
+    timestamps = {"message.timestamp.type": "LogAppendTime"}
+    cluster.create_topic(name, assignment={0: [1, 2], 1: [2, 1]}, config=timestamps)
+    return name
+
+
+def sent(cluster: KafkaCluster, topic: str, partition: int, count: int = 1, **options: Any) -> list[Any]:
+    """Send records of 10 kB; return [(error, seconds since the epoch as the broker sees it), ...]."""
+    results: list[Any] = []
+    producer = Producer({**cluster.confluent_options, "delivery.timeout.ms": 2000, "log_level": 2, **options})
+    for _ in range(count):
+        producer.produce(
+            topic,
+            bytes(10_000),
+            partition=partition,
+            on_delivery=lambda error, m: results.append((error, m.timestamp()[1] / 1e3)),
+        )
+    producer.flush(LIMIT_S)
+    return results
+
+
+def failed(cluster: KafkaCluster, topic: str, partition: int) -> bool:
+    return sent(cluster, topic, partition)[0][0] is not None
+
+
+def test_another_controller_takes_over(cluster: KafkaCluster, topic: str) -> None:
+    assert cluster.controllers == (100, 101, 102)
+    before = cluster.active_controller
+    after = cluster.fail_over_controller()
+    assert after == cluster.active_controller
+    assert after != before
+    cluster.grow_topic(topic, 3)
+    assert set(cluster.pids) == {1, 2, 100, 101, 102}
+
+
+def test_too_few_replicas_in_sync_and_an_election_afterwards(cluster: KafkaCluster, topic: str) -> None:
+    cluster.set_config({"min.insync.replicas": "2"}, topic=topic)
+    cluster.stop(2)
+    try:
+        assert cluster.leaders(topic) == {0: 1, 1: 1}
+        assert failed(cluster, topic, 0)
+        cluster.set_config({"min.insync.replicas": None}, topic=topic)
+        deadline = time.monotonic() + LIMIT_S
+        while failed(cluster, topic, 0):
+            assert time.monotonic() < deadline
+    finally:
+        cluster.restart(2)
+    assert cluster.leaders(topic) == {0: 1, 1: 1}
+    cluster.elect(topic)
+    assert cluster.leaders(topic) == {0: 1, 1: 2}
+    cluster.elect(topic)  # no need: no error
+
+
+def test_an_unclean_election_loses_what_the_dead_leader_had(cluster: KafkaCluster) -> None:
+    topic = f"unclean-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(topic, assignment={0: [2, 1]})
+    cluster.kill(1)
+    cluster.await_registered(2)
+    assert not failed(cluster, topic, 0)  # broker 1 will never see it
+    cluster.kill(2)
+    cluster.restart(1)
+    try:
+        assert cluster.leaders(topic) == {0: None}
+        cluster.elect(topic, unclean=True)
+        assert cluster.leaders(topic) == {0: 1}
+    finally:
+        cluster.restart(2)
+
+
+def test_a_quota_slows_one_client_down(cluster: KafkaCluster, topic: str) -> None:
+    cluster.quota(producer_bytes_per_s=40_000, client_id="greedy")
+    producer = Producer({**cluster.confluent_options, "client.id": "greedy", "linger.ms": 0})
+
+    def send(count: int) -> float:
+        began = time.monotonic()
+        for _ in range(count):
+            producer.produce(topic, bytes(10_000), partition=0)
+        producer.flush(LIMIT_S)
+        return time.monotonic() - began
+
+    send(60)  # Kafka lets ten seconds' worth pass at first, and answers before it makes the client wait
+    assert send(1) + send(1) >= 0.5
+    cluster.quota(client_id="greedy")
+    with pytest.raises(KitError, match="could not set quotas"):
+        cluster.quota(producer_bytes_per_s=-1.0)
+
+
+def test_a_full_disk_halts_a_broker(cluster: KafkaCluster, topic: str) -> None:
+    cluster.fill_disk(2)
+    try:
+        assert cluster.running == (1,)
+        cluster.await_registered(1)
+        assert cluster.leaders(topic) == {0: 1, 1: 1}
+        with pytest.raises(KitError, match="broker-2 does not run"):
+            cluster.fill_disk(2)
+    finally:
+        cluster.restart(2)
+    assert not failed(cluster, topic, 1)
+
+
+def test_a_wrong_clock(cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("KPE_LIBFAKETIME", "/no/such/library")
+        with pytest.raises(KitError, match="apt-get install faketime"):
+            cluster.skew_clock(2, 3600)
+    try:
+        require_faketime()
+    except KitError:
+        return  # most machines don't have it: what is told then has been seen
+    cluster.skew_clock(2, 3600)
+    cluster.elect(topic)
+    try:
+        [(error, at)] = sent(cluster, topic, 1)
+        assert error is None
+        assert at - time.time() > 3500
+    finally:
+        cluster.skew_clock(2, 0)
+
+
+def test_a_rolling_restart_loses_nothing(cluster: KafkaCluster, topic: str) -> None:
+    before = cluster.pids
+    cluster.rolling_restart()
+    assert all(cluster.pids[broker] != before[broker] for broker in cluster.brokers)
+    assert not failed(cluster, topic, 0)
+
+
+def test_wrong_requests_say_what_is_wrong(cluster: KafkaCluster, topic: str) -> None:
+    with pytest.raises(ValueError, match="a topic or a broker"):
+        cluster.set_config({}, topic=topic, broker=1)
+    with pytest.raises(KitError, match="could not change settings of broker 1"):
+        cluster.set_config({"log.retention.ms": "soon"}, broker=1)
+    with pytest.raises(KitError, match="no links; make it with links=True"):
+        cluster.link(1)
+    with pytest.raises(KitError, match="there is no topic"):
+        cluster.elect("nobody's")
+    with pytest.raises(ValueError, match="controllers must be at least 1"):
+        KafkaCluster(controllers=0)

@@ -1,0 +1,166 @@
+"""Links of a real Kafka: what clients see, and what brokers do about each other."""
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from kafka_partition_events.testing import KafkaCluster, KitError
+
+pytestmark = pytest.mark.kafka
+
+LIMIT_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def shared(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
+    # Followers that hear nothing of their leader are out of sync soon, and their leader says so.
+    return own_kafka_cluster(brokers=3, links="all", broker_config={"replica.lag.time.max.ms": "1000"})
+
+
+@pytest.fixture
+def cluster(shared: KafkaCluster) -> Iterator[KafkaCluster]:
+    yield shared
+    shared.heal()
+
+
+@pytest.fixture
+def topic(cluster: KafkaCluster) -> str:
+    name = f"linked-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(name, assignment={0: [1, 2, 3], 1: [2, 3, 1], 2: [3, 1, 2]})
+    return name
+
+
+class Sender:
+    """Sends single records and waits for them."""
+
+    def __init__(self, options: dict[str, str], topic: str, **more: Any) -> None:
+        self._topic = topic
+        self._producer = Producer({**options, "acks": "1", "linger.ms": 0, "log_level": 2, **more})
+
+    def send(self, partition: int) -> float:
+        """Send one, and return how many seconds its acknowledgement took."""
+        results: list[Any] = []
+        began = time.monotonic()
+        self._producer.produce(
+            self._topic, b"x", partition=partition, on_delivery=lambda *result: results.append(result)
+        )
+        self._producer.flush(LIMIT_S)
+        [(error, _)] = results
+        assert error is None
+        return time.monotonic() - began
+
+    def fails(self, partition: int) -> bool:
+        results: list[Any] = []
+        self._producer.produce(
+            self._topic, b"x", partition=partition, on_delivery=lambda error, _: results.append(error)
+        )
+        self._producer.flush(LIMIT_S)
+        return results[0] is not None
+
+
+@pytest.fixture
+def traffic(cluster: KafkaCluster, topic: str) -> Iterator[None]:
+    """Records for all partitions: a follower of a leader that has nothing new stays in sync."""
+    done = threading.Event()
+    producer = Producer({**cluster.confluent_options, "acks": "1", "log_level": 2})
+
+    def write() -> None:
+        while not done.wait(0.02):
+            for partition in range(3):
+                producer.produce(topic, b"x", partition=partition)
+            producer.poll(0)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    yield
+    done.set()
+    writer.join()
+    producer.flush(LIMIT_S)
+
+
+def await_in_sync(cluster: KafkaCluster, topic: str, wanted: dict[int, set[int]]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while True:
+        seen = {number: set(p.isr) for number, p in cluster._node(1).ask().topics[topic].items()}
+        if seen == wanted:
+            return
+        assert time.monotonic() < deadline, f"in sync: {seen}, not {wanted}"
+        time.sleep(0.05)
+
+
+ALL = {0: {1, 2, 3}, 1: {1, 2, 3}, 2: {1, 2, 3}}
+
+
+def test_a_delayed_link_is_felt_by_who_uses_it(cluster: KafkaCluster, topic: str) -> None:
+    sender = Sender(cluster.confluent_options, topic)
+    for partition in range(3):
+        sender.send(partition)
+    cluster.link(2).delay(150)
+    assert sender.send(1) >= 0.3
+    assert sender.send(0) < 0.3
+    cluster.heal()
+    assert sender.send(1) < 0.3
+
+
+def test_a_black_hole_and_a_refusal_fail_what_is_sent_until_healed(cluster: KafkaCluster, topic: str) -> None:
+    sender = Sender(
+        cluster.confluent_options, topic, **{"delivery.timeout.ms": 1000, "reconnect.backoff.max.ms": 200}
+    )
+    sender.send(1)
+    link = cluster.link(2)
+    for disturb in (link.blackhole, link.refuse):
+        disturb()
+        assert sender.fails(1)
+        sender.send(0)
+        link.heal()
+        deadline = time.monotonic() + LIMIT_S
+        while sender.fails(1):  # it may wait a while before it connects again
+            assert time.monotonic() < deadline
+    assert cluster.leaders(topic) == {0: 1, 1: 2, 2: 3}  # the brokers have noticed nothing
+
+
+def test_brokers_that_hear_nothing_of_each_other_fall_out_of_sync(
+    cluster: KafkaCluster, topic: str, traffic: None
+) -> None:
+    cluster.link(2, 3).blackhole()
+    await_in_sync(cluster, topic, {0: {1, 2, 3}, 1: {1, 2}, 2: {1, 3}})
+    cluster.link(3, 2).heal()
+    await_in_sync(cluster, topic, ALL)
+
+
+def test_a_partition_cuts_one_side_off_from_the_other(
+    cluster: KafkaCluster, topic: str, traffic: None
+) -> None:
+    cluster.partition({1}, {2, 3})
+    await_in_sync(cluster, topic, {0: {1}, 1: {2, 3}, 2: {2, 3}})
+    assert cluster.leaders(topic) == {0: 1, 1: 2, 2: 3}
+    cluster.heal()
+    await_in_sync(cluster, topic, ALL)
+
+
+def test_wrong_requests_say_what_is_wrong(cluster: KafkaCluster) -> None:
+    with pytest.raises(KitError, match="no broker 7, only 1, 2, 3"):
+        cluster.link(7)
+    with pytest.raises(KitError, match="no broker 7, only 1, 2, 3"):
+        cluster.partition({1}, {7})
+    with pytest.raises(ValueError, match="links must be"):
+        KafkaCluster(links="none")  # type: ignore[arg-type]
+    assert repr(cluster.link(2, 3)) == "<Link 2 - 3>"
+
+
+def test_a_secured_cluster_has_links_too(own_kafka_cluster: Callable[..., KafkaCluster]) -> None:
+    with own_kafka_cluster(brokers=1, secured=True, links=True) as cluster:
+        cluster.create_topic("orders", 1)
+        sender = Sender(cluster.confluent_options, "orders")
+        sender.send(0)
+        cluster.link(1).delay(150)
+        assert sender.send(0) >= 0.3
+        with pytest.raises(KitError, match='links="all"'):
+            cluster.link(1, 1)
+    with pytest.raises(KitError, match="closed"):
+        cluster.link(1)
