@@ -23,8 +23,9 @@ from attrs import define, field, frozen
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
-from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY, Deliveries
+from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.judgement import NOTHING, Avoidance, Policy
+from kafka_partition_events.routing.lanes import MAIN, STANDBY
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 
 TOPIC = "t"

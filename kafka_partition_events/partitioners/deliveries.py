@@ -12,18 +12,15 @@ from types import MappingProxyType
 from attrs import frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
-from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
+from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event, Role
 from kafka_partition_events.routing.feedback import Feedback
 from kafka_partition_events.routing.judgement import Avoidance, Change, Policy, Suspected
-from kafka_partition_events.routing.lanes import Lane, Subject
+from kafka_partition_events.routing.lanes import MAIN, Lane, Subject
 from kafka_partition_events.routing.table import Route
 
 LEAST_INTERVAL_S = 0.001
 """How far two looks at all brokers are apart at least: the application may poll for each record."""
 
-
-MAIN, STANDBY = 0, 1
-"""A client's ways to the brokers: its own connections, and those of a second handle."""
 
 _USUAL = 1.5
 
@@ -268,7 +265,10 @@ class Deliveries:
                 fit = [p for p in route.avoided if self._tries(subject, route, p, alone=True)] or [
                     p for p in route.avoided if self._tries(subject, route, p, alone=False)
                 ]
-                if fit:
+                idle = [p for p in fit if not any(self.outstanding(topic, (p,)))]
+                if not self._feedback.may_be_tried(subject) and subject.role is Role.LEADER:
+                    fit = idle  # what waits already tells nothing of its leader
+                if fit := idle or fit:
                     self._feedback.probed(subject, now)
                     self._probes += 1
                     return random.choice(fit)

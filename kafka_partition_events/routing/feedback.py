@@ -8,7 +8,7 @@ in-sync replicas of what others lead, because with ``acks=all`` a write needs bo
 - *doubted*: it is silent for too long, but so may be we: nobody who was asked later has answered yet.
   Others are tried first. If they are silent too, it was we who paused, or the network: nobody is suspected;
 - *suspect*: records wait for it, and for nobody else as far as answers tell; or the client lost the
-  connection. It rests, twice as long each time;
+  connection. It rests, twice as long each time, and is told when its silence lasts;
 - *on probation*: it has rested and nothing is stuck on it. Single records probe it, one at a time; enough
   good answers in a row clear it, a probe without an answer sends it back to rest.
 
@@ -30,6 +30,8 @@ import math
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from attrs import evolve
+
 from kafka_partition_events.metadata.events import Clearance, Role, Suspicion
 from kafka_partition_events.routing.charges import Charge, Charges, most_named
 from kafka_partition_events.routing.judgement import (
@@ -40,7 +42,7 @@ from kafka_partition_events.routing.judgement import (
     Policy,
     Suspected,
 )
-from kafka_partition_events.routing.lanes import Connection, Lane, Subject
+from kafka_partition_events.routing.lanes import MAIN, STANDBY, Connection, Lane, Subject
 from kafka_partition_events.routing.ledger import Account, Standing
 
 _FALSE_ALARM = 2.0
@@ -58,6 +60,9 @@ _APART = 0.8
 _MOST_MORE_PROBES = 7
 """A broker that was suspect before needs one good answer more each time, but not more than this."""
 
+_TOO_OFTEN = 4
+"""Who has had to rest so many times lately is told, however short his silences are."""
+
 _LAG_S = 0.01
 """A leader may be behind by so much at least; what it has is not worth a look sooner."""
 
@@ -72,15 +77,17 @@ class Feedback(Charges):
         super().__init__(policy)
         self.avoidance = NOTHING
         self.probing = False
-        """Whether somebody is on probation, or accused for long, so that a probe may be due."""
+        """Whether somebody has rested, or is accused for long, so that a probe may be due."""
         self.has_standby = False
         """Whether the client has a second way, with connections of its own."""
         self.on_standby = False
         """Whether records that need nobody suspect are to take it: on the first one they may stand behind
-        others that wait."""
+        others that wait. When the second one is blocked itself, and the first no more, they are to return."""
         self._awaited: frozenset[Subject] = frozenset()  # whom the heads of silent connections need
         self._held_up: tuple[Connection, ...] = ()  # those that are silent because of somebody bad
+        self._stalled = (0, 0)  # how many connections of each way are silent, or hold what was given up
         self._episodes: dict[int, float] = {}  # brokers that are suspect in some role, and since when
+        self._untold: dict[int, Suspected] = {}  # those of them whose silence may still be a hiccup
 
     def standing(self, broker: int, role: Role = Role.LEADER) -> Standing:
         """Return what is known of a broker."""
@@ -182,13 +189,15 @@ class Feedback(Charges):
                 connection.given_up = lane
             lane.sent_at.popleft()
             self._discount(lane, 1, now, failed=True)
+        changes: tuple[Change, ...] = ()
         for a in self._needed(lane):
+            changes += self._tell(a, now)
             if a.probing and not a.outstanding:
                 a.probing = False
                 if a.standing is Standing.PROBATION:  # else it rests already, because the probe took too long
                     self._rest(a, now)
                     self._judge(now)
-        return ()
+        return changes
 
     def unreachable(self, broker: int, now: float) -> tuple[Change, ...]:
         """Note that the client lost its connection to a broker, or could not make one.
@@ -244,6 +253,8 @@ class Feedback(Charges):
             if a.outstanding or a.rests or a.standing is not Standing.TRUSTED:
                 self._look_at(a, now)
                 uneasy = uneasy or a.standing is not Standing.TRUSTED
+                if self._untold and self._is_no_hiccup(a, now):
+                    changes += self._tell(a, now)
         if uneasy:
             changes += self._readmit_if_needed(now)
             self._judge(now)
@@ -258,7 +269,8 @@ class Feedback(Charges):
         return tuple(
             a.subject
             for a in self._accounts.values()
-            if now - a.probed_at >= interval and (self._is_on_trial(a) or self._is_to_show_itself(a, now))
+            if now - a.probed_at >= interval
+            and (self._is_on_trial(a) or self._is_to_show_itself(a, now) or self._may_be_refused(a, now))
         )
 
     def _is_on_trial(self, a: Account) -> bool:
@@ -273,6 +285,17 @@ class Feedback(Charges):
         if not self._accusations_last or a.subject not in self._accused or a.subject.role is not Role.REPLICA:
             return False
         return not a.probing or now - a.probed_at > self._patience(a)
+
+    def _may_be_refused(self, a: Account, now: float) -> bool:
+        """Tell whether one partition is all that waits for a suspect leader, which has rested.
+
+        Then it may be the partition that takes nothing (too few in-sync replicas), while the leader is well.
+        One record to another partition of its tells: once that is answered, the one is overtaken.
+        """
+        if a.subject.role is not Role.LEADER or a.standing is not Standing.SUSPECT or a.probing:
+            return False
+        lanes = [lane for c in self._connections.values() if c.broker == a.subject.id for lane in c.lanes]
+        return now >= max(a.rest_until, a.down_until) and len({lane.own for lane in lanes}) == 1
 
     def _is_under_way(self, a: Account) -> bool:
         """Tell whether something that needs a broker may be answered any moment, which is as good as a probe.
@@ -295,27 +318,37 @@ class Feedback(Charges):
 
     def _try_charges(self, now: float) -> tuple[Change, ...]:
         """Suspect, or at least accuse, whom the silent connections have in common."""
-        silent = [(c, self._accusable(c, c.head)) for c in self._silent_connections(now)]
-        charges = [charge for c, accused in silent if (charge := self._charge(c, accused)) is not None]
-        changes, accused = self._verdict(charges, now)
+        waiting = [
+            (c, self._accusable(c, c.head), self._is_silent(c, now)) for c in self._waiting_connections(now)
+        ]
+        charges = [self._charge(c, accused) for c, accused, silent in waiting if silent]
+        changes, accused = self._verdict([charge for charge in charges if charge is not None], now)
         if not accused:
             self._accused_since = math.inf
         elif not self._accused:
             self._accused_since = now
         self._accused = accused
-        self._awaited = frozenset(a.subject for _, waited_for in silent for a in waited_for)
-        self._held_up = tuple(c for c, waited_for in silent if any(map(self._holds_up, waited_for)))
+        # What waits for a suspect goes on doing so, although patience with all others has grown.
+        waited_for = [
+            (c, [a for a in accused if silent or a.standing is Standing.SUSPECT])
+            for c, accused, silent in waiting
+        ]
+        self._awaited = frozenset(a.subject for _, awaited in waited_for for a in awaited)
+        self._held_up = tuple(c for c, awaited in waited_for if any(map(self._holds_up, awaited)))
+        gave_up = (c for c in self._connections.values() if c.given_up is not None)
+        stalled = [c.way for c in {c for c, *_ in waiting}.union(gave_up)]
+        self._stalled = (stalled.count(MAIN), stalled.count(STANDBY))
         return changes
 
-    def _silent_connections(self, now: float) -> Iterable[Connection]:
-        """Yield the connections that are silent for too long; look for single partitions in the others."""
+    def _waiting_connections(self, now: float) -> Iterable[Connection]:
+        """Yield the connections that wait for longer than usual; look for single partitions in the others."""
         for connection in self._connections.values():
             if connection.lanes:
-                patience = self._patience(self._of(Subject(Role.LEADER, connection.broker)))
-                if self._silence(connection, now) > patience:
+                leader = self._of(Subject(Role.LEADER, connection.broker))
+                if self._silence(connection, now) > self._patience_with_one(leader):
                     yield connection
                 else:
-                    self._set_overtaken_aside(connection, patience, now)
+                    self._set_overtaken_aside(connection, self._patience(leader), now)
 
     def _verdict(self, charges: list[Charge], now: float) -> tuple[tuple[Change, ...], frozenset[Subject]]:
         """Suspect whom the most charges name, one after the other; return who remains accused."""
@@ -425,17 +458,31 @@ class Feedback(Charges):
         if role is None or not isinstance(broker, int) or broker in self._episodes:
             return ()
         self._episodes[broker] = now
-        return (
-            Suspected(
-                broker=broker,
-                role=role,
-                reason=reason,
-                outstanding=a.outstanding,
-                silence=silence,
-                usual=a.usual,
-                waiting=waiting,
-            ),
+        news = Suspected(
+            broker=broker,
+            role=role,
+            reason=reason,
+            outstanding=a.outstanding,
+            silence=silence,
+            usual=a.usual,
+            waiting=waiting,
         )
+        if reason is Suspicion.SILENT and silence < self.policy.told_after:
+            self._untold[broker] = news
+            return ()
+        return (news,)
+
+    def _is_no_hiccup(self, a: Account, now: float) -> bool:
+        lasts = a.outstanding > 0 and self._silence(a, now) >= self.policy.told_after
+        return lasts or a.rests >= _TOO_OFTEN
+
+    def _tell(self, a: Account, now: float) -> tuple[Change, ...]:
+        """Tell that somebody is suspect, if he still is and nobody has been told."""
+        _, broker = a.subject
+        if not a.is_bad or not isinstance(broker, int) or broker not in self._untold:
+            return ()
+        news = self._untold.pop(broker)
+        return (evolve(news, outstanding=a.outstanding, silence=max(news.silence, self._silence(a, now))),)
 
     def _rest(self, a: Account, now: float) -> None:
         policy = self.policy
@@ -452,6 +499,8 @@ class Feedback(Charges):
         if other is not None and other.is_bad:
             return ()  # the episode goes on
         lasted = now - self._episodes.pop(broker)
+        if self._untold.pop(broker, None) is not None:
+            return ()
         return (Cleared(broker=broker, reason=reason, lasted=lasted, probes=a.probes, usual=a.usual),)
 
     def _count_good(self, a: Account, now: float) -> tuple[Change, ...]:
@@ -526,10 +575,11 @@ class Feedback(Charges):
         replicas = [a for a in self._accounts.values() if a.subject.role is Role.REPLICA]
         # Where all are silent the second way tells whether it is us: its connections are new.
         nobody_answers = bool(replicas) and not standings & {Standing.TRUSTED, Standing.PROBATION}
-        self.on_standby = self.has_standby and (
-            nobody_answers
-            or any((a.is_bad or self._held_up) and a.subject.id in bad[Role.REPLICA] for a in replicas)
+        in_trouble = nobody_answers or any(
+            (a.is_bad or self._held_up) and a.subject.id in bad[Role.REPLICA] for a in replicas
         )
+        # Somebody else may fall silent while records take the second way: then it is the first that is free.
+        self.on_standby = self.has_standby and in_trouble and self._stalled[STANDBY] <= self._stalled[MAIN]
         new = Avoidance(
             leaders=frozenset(bad[Role.LEADER]),
             replicas=frozenset(bad[Role.REPLICA]),
@@ -539,6 +589,6 @@ class Feedback(Charges):
         )
         if new != self.avoidance:
             self.avoidance = new or NOTHING
-        self.probing = any(a.standing is Standing.PROBATION for a in self._accounts.values()) or any(
-            subject.role is Role.REPLICA for subject in self._accused
+        self.probing = any(s.role is Role.REPLICA for s in self._accused) or any(
+            a.standing is Standing.PROBATION or self._may_be_refused(a, now) for a in self._accounts.values()
         )

@@ -14,6 +14,8 @@ class Policy:
         tail_factor: and after this many times what nine of ten answers keep to,
         least_silence: but not sooner than this,
         most_silence: and not later than this.
+        told_after: A suspect is avoided at once, and told when it has been silent for so long: a hiccup is
+            worth a detour, and no alarm.
         linger: How long the client may hold records back to fill a batch; it is added to both bounds.
         longest_gap: How much the time between two looks at the delivery reports counts at the most.
         first_rest: How long a suspect broker rests the first time; each time is twice the one before,
@@ -28,6 +30,7 @@ class Policy:
     tail_factor: float = 2.0
     least_silence: float = 0.025
     most_silence: float = 0.25
+    told_after: float = 0.25
     linger: float = 0.0
     longest_gap: float = 0.01
     first_rest: float = 0.25

@@ -14,6 +14,9 @@ from attrs import define, field
 
 from kafka_partition_events.metadata.events import Role
 
+MAIN, STANDBY = 0, 1
+"""A client's ways to the brokers: its own connections, and those of a second handle."""
+
 
 class Subject(NamedTuple):
     """Somebody whom records may wait for: a broker in a role, or a partition by itself, which has none."""
@@ -66,7 +69,7 @@ class Lane:
 
     topic: str
     partition: int
-    way: int = 0
+    way: int = MAIN
     leader: int | None = None
     followers: frozenset[int] = frozenset()
     sent_at: deque[float] = field(factory=deque)  # of each record outstanding, the oldest first

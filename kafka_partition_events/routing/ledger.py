@@ -108,12 +108,15 @@ class Ledger:
         return self._patience(self._of(Subject(Role.LEADER, broker)))
 
     def _patience(self, a: Account) -> float:
-        policy = self.policy
-        wanted = self._wanted(a)
-        patience = policy.linger + min(policy.most_silence, max(policy.least_silence, wanted - policy.linger))
         # The more brokers look silent, the likelier the cause is ours: a busy machine, the network.
         # But not those that are only accused: they would be silent, and then not for our patience, in turns.
-        return patience * (1 + len(self._blamed - {a.subject.id}))
+        return self._patience_with_one(a) * (1 + len(self._blamed - {a.subject.id}))
+
+    def _patience_with_one(self, a: Account) -> float:
+        """Return what patience with somebody is while nobody else is suspect."""
+        policy = self.policy
+        wanted = self._wanted(a) - policy.linger
+        return policy.linger + min(policy.most_silence, max(policy.least_silence, wanted))
 
     def _wanted(self, a: Account) -> float:
         """Return what a broker's answers call for. One that has not answered yet may still be connecting."""

@@ -111,6 +111,8 @@ class FeedbackMachine(RuleBasedStateMachine):
     def probe(self) -> None:
         for subject in self.feedback.due_for_a_probe(self.now):
             broker = int(str(subject.id))
+            if self.flying[broker] and self.feedback.standing(broker) is Standing.SUSPECT:
+                continue  # another partition of its would tell, and there is none
             assert not self.flying[broker], "a probe goes to a broker that nothing is outstanding on"
             self.feedback.probed(subject, self.now)
             assert subject not in self.feedback.due_for_a_probe(self.now)
@@ -138,8 +140,10 @@ class FeedbackMachine(RuleBasedStateMachine):
         standings = {b: self.feedback.standing(b) for b in BROKERS}
         trusted = {b for b, standing in standings.items() if standing is Standing.TRUSTED}
         assert not avoidance.suspect & trusted
-        assert {b for b, s in standings.items() if s in EXCLUDED} == self.episodes
-        assert self.episodes <= avoidance.suspect
+        suspect = {b for b, s in standings.items() if s in EXCLUDED}
+        assert suspect == set(self.feedback._episodes)
+        assert self.episodes == suspect - set(self.feedback._untold)
+        assert suspect <= avoidance.suspect
         assert avoidance.down <= avoidance.suspect
         for broker, lane in self.lanes.items():
             assert not self.feedback.is_stuck(lane) or broker in avoidance.suspect
@@ -264,11 +268,14 @@ class ReplicaMachine(RuleBasedStateMachine):
         avoidance = self.feedback.avoidance
         bad = {a.subject for a in self.feedback._accounts.values() if a.is_bad}
         brokers = {s.id for s in bad if s.role is not None}
-        assert brokers == self.episodes
+        assert brokers == set(self.feedback._episodes)
+        assert self.episodes == brokers - set(self.feedback._untold)
         assert {s.id for s in bad if s.role is Role.REPLICA} <= avoidance.replicas
         assert {s.id for s in bad if s.role is None} == avoidance.partitions
         assert avoidance.down <= avoidance.leaders
-        assert self.feedback.on_standby == any(s.role is Role.REPLICA for s in bad)
+        leaders = {s: a for s, a in self.feedback._accounts.items() if s.role is Role.LEADER}
+        well = any(a.standing in (Standing.TRUSTED, Standing.PROBATION) for a in leaders.values())
+        assert not well or avoidance.replicas or not self.feedback.on_standby
 
     def teardown(self) -> None:
         """All faults end, everybody gets records again: within a time all are trusted."""

@@ -44,7 +44,9 @@ LOOK_MS = 5
 MS = 1 / 1024
 """Seconds that a story's ms lasts: sums of these are exact, so a story may say what happens on the dot."""
 
-DEFAULTS = asdict(Policy())
+DEFAULTS = asdict(Policy(told_after=0.0))
+"""Most stories are about who is avoided, and when: so they tell it at once."""
+
 COUNTS = ("probes_to_clear", "silence_factor", "tail_factor")
 
 
@@ -133,6 +135,10 @@ class Player:
             for broker in step["probe"]:
                 feedback.probed(Subject(Role.LEADER, broker), self.now)
                 feedback.sent(self.lanes[broker], self.now)
+        for broker, name in step.get("try", {}).items():
+            assert self.due() == [broker], "due for a probe"
+            feedback.probed(Subject(Role.LEADER, broker), self.now)
+            feedback.sent(self.lanes[name], self.now)
         if step.get("heard", True):
             self.look()
 

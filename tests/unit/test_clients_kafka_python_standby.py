@@ -12,7 +12,7 @@ from kafka_partition_events import ConfigurationError, DefaultPartitioner
 from kafka_partition_events.clients.kafka_python import standby as module
 from kafka_partition_events.clients.kafka_python.standby import Anywhere, Standby
 from kafka_partition_events.clients.standby import checked_standby, healthy
-from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY
+from kafka_partition_events.routing.lanes import MAIN, STANDBY
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.waiting_kit import waiting
 

@@ -7,10 +7,10 @@ import pytest
 from kafka_partition_events import BrokerCleared, BrokerSuspected, Clearance, Event, Suspicion
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.events import Role
-from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, MAIN, STANDBY, Deliveries
+from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, Deliveries
 from kafka_partition_events.routing.feedback import Feedback
 from kafka_partition_events.routing.judgement import Change, Policy
-from kafka_partition_events.routing.lanes import Subject
+from kafka_partition_events.routing.lanes import MAIN, STANDBY, Subject
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of

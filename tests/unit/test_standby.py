@@ -16,7 +16,7 @@ from kafka_partition_events.clients.confluent.standby import (
     waits_for_replicas,
 )
 from kafka_partition_events.clients.standby import checked_standby
-from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY
+from kafka_partition_events.routing.lanes import MAIN, STANDBY
 
 
 @pytest.mark.parametrize(

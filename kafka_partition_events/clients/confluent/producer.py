@@ -32,7 +32,7 @@ from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY
+from kafka_partition_events.routing.lanes import MAIN, STANDBY
 
 _produce = Producer.produce
 _produce_batch = Producer.produce_batch

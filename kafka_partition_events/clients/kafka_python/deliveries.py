@@ -23,7 +23,7 @@ from kafka_partition_events.metadata.events import BrokerSuspected, Event
 from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events.partitioners.deliveries import MAIN
+from kafka_partition_events.routing.lanes import MAIN
 
 SAMPLE_S = 0.00025
 """At higher rates than one record in this time, only one is tracked: it stands for its neighbours."""

@@ -23,7 +23,7 @@ from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events.partitioners.deliveries import MAIN, STANDBY
+from kafka_partition_events.routing.lanes import MAIN, STANDBY
 
 _RETRY_S = 5.0
 """How long to wait after a second producer could not be made."""
