@@ -46,6 +46,9 @@ class Clearance(StrEnum):
 class BrokerSuspected(Event):
     """A producer no longer sends unkeyed records to a broker: deliveries say more than metadata does.
 
+    Told when its silence has lasted (250 ms), when a record was given up for it, or the connection was lost:
+    it is avoided sooner, but a hiccup is no news.
+
     Once per episode, whatever the broker's roles in it: an episode begins with the first role in which it is
     suspected and ends with the last. That another role joins it, or that a probe fails, prolongs it and is no
     news.
@@ -59,7 +62,7 @@ class BrokerSuspected(Event):
             may lead them. Empty if the connection was lost.
         outstanding: Records that need it in that role and were not answered, as far as they are tracked: at
             high rates that is a sample.
-        silence_ms: How long it had been silent.
+        silence_ms: How long it had been silent when this was told.
         usual_ms: How long answers that need it take (the median), None if there was none yet.
         partitioner: The partitioner's name.
     """

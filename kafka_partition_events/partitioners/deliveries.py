@@ -30,7 +30,7 @@ class DeliveryStats:
     """What deliveries have told so far.
 
     Attributes:
-        exclusions: How many times a broker became suspect.
+        exclusions: How many times a broker became suspect for longer than a hiccup.
         probes: How many single records were sent to suspect brokers, to see whether they answer.
         suspects: The brokers that are avoided now.
         outstanding: Records on their way now, by partition; at high rates that is a sample.

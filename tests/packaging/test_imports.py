@@ -135,7 +135,7 @@ def code_lines(file: Path) -> int:
 
 LARGEST = {
     "metadata": 2_140,
-    "routing": 1_290,
+    "routing": 1_320,
     "partitioners": 1_790,
     "clients": 3_230,
     "outbox": 1_070,
