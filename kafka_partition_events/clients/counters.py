@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from types import MethodType
 
-import structlog
 from attrs import asdict
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.events import ProducerCounters, TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -20,7 +20,7 @@ from kafka_partition_events.metadata.poller import MetadataPoller
 CountTopics = Callable[[], Iterable[TopicCounts]]
 """Returns what was counted so far, such as `PartitioningProducer.topic_counts`."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class CountersReporter:

@@ -8,7 +8,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-import structlog
 from attrs import evolve
 
 from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode, key_of
@@ -16,6 +15,7 @@ from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.presence import Presence, Reports
 from kafka_partition_events.control.records import Ack, Change
 from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.forking import reset_in_children
 
@@ -26,7 +26,7 @@ READ_LIMIT_S: Final = 2.0
 START_LIMIT_S: Final = 5.0
 _RETRY_S: Final = 10.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class ControlAgent(ABC):

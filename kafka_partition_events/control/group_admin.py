@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable, Mapping
 from concurrent.futures import Future
 from typing import Any, Final, TypeVar
 
-import structlog
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
@@ -13,6 +12,7 @@ from kafka_partition_events.clients.confluent.answers import described_topic, er
 from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
 from kafka_partition_events.control.group_state import Group, Member
 from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
 from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
@@ -25,7 +25,7 @@ _NO_TOPIC: Final = "."
 Key = TypeVar("Key")
 OffsetsByPartition = dict[TopicPartition, int]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class GroupAdmin:

@@ -5,17 +5,17 @@ import time
 from collections.abc import Collection
 from typing import Final
 
-import structlog
 from attrs import evolve
 
 from kafka_partition_events.control.probe import Probe, Prober
 from kafka_partition_events.control.records import Ack, Change
 from kafka_partition_events.control.words import State
+from kafka_partition_events.log import get_logger
 
 LOOK_S: Final = 5.0
 """Seconds between two looks."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Probing:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-import structlog
 from confluent_kafka import KafkaException
 
 from kafka_partition_events.control.growth import Grower
@@ -24,6 +23,7 @@ from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.control.tracker_standing import Tally, TrackerStanding
 from kafka_partition_events.control.watcher import Watcher
 from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.poller import MetadataPoller
 
 ROUND_S: Final = 1.0
@@ -35,7 +35,7 @@ INTERVAL_S: Final = 10.0
 _RETRY_S: Final = 5.0
 _CHECK_S: Final = 10.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Tracker:

@@ -9,8 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-import structlog
-
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import TopicPartition
 
@@ -21,7 +20,7 @@ restart makes a new one."""
 _TIMEOUT_MS: Final = 3_000
 _AGAIN_S: Final = 60.0
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Writers:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
-import structlog
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
@@ -16,6 +15,7 @@ from kafka_partition_events.incidents.notices import Notice, to_entry
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import PREFIX, Silence, decode_silence
 from kafka_partition_events.incidents.state import decode, encode
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
@@ -30,7 +30,7 @@ GRACE: Final = timedelta(seconds=1)
 """How long what happened may be on its way into the journal. What time brings about is told so much later: an
 answer that says that something is back must not be overtaken by the end of its hold-down."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)

@@ -17,9 +17,9 @@ from datetime import datetime
 from time import perf_counter, sleep
 from typing import Final, Self
 
-import structlog
 from attrs import frozen
 
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.durations import NO_WORK
@@ -41,7 +41,7 @@ SLICE_S: Final = 0.001
 REST_S: Final = 0.000_05
 """How long it rests. A rest of 0 would be none: who waits for the interpreter takes a while to wake up."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen
@@ -239,18 +239,14 @@ class Mailbox:
     # -- the worker ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            while (batch := self._next()) is not None:
-                began = self._working_time()
-                self._deliver(batch)
-                self._durations = self._durations.plus(self._working_time() - began)
-                with self._condition:
-                    self._handled += 1
-                    self._condition.notify_all()
-                del batch  # while it waits for the next one, a worker must not keep all of a replay
-        except BaseException as error:  # noqa: BLE001 - a listener that exits its thread ends its own delivery only
-            _log.critical("listener_worker_ended", listener=self.name, error=repr(error))
-            self._fail(error)
+        while (batch := self._next()) is not None:
+            began = self._working_time()
+            self._deliver(batch)
+            self._durations = self._durations.plus(self._working_time() - began)
+            with self._condition:
+                self._handled += 1
+                self._condition.notify_all()
+            del batch  # while it waits for the next one, a worker must not keep all of a replay
         with self._condition:
             self._closing = True
             self._queue.clear()
@@ -298,21 +294,18 @@ class Mailbox:
     def _attempt(self, call: Callable[..., None], *args: object) -> bool:
         try:
             call(*args)
-        except Exception as error:  # noqa: BLE001 - whatever a listener raises stays its own affair
+        except BaseException as error:  # noqa: BLE001 - whatever a listener raises, SystemExit too, is its own affair
             _log.warning(
                 "listener_failed", listener=self.name, error=repr(error), exception=traceback.format_exc()
             )
-            self._fail(error)
+            self._failures += 1
+            self._last_error = repr(error)
             self._consecutive += 1
             if self._consecutive >= FAILURES_BEFORE_PAUSE:
                 self._pause()
             return False
         self._consecutive = 0
         return True
-
-    def _fail(self, error: BaseException) -> None:
-        self._failures += 1
-        self._last_error = repr(error)
 
     def _pause(self) -> None:
         over = self._consecutive - FAILURES_BEFORE_PAUSE

@@ -4,9 +4,9 @@ import traceback
 from collections import Counter
 from datetime import datetime
 
-import structlog
 from attrs import evolve
 
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import (
@@ -21,7 +21,7 @@ from kafka_partition_events.metadata.publisher import Publisher
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
 from kafka_partition_events.metadata.source import Observation
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Intake:
@@ -63,8 +63,8 @@ class Intake:
         return started_at, began
 
     def take(
-        self, answer: Observation | Exception, began: datetime, took: float
-    ) -> tuple[tuple[Event, ...], Exception | None]:
+        self, answer: Observation | BaseException, began: datetime, took: float
+    ) -> tuple[tuple[Event, ...], BaseException | None]:
         """Publish what an answer tells.
 
         Args:
@@ -78,7 +78,7 @@ class Intake:
         if self._news.closed:
             return (), None
         self.health = evolve(self.health, fetching=self.health.fetching.plus(took))
-        if isinstance(answer, Exception):
+        if isinstance(answer, BaseException):
             return self._failed(answer), answer
         came = self._clock.monotonic()
         try:
@@ -152,7 +152,7 @@ class Intake:
         self._blind_since = self._clock.monotonic() - max(0.0, (self._clock.now() - seen_at).total_seconds())
         self._stored = None
 
-    def _failed(self, error: Exception) -> tuple[Event, ...]:
+    def _failed(self, error: BaseException) -> tuple[Event, ...]:
         text = str(error) or repr(error)
         failures = self.health.failures + 1
         self.health = evolve(

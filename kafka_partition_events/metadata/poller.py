@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Self
 
-import structlog
 from attrs import evolve
 
 import kafka_partition_events.metadata.forking  # noqa: F401 - its hook must run before the one below
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event
@@ -29,7 +29,7 @@ __all__ = ["Health", "MetadataPoller"]
 LEAST_MAX_AGE_S = 300.0
 MAX_AGE_INTERVALS = 10
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class MetadataPoller:
@@ -246,10 +246,14 @@ class MetadataPoller:
             started_at, began = self._intake.begin()
         try:
             try:
-                answer: Observation | Exception = self._source.fetch(
+                answer: Observation | BaseException = self._source.fetch(
                     topics, started_at=started_at, timeout=self._fetch_timeout
                 )
-            except Exception as error:  # noqa: BLE001 - a source is foreign code; any error means "no answer"
+            except BaseException as error:
+                # A source is foreign code: any error means "no answer", and on our own thread so does what
+                # would end it. The caller of `poll_once` gets his interrupt.
+                if not isinstance(error, Exception) and threading.current_thread() is not self._thread:
+                    raise
                 answer = error
             took = self._clock.monotonic() - started_at
             with self._lock:
@@ -267,21 +271,18 @@ class MetadataPoller:
         return events
 
     def _run(self) -> None:
-        try:
-            while not self._news.closed:
+        while not self._news.closed:
+            try:
                 self.poll_once()
                 self._sleep()
-        except PollerClosedError:
-            pass  # closed between the check and the poll
-        except BaseException as error:
-            _log.critical("poller_died", error=repr(error), exception=traceback.format_exc())
-            raise
-        finally:
-            with self._lock:
-                # A dead poller's tables must not be trusted.
-                self._news.tell(self._news.adopt(trusted=False))
-                self._lock.notify_all()
-            self._close_idle_source()
+            except PollerClosedError:  # closed between the check and the poll
+                break
+            except Exception as error:  # noqa: BLE001 - only `close` ends the thread: nobody would start it again
+                _log.critical("poll_abandoned", error=repr(error), exception=traceback.format_exc())
+                with self._lock:
+                    self._news.internal_errors += 1
+                    self._clock.wait(self._lock, self._pacing.floor)
+        self._close_idle_source()
 
     def _sleep(self) -> None:
         with self._lock:

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
 
-import structlog
 from attrs import define, evolve
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.diff import changed_partitions, diff
@@ -21,7 +21,7 @@ from kafka_partition_events.metadata.dispatch import Batch, Mailbox
 from kafka_partition_events.metadata.events import Event, Resync, TopicEvent
 from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 

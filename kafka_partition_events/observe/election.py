@@ -21,12 +21,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.progress import Progress, Report, decode_report, encode_report
 
@@ -36,7 +36,7 @@ _LOOK_S: Final = 0.5
 _REQUEST_S: Final = 5.0
 _REPLICAS: Final = 3
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Election:

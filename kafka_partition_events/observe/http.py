@@ -9,10 +9,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-import structlog
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 
 AT_ONCE: Final = 16
 """How many requests are served at a time; one more gets a 503 at once."""
@@ -25,7 +25,7 @@ _CURES: Final = {
 _CURE: Final = "write HOST:PORT, the host being this machine"
 _TEXT: Final = "text/plain; charset=utf-8"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)

@@ -22,14 +22,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-import structlog
-
 from kafka_partition_events.control.codec import Skipped, decode_or_skip
 from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.planned import Plans, may_be_planned
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events_listeners.vocabulary import name_of
@@ -49,7 +48,7 @@ Count = tuple[str, str]
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class EventLabels:

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-import structlog
 from attrs import frozen
 
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.codec import encode_time
 
 LONGEST: Final = 4_000
@@ -16,7 +16,7 @@ LONGEST: Final = 4_000
 Progress = Mapping[str, datetime]
 """Up to which moment each sink has everything."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)

@@ -7,12 +7,12 @@ from datetime import datetime
 from http import HTTPStatus
 from typing import Any, Final, Self
 
-import structlog
 from attrs import asdict, evolve
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from kafka_partition_events.incidents import IncidentReader, Rules
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -53,7 +53,7 @@ _LOOKED_AT: Final = "topics looked at"
 
 OpenSource = Callable[[Kafka], MetadataSource]
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Service:

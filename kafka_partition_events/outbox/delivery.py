@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
-import structlog
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
 from kafka_partition_events.metadata.forking import reset_in_children
@@ -26,7 +26,7 @@ _LOOK_S: Final = 1.0
 GIVE_UP_AFTER: Final = 10
 """How often an entry is tried with a sink that raises what it should not."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 State = Literal["delivering", "idle", "backing_off", "open", "off"]
 

@@ -6,9 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
 
-import structlog
-
 from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.outbox.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION
 
 OnCorrupt = Literal["raise", "set_aside"]
@@ -37,7 +36,7 @@ _DIAGNOSES: Final = {
 )
 _UNKNOWN: Final = "SQLite failed: please report what is in brackets"
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class _DamageFoundError(sqlite3.DatabaseError):

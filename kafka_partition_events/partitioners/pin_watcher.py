@@ -3,14 +3,13 @@
 import math
 import threading
 
-import structlog
-
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.partitioners.pinned_topics import PinnedTopics
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class PinWatcher:

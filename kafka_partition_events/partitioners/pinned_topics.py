@@ -4,9 +4,8 @@ import threading
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
-import structlog
-
 from kafka_partition_events.errors import ConfigurationError, PinStoreError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.partitioners.pins import (
     History,
@@ -21,7 +20,7 @@ from kafka_partition_events.partitioners.pins import (
 
 _ATTEMPTS = 3
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class PinnedTopics:

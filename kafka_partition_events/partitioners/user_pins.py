@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-import structlog
-
 from kafka_partition_events.errors import PinStoreError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.partitioners.pin_file import FilePinStore
 from kafka_partition_events.partitioners.pins import History
 
@@ -20,7 +19,7 @@ _CURE = (
     "outlives a restart, or a KafkaPinStore for a fleet; or let XDG_STATE_HOME name a directory that does"
 )
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class UserPinStore:

@@ -24,11 +24,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-import structlog
 from attrs import evolve, frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
 from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot
@@ -49,7 +49,7 @@ _MOVES: Final = (LeaderChanged, IsrChanged, ReplicasChanged)
 """Events that may be kept instead of their JSON: they hold on to two partitions, a `Resync` to all."""
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)

@@ -4,11 +4,11 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from attrs import frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_record
@@ -18,7 +18,7 @@ from kafka_partition_events_listeners.kafka_producer import make_producer
 if TYPE_CHECKING:
     from confluent_kafka import Producer
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)

@@ -4,13 +4,13 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable
 
-import structlog
 from prometheus_client.core import Metric
 
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events_listeners.prometheus_families import Reading
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 Part = Callable[[], Iterable[Reading | Metric]]
 """Reads some families; a `Metric` has been made before."""

@@ -8,10 +8,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, Final
 
-import structlog
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot
 from kafka_partition_events.metadata.diff import apply
@@ -22,7 +22,7 @@ _BLOCK: Final = 65_536
 _UNAPPLIED: Final = 1_000
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)

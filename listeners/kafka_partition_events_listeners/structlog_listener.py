@@ -1,9 +1,8 @@
-"""A listener that logs every event through structlog, however the application has configured it."""
+"""A listener that logs every event: to structlog where the application has configured it, else to `logging`."""
 
 from typing import Any, Final
 
-import structlog
-
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event, PartitionOffline
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events_listeners.facts import facts_of
@@ -28,9 +27,10 @@ class StructlogListener(PartitionChangeListener):
         """Make a listener.
 
         Args:
-            logger: The structlog logger to use; by default one named after this module.
+            logger: The structlog logger to use. By default one named after this module, of structlog if that
+                was configured when an event comes, else of stdlib ``logging``.
         """
-        self._log = structlog.get_logger(__name__) if logger is None else logger
+        self._log = get_logger(__name__) if logger is None else logger
 
     def on_event(self, event: Event) -> None:
         """Log the event."""

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 import httpx
-import structlog
 from attrs import field, frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event, PartitionOffline, Resync
 from kafka_partition_events.outbox import Deliverer, MemoryOutbox, RetryPolicy, Stream, Write
 from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
@@ -17,7 +17,7 @@ from kafka_partition_events_listeners.entries import to_entry
 from kafka_partition_events_listeners.vocabulary import NAMES, is_churn, name_of
 from kafka_partition_events_listeners.webhook_sink import WebhookSink
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @frozen(kw_only=True)

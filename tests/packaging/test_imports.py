@@ -32,7 +32,7 @@ PURE_CONTROL = (
     "progress", "broker_time", "steps",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
-SHARED = {"errors"}
+SHARED = {"errors", "log"}
 
 
 def modules_of(directory: Path) -> list[Path]:

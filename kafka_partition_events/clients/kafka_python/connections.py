@@ -10,14 +10,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-import structlog
 from kafka import KafkaProducer
 from kafka.errors import RequestTimedOutError
+
+from kafka_partition_events.log import get_logger
 
 IDLE_S = 60.0
 """A connection that was not used for so long may have been closed for just that: it says nothing."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 def watch_connections(

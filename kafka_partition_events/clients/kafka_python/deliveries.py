@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import structlog
 from kafka import KafkaProducer
 from kafka.errors import BrokerResponseError, RequestTimedOutError
 
 from kafka_partition_events.clients.kafka_python.overriding import override
 from kafka_partition_events.clients.kafka_python.standby import Standby
 from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import BrokerSuspected, Event
 from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -28,7 +28,7 @@ from kafka_partition_events.routing.lanes import MAIN
 SAMPLE_S = 0.00025
 """At higher rates than one record in this time, only one is tracked: it stands for its neighbours."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Reports:

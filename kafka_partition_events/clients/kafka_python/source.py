@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-import structlog
 from kafka import KafkaProducer
 from kafka.net.compat import KafkaNetClient
 
 from kafka_partition_events.clients.kafka_python.exchange import ask
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.source import Observation
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 _ANSWER_BYTES = 100_000_000
 """How long an answer may be, as with librdkafka. kafka-python's default is 1 MB: some 20,000 partitions."""

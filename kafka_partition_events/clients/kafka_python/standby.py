@@ -14,13 +14,13 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
 from kafka import KafkaProducer
 
 from kafka_partition_events.clients.kafka_python.exchange import ask
 from kafka_partition_events.clients.kafka_python.overriding import override
 from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
 from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.routing.lanes import MAIN, STANDBY
@@ -42,7 +42,7 @@ _OF_ITS_OWN: Mapping[str, Any] = {
 }
 """Settings that are not the first producer's; its metrics are of the first way only."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class Anywhere(int):

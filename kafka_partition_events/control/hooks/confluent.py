@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-import structlog
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.control.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.hooks.assignments import LIMIT_S, Assignments
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 Callback = Callable[[Consumer, list[ConfluentPartition]], Any]
@@ -31,7 +31,7 @@ _PASSING: Final = frozenset({
 
 _PAUSE_S: Final = 0.1
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RebalanceHook:

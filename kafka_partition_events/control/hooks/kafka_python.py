@@ -9,7 +9,6 @@ import time
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-import structlog
 from kafka import (
     AsyncConsumerRebalanceListener,
     KafkaConsumer,
@@ -20,12 +19,13 @@ from kafka.errors import KafkaError
 
 from kafka_partition_events.control.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.hooks.assignments import LIMIT_S, Assignments
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 _EARLIEST: Final = -2
 """The time that ListOffsets takes for "where the log begins"."""
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 class RebalanceHook(AsyncConsumerRebalanceListener):  # type: ignore[misc]

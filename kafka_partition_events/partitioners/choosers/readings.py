@@ -5,9 +5,9 @@ import math
 import threading
 from collections.abc import Callable, Mapping
 
-import structlog
 from attrs import define
 
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 
 ReadMetric = Callable[[str], Mapping[int, float]]
@@ -18,7 +18,7 @@ Numbers = Mapping[int, float]
 
 _HIGHEST = 1e15
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 
 @define(eq=False)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-import structlog
 from attrs import field, frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.routing import hashing
 from kafka_partition_events.spark.partitioning.errors import KeyHashError
 from kafka_partition_events.spark.partitioning.jvm_hash import murmur2_column
@@ -21,7 +21,7 @@ from kafka_partition_events.spark.partitioning.jvm_hash import murmur2_column
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 BackendName = Literal["jvm", "arrow"]
 """``jvm``: an expression in the query, for classic sessions. ``arrow``: NumPy in Spark's Python workers."""

@@ -5,12 +5,12 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-import structlog
 from attrs import field, frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.errors import ConfigurationError, PartitionOfflineError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.spark.partitioning.backends import BackendName, backend_of, is_connect
 from kafka_partition_events.spark.partitioning.column import (
@@ -30,7 +30,7 @@ from kafka_partition_events.spark.raised import SPARK_ERRORS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 
 QUERY_HEADER: Final = "kpe-query"
 BATCH_HEADER: Final = "kpe-batch"

@@ -8,10 +8,10 @@ that it compiles. Elsewhere (Spark Connect, or a Spark that hides its Guava) it 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-import structlog
 from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.routing.jump import jump
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.partitioning.backends import is_connect
@@ -32,7 +32,7 @@ _COUNTS: Final = (1, 2, 13, 1_000)
 _PROBES: Final = 200
 _SPREAD: Final = 0x9E3779B1
 
-_log = structlog.get_logger(__name__)
+_log = get_logger(__name__)
 _chosen: dict[str, JumpBackend] = {}
 
 

@@ -81,8 +81,9 @@ class TestLife:
             pass
         assert source.closed == 1
 
-    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-    def test_a_poller_whose_thread_died_is_not_trusted_and_can_be_started_again(self, make: Pollers) -> None:
+    def test_a_source_that_would_end_the_thread_has_an_outage(
+        self, make: Pollers, clock: ManualClock
+    ) -> None:
         class Exiting(ScriptedSource):
             def fetch(
                 self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float
@@ -97,11 +98,11 @@ class TestLife:
         poller.register(table)
         poller.poll_once()
         poller.start()
-        eventually(lambda: not poller.health.running)
-        assert poller.health.stale
-        assert table.adopted[-1] is None
-        poller.start()
-        eventually(lambda: table.adopted[-1] is not None)
+        eventually(lambda: poller.health.failures == 1)
+        clock.advance(60)
+        eventually(lambda: poller.health.failures == 0)
+        assert poller.health.running
+        assert table.adopted[-1] is not None
 
     def test_health(self, make: Pollers, clock: ManualClock) -> None:
         poller = make(orders(1), DOWN, DOWN, observe(brokers=[]))
