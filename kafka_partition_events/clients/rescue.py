@@ -42,11 +42,12 @@ class RescueLimits:
         share: Copies per record sent, on average.
         burst: Copies at once, when there were none for a while.
         attempts: How often one record is sent at most, the original included.
-        held_bytes: Values and headers of records on their way that are kept for a copy.
+        held_bytes: Memory for the records on their way that are kept for a copy: values, headers, and about
+            1 kB for each record.
     """
 
     share: float = 0.1
-    burst: int = 1000
+    burst: int = 10_000
     attempts: int = 3
     held_bytes: int = 32 * 1024 * 1024
 
@@ -98,7 +99,7 @@ class Budget:
         self._share = limits.share
         self._burst = float(limits.burst)
         self._left = self._burst
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may produce in there
 
     def earn(self) -> None:
         """Note a record that was sent."""

@@ -41,7 +41,7 @@ class ArgumentRoutes:
         self._frozen_routes: tuple[object, dict[str, Route]] = (None, {})
         self._on_dropped = on_dropped
         self._watched: weakref.WeakSet[WatchableCluster] = weakref.WeakSet()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may produce in there
 
     def route(self, topic: str, cluster: ClusterView) -> Route:
         """Return the topic's route.

@@ -103,7 +103,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         self._cluster: Cluster | None = None
         self._table: RoutingTable | None = None
         self._unseen: Mapping[str, Route] = {}
-        self._swapping = threading.Lock()
+        self._swapping = threading.RLock()  # the garbage collector may run in there and close a producer
         self._keepers: set[weakref.ref[Keeper]] = set()
         self._routes: Mapping[str, Route] = {}  # all that a choice reads; replaced, never changed in place
         self._use_current_routes()
@@ -283,7 +283,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
 
         Three threads may come here: the poller's with a table, kafka-python's when its cluster object was
         updated, and one that reports deliveries. Each changes its own input first and derives then; whoever
-        finds, under the lock, that an input has changed meanwhile derives again. So the last one to put
+        finds that an input has changed meanwhile derives again. So the last one to put
         routes in place has seen the last of every input. Deriving is not done under the lock, because the
         garbage collector may close a producer in there, which comes here again.
         """
@@ -295,7 +295,9 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
             with self._swapping:
                 if table is self._table and avoidance is self.deliveries.avoidance:
                     self._routes = self._argument_routes.routes if table is None else routes
-                    break
+            # Looked at once more: a finalizer may have come here in between, in this very thread.
+            if table is self._table and avoidance is self.deliveries.avoidance:
+                break
         for reference in tuple(self._keepers):
             keeper = reference()
             if keeper is None:

@@ -170,7 +170,10 @@ class PinnedTopics:
             if not self._open:
                 return
             now, before = self._now(), self.in_force
-            after = {topic: counts_in_force(history, now) for topic, history in self._known.items()}
+            after = {
+                topic: counts_in_force(history, now, before.get(topic, ()))
+                for topic, history in self._known.items()
+            }
             self.in_force = after
             moved = [topic for topic, counts in before.items() if after[topic] != counts]
         for topic in moved:

@@ -51,10 +51,16 @@ def first_pin(count: int, now: float) -> History:
     return (Pin(1, count, round(now, 3)),)
 
 
-def counts_in_force(history: History, now: float) -> tuple[int, ...]:
-    """Return the counts that have come into effect, the one that is in force last."""
+def counts_in_force(history: History, now: float, before: tuple[int, ...] = ()) -> tuple[int, ...]:
+    """Return the counts that have come into effect, the one that is in force last.
+
+    What was in force before stays so: a clock that is set back would else move keys a second time, and a
+    third one when it gets there again.
+    """
     first, *cut_overs = history
-    return (first.count, *(pin.count for pin in cut_overs if pin.effective_at <= now))
+    counts = (first.count, *(pin.count for pin in cut_overs if pin.effective_at <= now))
+    was = tuple(pin.count for pin in history[: len(before)])
+    return before if len(before) > len(counts) and was == before else counts
 
 
 def pin_at(history: History, now: float) -> Pin:

@@ -63,7 +63,7 @@ class RoundRobinPartitioner(Partitioner):
         self._start = start
         self._rng = rng or random.Random()
         self._rounds: dict[str, _Round] = {}
-        self._renewing = threading.Lock()
+        self._renewing = threading.RLock()  # a signal handler may produce in there
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return the next partition."""

@@ -73,7 +73,7 @@ class StickyPartitioner(Partitioner):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Keep the promise that `choose` decides: a subclass that overrides it loses the short cut."""
         super().__init_subclass__(**kwargs)
-        if "choose" in vars(cls) and cls.partition is StickyPartitioner.partition:
+        if cls.choose is not StickyPartitioner.choose and cls.partition is StickyPartitioner.partition:
             cls.partition = Partitioner.partition  # type: ignore[method-assign]
 
     def partition(  # noqa: D102 - documented by Partitioner

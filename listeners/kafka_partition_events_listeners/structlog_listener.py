@@ -1,4 +1,4 @@
-"""A listener that logs every event: to structlog where the application has configured it, else to `logging`."""
+"""A listener that logs every event: to structlog where the application configured it, else to `logging`."""
 
 from typing import Any, Final
 

@@ -309,7 +309,7 @@ def test_a_batch_is_rescued_too(cluster: KafkaCluster, topic: str, make: MakePro
 
 
 def test_a_rescue_keeps_to_its_limits(cluster: KafkaCluster, topic: str) -> None:
-    limits = RescueLimits(burst=1, share=1e-9, held_bytes=50)
+    limits = RescueLimits(burst=1, share=1e-9, held_bytes=10_000)
     with PartitioningProducer(
         {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 1500, "log_level": 0},
         rescue="failed",

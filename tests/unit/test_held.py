@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_partition_events.clients.held import Account, Held
+from kafka_partition_events.clients.held import HEADER_BYTES, RECORD_BYTES, Account, Held
 from kafka_partition_events.clients.rescue import RescueLimits, RescueStats
 
 TIME_OUT = TimeoutError("expired")
@@ -29,7 +29,7 @@ def account() -> Account:
 
 def test_a_record_that_arrives_is_let_go(account: Account) -> None:
     (record,) = admitted(account, 3)
-    assert account.stats.held_bytes == len(b"v") + len("h") + len(b"1")
+    assert account.stats.held_bytes == RECORD_BYTES + len(b"v") + HEADER_BYTES + len("h") + len(b"1")
     assert account.delivered(record, 3)
     account.settled(record)
     assert account.stats == RescueStats()
@@ -158,9 +158,9 @@ def test_what_is_stuck_on_one_way_is_not_on_the_other(account: Account) -> None:
 
 
 def test_what_is_too_much_to_keep_is_not_held() -> None:
-    account = Account(RescueLimits(held_bytes=10))
+    account = Account(RescueLimits(held_bytes=RECORD_BYTES + 210))
     assert account.admit(held(data=b"1234567"))
-    assert not account.admit(held(data=None))
+    assert not account.admit(held(data=None)), "a record takes memory, however small it is"
     assert account.stats.unheld == 1
 
 

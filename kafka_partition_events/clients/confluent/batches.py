@@ -10,6 +10,8 @@ from kafka_partition_events.partitioners.base import UNASSIGNED
 Message = dict[str, Any]
 UNKNOWN_PARTITION = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001 - librdkafka's public name
 
+_DATA = (str, bytes, type(None))
+
 LONGEST_SLICE = 10_000
 """librdkafka's ``batch.num.messages`` by default: more would not fit one batch anyway."""
 
@@ -24,7 +26,8 @@ def split(
 ) -> list[tuple[int, list[Message]]]:
     """Return lists of messages with the partition that each list is to be sent to.
 
-    The messages are the caller's own dictionaries, unchanged: confluent-kafka notes errors in them.
+    The messages are the caller's own dictionaries, unchanged: confluent-kafka notes errors in them. It looks
+    at all of them before it takes one; so a batch with a message that it refuses is not split.
 
     Args:
         messages: What the caller gave.
@@ -41,30 +44,59 @@ def split(
         unkeyed = [
             m
             for m in messages
-            if (keyless or m.get("key") is None)
-            and (not placed or m.get("partition", UNASSIGNED) == UNASSIGNED)
+            if (keyless or m.get("key") is None) and (not placed or placed_on(m) == UNASSIGNED)
         ]
     except (AttributeError, TypeError):  # no list of dictionaries: confluent-kafka explains that better
         return [(UNASSIGNED, messages)]
-    groups: dict[int, list[Message]] = {}
-    if take_turn is None or len(unkeyed) < len(messages):
-        for message in messages:
-            partition = message.get("partition", UNASSIGNED)
-            if partition == UNASSIGNED:
-                key = message.get("key")
-                if (keyless or key is None) and take_turn is not None:
-                    continue
-                if not key or not native_keys:
-                    partition = choose(key, message.get("value"))
-            groups.setdefault(partition, []).append(message)
-    parts = list(groups.items())
-    if take_turn is not None:
-        start = 0
-        while start < len(unkeyed):
-            partition, count = take_turn(min(LONGEST_SLICE, len(unkeyed) - start))
-            parts.append((partition, unkeyed[start : start + count]))
-            start += count
+    whole = take_turn is not None and len(unkeyed) == len(messages) <= LONGEST_SLICE
+    if not whole and not acceptable(messages):
+        return [(UNASSIGNED, messages)]
+    if take_turn is None:
+        return _grouped(messages, choose, native_keys=native_keys)
+    apart = {id(m) for m in unkeyed} if len(unkeyed) < len(messages) else None
+    others = [] if apart is None else [m for m in messages if id(m) not in apart]
+    parts = _grouped(others, choose, native_keys=native_keys)
+    start = 0
+    while start < len(unkeyed):
+        partition, count = take_turn(min(LONGEST_SLICE, len(unkeyed) - start))
+        if whole and not start and count < len(unkeyed) and not acceptable(messages):  # a probe takes one
+            return [(UNASSIGNED, messages)]
+        parts.append((partition, unkeyed[start : start + count]))
+        start += count
     return parts
+
+
+def _grouped(
+    messages: list[Message], choose: Callable[[Any, Any], int], *, native_keys: bool
+) -> list[tuple[int, list[Message]]]:
+    groups: dict[int, list[Message]] = {}
+    for message in messages:
+        partition = placed_on(message)
+        if partition == UNASSIGNED:
+            key = message.get("key")
+            if not key or not native_keys:
+                partition = choose(key, message.get("value"))
+        groups.setdefault(partition, []).append(message)
+    return list(groups.items())
+
+
+def acceptable(messages: list[Message]) -> bool:
+    """Tell whether confluent-kafka takes all of these messages, as far as their types go."""
+    return type(messages) is list and all(
+        isinstance(m, dict)
+        and isinstance(m.get("value"), _DATA)
+        and isinstance(m.get("key"), _DATA)
+        and isinstance(m.get("partition"), int | None)
+        and m.get("timestamp") is None
+        and isinstance(m.get("headers"), dict | list | None)
+        for m in messages
+    )
+
+
+def placed_on(message: Message) -> int:
+    """Return the partition that a message says, `UNASSIGNED` if none."""
+    partition: int | None = message.get("partition")
+    return UNASSIGNED if partition is None else partition
 
 
 def with_key(messages: list[Message]) -> tuple[list[Message], list[Message]]:
@@ -78,7 +110,7 @@ def without_place(messages: list[Message]) -> tuple[list[Message], list[Message]
 
 
 def _is_placed(message: Message) -> bool:
-    return bool(message.get("partition", UNASSIGNED) != UNASSIGNED)
+    return placed_on(message) != UNASSIGNED
 
 
 def _parted(

@@ -52,7 +52,7 @@ class Chooser:
         self._partitioner = partitioner
         self._chunks = chunks
         self._length = turn_length(config)
-        self._adding = threading.Lock()
+        self._adding = threading.RLock()  # a signal handler may produce in there
         self._fallbacks = 0
 
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:

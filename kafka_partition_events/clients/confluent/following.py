@@ -64,6 +64,11 @@ class Following:
             self.poller.register(partitioner)
             self.poller.start()
 
+    @property
+    def ended(self) -> bool:
+        """Whether following is over."""
+        return not self._dropped.alive
+
     def end(self) -> None:
         """Follow no more; idempotent."""
         if self._dropped.detach() is None:

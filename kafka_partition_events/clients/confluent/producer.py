@@ -4,10 +4,11 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from attrs import evolve
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events.clients.confluent import batches, settings
 from kafka_partition_events.clients.confluent.choosing import Chooser
@@ -22,6 +23,7 @@ from kafka_partition_events.clients.confluent.standby import (
     waits_for_replicas,
 )
 from kafka_partition_events.clients.confluent.stats import ProducerStats
+from kafka_partition_events.clients.confluent.tracers import SecondHandle, seen_by_tracers
 from kafka_partition_events.clients.confluent.turns import linger_seconds
 from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rerouting import noting_homes, reroutes
@@ -34,7 +36,10 @@ from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.lanes import MAIN, STANDBY
 
-_produce = Producer.produce
+_SET_BY_INIT = frozenset({"_turns", "_chooser", "_reports", "_rescue", "_standby", "_following"})
+
+Handle: TypeAlias = "PartitioningProducer | SecondHandle"
+
 _produce_batch = Producer.produce_batch
 _poll = Producer.poll
 _flush = Producer.flush
@@ -69,11 +74,18 @@ class PartitioningProducer(Producer):
 
     partitioner: Partitioner
     poller: MetadataPoller
+    plain = Producer.produce
+    """``produce`` of librdkafka, or of a tracer; to be called by position."""
+
+    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
+        """Make a producer that tracers see (OpenTelemetry, Datadog), if there are any."""
+        made: Self = super().__new__(seen_by_tracers(cls))
+        return made
 
     def __init__(
         self,
-        config: Mapping[str, Any],
-        partitioner: Partitioner | None = None,
+        config: Mapping[str, Any] | None = None,
+        partitioner: Partitioner | str | None = None,
         poller: MetadataPoller | None = None,
         *,
         rescue: RescueMode | None = None,
@@ -88,7 +100,7 @@ class PartitioningProducer(Producer):
         Args:
             config: confluent-kafka's settings.
             partitioner: Who chooses; `AdaptivePartitioner` when None. Producers can share one if they
-                share the poller too.
+                share the poller too. A text is librdkafka's setting of that name.
             poller: Who follows the cluster. When None, the producer makes one, for exactly the topics that it
                 writes, and closes it. A given one is used and left running; the topics that are written are
                 tracked there.
@@ -107,21 +119,25 @@ class PartitioningProducer(Producer):
                 is then followed, which costs throughput.
             poller_options: Arguments of `MetadataPoller` for the poller that is made here, such as
                 ``{"interval": 5.0}``.
-            **kwargs: Passed to confluent-kafka, such as ``logger``.
+            **kwargs: Passed to confluent-kafka, such as ``logger``, or settings: ``**{"linger.ms": 5}``.
 
         Raises:
+            TypeError: there are no settings, or not as a mapping.
             ConfigurationError: ``partitioner`` in the config means another hash than the partitioner's,
                 or the arguments contradict each other; ``rescue`` or a warm ``standby`` with
                 ``transactional.id``.
             KafkaException: confluent-kafka refuses a setting.
         """
+        if isinstance(partitioner, str):
+            kwargs, partitioner = {**kwargs, "partitioner": partitioner}, None
+        given = settings.merged(config, kwargs)
         self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
         if poller is not None and poller_options:
             raise ConfigurationError("poller_options are for the producer's own poller; give one of the two")
         check_free(self.partitioner)
         self._deliveries = self.partitioner.deliveries
         self._reports = Reports(self.partitioner)
-        full = settings.with_hash({**config, **kwargs}, self.partitioner.hash_name)
+        full = settings.with_hash(given, self.partitioner.hash_name)
         full = settings.with_requests_in_flight(full)
         self._rescue: Rescue | None = None
         if (mode := checked_mode(rescue, rescue_limits)) is not None:
@@ -156,6 +172,12 @@ class PartitioningProducer(Producer):
             if way == "warm":
                 self._standby.handle()
 
+    def __getattr__(self, name: str) -> Any:
+        """Raise what a plain producer's methods raise where a subclass has not called ``__init__``."""
+        if name in _SET_BY_INIT:
+            raise RuntimeError("Producer has been closed")
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
     # -- producing -----------------------------------------------------------------------------------
 
     def produce(
@@ -184,7 +206,7 @@ class PartitioningProducer(Producer):
             turn = self._chooser.turn(topic)
         if partition != UNASSIGNED:
             callback = on_delivery if callback is None else callback
-            _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
+            self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
         # An empty key is no short cut: librdkafka's ``consistent_random`` takes it for no key at all.
         for partition in turn.chunk if key is None else turn.keyed if key else ():  # noqa: B007, PLR1704
@@ -194,15 +216,15 @@ class PartitioningProducer(Producer):
             return
         try:
             if callback is None and on_delivery is None and headers is None and timestamp == 0:
-                _produce(self, topic, value, key, partition)
+                self.plain(topic, value, key, partition)
             else:
                 callback = on_delivery if callback is None else callback
-                _produce(self, topic, value, key, partition, callback, None, timestamp, headers)
+                self.plain(topic, value, key, partition, callback, None, timestamp, headers)
         except KafkaException as error:
             if partition == UNASSIGNED or not _unknown_partition(error):
                 raise
             self._chooser.fall_back(topic)
-            _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+            self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
     def _produce_tracked(  # noqa: C901 - one record, what it may meet
         self,
@@ -243,7 +265,7 @@ class PartitioningProducer(Producer):
             self._deliveries.sent(topic, partition, *route.needs(partition), way)
             report = self._reports.for_record(theirs, way)
         try:
-            _produce(handle, topic, value, key, partition, report, None, timestamp, headers)
+            handle.plain(topic, value, key, partition, report, None, timestamp, headers)
         except BaseException as error:
             if leave is not None:
                 leave()
@@ -253,7 +275,7 @@ class PartitioningProducer(Producer):
             if final or partition == UNASSIGNED or not _unknown_partition(error):
                 raise
             self._chooser.fall_back(topic)
-            _produce(self, topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+            self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
     def _produce_held(self, rescue: Rescue, held: Held) -> None:
         """Send a record that may be rescued, or a copy of it."""
@@ -276,19 +298,19 @@ class PartitioningProducer(Producer):
             self._chooser.fall_back(topic)
             self._place(rescue, held, UNASSIGNED, self, MAIN)
 
-    def _place(self, rescue: Rescue, held: Held, partition: int, handle: Producer, way: int) -> None:
+    def _place(self, rescue: Rescue, held: Held, partition: int, handle: Handle, way: int) -> None:
         headers = rescue.headers(held)
         report = rescue.placing(held, partition, way)
         try:
-            _produce(handle, held.topic, held.data, None, partition, report, None, held.timestamp_ms, headers)
+            handle.plain(held.topic, held.data, None, partition, report, None, held.timestamp_ms, headers)
         except BaseException:
             rescue.account.unplace(held, partition, way)
             raise
 
-    def _handle(self, way: int) -> Producer:
+    def _handle(self, way: int) -> Handle:
         return self if way == MAIN or self._standby is None else self._standby.handle() or self
 
-    def _way(self, topic: str, partition: int) -> tuple[Producer, int]:
+    def _way(self, topic: str, partition: int) -> tuple[Handle, int]:
         """Return by which handle a record goes that keeps no order, and the number of that way.
 
         Raises:
@@ -326,9 +348,12 @@ class PartitioningProducer(Producer):
         if partition != UNASSIGNED:
             return _produce_batch(self, topic, messages, partition, callback)
         alone: list[batches.Message] = []
+        keyed_alone = self._keys is not None or (self._reroutes and self._chooser.any_offline(topic))
+        if (self._rescue is not None or keyed_alone) and not batches.acceptable(messages):
+            return _produce_batch(self, topic, messages, partition, callback)  # which refuses all of them
         if self._rescue is not None:
             alone, messages = batches.without_place(messages)
-        if self._keys is not None or (self._reroutes and self._chooser.any_offline(topic)):
+        if keyed_alone:
             keyed, messages = batches.with_key(messages)
             alone += keyed
         chooser = self._chooser
@@ -454,13 +479,15 @@ class PartitioningProducer(Producer):
 
     def __len__(self) -> int:
         """Return how many records and reports wait, on either way, and those that are to be sent again."""
-        waiting = 0 if self._rescue is None else len(self._rescue.account.queue)
+        waiting = 0 if self._rescue is None else self._rescue.account.waiting
         second = None if self._standby is None else self._standby.open
         return super().__len__() + (0 if second is None else len(second)) + waiting
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Drop what waits, on either way; see ``confluent_kafka.Producer.purge``."""
         super().purge(in_queue, in_flight, blocking)
+        if self._rescue is not None and in_queue:
+            self._rescue.account.purge()
         if self._standby is not None and (second := self._standby.open) is not None:
             second.purge(in_queue, in_flight, blocking)
 
@@ -486,9 +513,14 @@ class PartitioningProducer(Producer):
 
         The producer's own poller is closed first; a given one only loses the partitioner.
         """
-        self._finish()
+        if self._is_open:
+            self._finish()
         closed: bool = super().close()
         return closed
+
+    @property
+    def _is_open(self) -> bool:
+        return "_following" in vars(self) and not self._following.ended
 
     def __enter__(self) -> Self:
         """Return the producer."""
@@ -498,8 +530,13 @@ class PartitioningProducer(Producer):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool | None:
-        """Send what is queued and close."""
-        self._finish()
+        """Send what is queued and close. An exception of the application's own is never replaced."""
+        try:
+            if self._is_open:
+                self._finish()
+        except Exception:
+            if error is None:
+                raise
         return super().__exit__(kind, error, trace)
 
     def _finish(self) -> None:

@@ -34,6 +34,8 @@ _TIMED_OUT = frozenset(
     )
 )
 
+_PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001
+
 
 class Rescue:
     """The rescue of one producer, to which it holds no reference. Thread-safe."""
@@ -76,17 +78,31 @@ class Rescue:
         return partial(self._reported, held, partition, way)
 
     def drain(self, send: Callable[[Held], None]) -> None:
-        """Send what is queued; what finds the producer's queue full stays for the next time."""
+        """Send what is queued; what finds the producer's queue full stays for the next time.
+
+        A copy that can't be sent, for whatever reason (a chooser of the application's that raises, a handle
+        that was closed), leaves its record with the outcome that it had, unless another one is on its way.
+        """
         while (held := self.account.take()) is not None:
+            if held.purged:
+                self._refused(held, KafkaException(_PURGED))
+                continue
             try:
                 send(held)
             except BufferError:
                 self.account.put_back(held)
                 break
-            except KafkaException as error:
-                if self.account.refused(held, error) and held.error is not None:
-                    self._settle(held, *held.error.args)  # how the original had failed
+            except Exception as error:  # noqa: BLE001 - see above
+                self._refused(held, error)
+            except BaseException:  # a signal's
+                self.account.put_back(held)
+                raise
         self._reports.emit(self.account.take_events())
+
+    def _refused(self, held: Held, error: Exception) -> None:
+        if self.account.refused(held, error) and held.error is not None:
+            failed, message = held.error.args  # how the original had failed
+            self._settle(held, _PURGED if held.purged else failed, message)
 
     # -- hearing -------------------------------------------------------------------------------------
 

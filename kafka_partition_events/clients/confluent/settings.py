@@ -1,10 +1,10 @@
-"""Keeps librdkafka's own key hash equal to the partitioner's."""
+"""Reads and completes a producer's settings. What librdkafka refuses is left to it to explain."""
 
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kafka_partition_events.clients.confluent.turns import LEAST_LINGER_S, linger_seconds
+from kafka_partition_events.clients.confluent.turns import LEAST_LINGER_S, linger_seconds, number
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.routing.hashing import HashName
 
@@ -21,6 +21,19 @@ REQUESTS_IN_FLIGHT = 5
 _IN_FLIGHT_NAMES = ("max.in.flight.requests.per.connection", "max.in.flight")
 
 
+def merged(config: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings as confluent-kafka puts them together.
+
+    Raises:
+        TypeError: as it does.
+    """
+    if config is None and more:
+        return dict(more)
+    if not isinstance(config, Mapping):
+        raise TypeError("expected configuration dict")
+    return {**config, **more}
+
+
 def with_hash(config: Mapping[str, Any], hash_name: HashName) -> dict[str, Any]:
     """Return the config with librdkafka's ``partitioner`` set to the given hash.
 
@@ -34,6 +47,8 @@ def with_hash(config: Mapping[str, Any], hash_name: HashName) -> dict[str, Any]:
         return {**config, "partitioner": same[0]}
     if chosen not in same:
         theirs = next((name for name, names in _SAME.items() if chosen in names), None)
+        if theirs is None and chosen != "random":
+            return dict(config)  # librdkafka knows no such hash
         cure = f'make the partitioner with hash_name="{theirs}", or ' if theirs else ""
         raise ConfigurationError(
             f'the setting partitioner="{chosen}" places keys by another hash than the partitioner: '
@@ -60,7 +75,7 @@ def with_requests_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def most_waiting(config: Mapping[str, Any]) -> int:
     """Return how many records a producer holds at most; librdkafka's 0 means no limit."""
-    return int(config.get("queue.buffering.max.messages", 100_000)) or sys.maxsize
+    return int(number(config, ("queue.buffering.max.messages",), 100_000)) or sys.maxsize
 
 
 def only_errors_are_reported(config: Mapping[str, Any]) -> bool:
@@ -71,6 +86,8 @@ def only_errors_are_reported(config: Mapping[str, Any]) -> bool:
 def with_error_callback(config: Mapping[str, Any], ours: Callable[[Any], None]) -> dict[str, Any]:
     """Return the config with an ``error_cb`` that calls ours, then the user's."""
     theirs = config.get("error_cb")
+    if theirs is not None and not callable(theirs):
+        return dict(config)
 
     def both(error: Any) -> None:
         ours(error)

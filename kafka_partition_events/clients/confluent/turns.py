@@ -48,8 +48,15 @@ _LINGER_NAMES = ("linger.ms", "queue.buffering.max.ms")
 
 def linger_seconds(config: Mapping[str, Any]) -> float:
     """Return how long the producer holds records back to fill a batch."""
-    linger = next((config[name] for name in _LINGER_NAMES if name in config), _DEFAULT_LINGER_MS)
-    return float(linger) / 1000
+    return number(config, _LINGER_NAMES, _DEFAULT_LINGER_MS) / 1000
+
+
+def number(config: Mapping[str, Any], names: Iterable[str], default: float) -> float:
+    """Return the first of these settings that is there and a number; what is none librdkafka refuses."""
+    try:
+        return float(next((config[name] for name in names if name in config), default))
+    except (TypeError, ValueError):
+        return default
 
 
 @frozen
@@ -75,8 +82,8 @@ class TurnLength:
 
 def turn_length(config: Mapping[str, Any]) -> TurnLength:
     """Return how long a turn lasts with a producer's settings."""
-    if (own := config.get("sticky.partitioning.linger.ms")) is not None:
-        fixed = float(own) / 1000
+    if "sticky.partitioning.linger.ms" in config:
+        fixed = number(config, ("sticky.partitioning.linger.ms",), 0.0) / 1000
         return TurnLength(fixed, fixed)
     linger = linger_seconds(config)
     least = TURN_S if linger < LEAST_LINGER_S else linger
@@ -114,7 +121,7 @@ class Turn:
         """Where the chunk goes, or the last record went if the partitioner is asked for each."""
         self.seen: Mapping[str, Route] | None = None
         """The partitioner's routes when we looked."""
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may produce in there
         self._route: Route | None = None
         self._size = 0
         self._stays = False

@@ -51,7 +51,7 @@ class TestFailures:
         mailbox.close(wait=WAIT_S)
         assert listener.closed == 1
 
-    def test_one_that_exits_its_thread_ends_its_own_delivery(self, open_mailbox: Open) -> None:
+    def test_one_that_would_exit_its_thread_has_failed_and_goes_on(self, open_mailbox: Open) -> None:
         forgotten: list[Mailbox] = []
         listener = Failing(times=1, error=SystemExit(3))
         mailbox = open_mailbox(listener, on_closed=forgotten.append)
