@@ -36,7 +36,7 @@ from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.lanes import MAIN, STANDBY
 
-_SET_BY_INIT = frozenset({"_turns", "_chooser", "_reports", "_rescue", "_standby", "_following"})
+_SET_BY_INIT = frozenset({"_turns", "_chooser", "_reports", "_rescue", "_standby", "_keys", "_following"})
 
 Handle: TypeAlias = "PartitioningProducer | SecondHandle"
 

@@ -1,0 +1,274 @@
+"""A `PartitioningProducer` takes and refuses what a plain producer does, and says it in the same words."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import confluent_kafka
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.cimpl import Producer
+
+from kafka_partition_events import AdaptivePartitioner
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.testing import MockCluster
+
+NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
+LIMIT_S = 10.0
+RESCUES = pytest.mark.parametrize("rescue", [None, "failed", "hedge"])
+
+
+@pytest.fixture
+def cluster() -> Iterator[MockCluster]:
+    with MockCluster(3) as cluster:
+        cluster.create_topic("t", 3)
+        yield cluster
+
+
+def outcome(call: Callable[[], object]) -> str:
+    """Return what becomes of a call, in words."""
+    try:
+        made = call()
+    except Exception as error:  # noqa: BLE001 - whatever plain raises
+        return f"{type(error).__name__}: {error}"
+    if isinstance(made, Producer):
+        made.close()
+        return "a producer"
+    return repr(made)
+
+
+def know(producer: PartitioningProducer, topic: str = "t") -> None:
+    producer.poller.track(topic)
+    deadline = time.monotonic() + LIMIT_S
+    while producer.partitioner.route(topic) is None:
+        assert time.monotonic() < deadline
+        producer.poller.refresh("a test waits for it", wait=1)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((None,), {}),
+        (([],), {}),
+        ((NOWHERE,), {}),
+        ((), NOWHERE),
+        ((NOWHERE,), {"linger.ms": 7}),
+        ((NOWHERE,), {"partitioner": "murmur2_random"}),
+        ((NOWHERE,), {"partitioner": "murmur"}),
+        (({**NOWHERE, "partitioner": "murmur"},), {}),
+        (({**NOWHERE, "linger.ms": "abc"},), {}),
+        (({**NOWHERE, "linger.ms": None},), {}),
+        (({**NOWHERE, "sticky.partitioning.linger.ms": "abc"},), {}),
+        (({**NOWHERE, "queue.buffering.max.messages": "abc"},), {}),
+        (({**NOWHERE, "error_cb": 5},), {}),
+        (({**NOWHERE, "on_delivery": 5},), {}),
+        (({**NOWHERE, "no.such.setting": 1},), {}),
+        (({**NOWHERE, "acks": "some"},), {}),
+    ],
+)
+def test_what_is_legal_for_a_plain_producer_is_legal_here(args: Any, kwargs: Any) -> None:
+    ours = outcome(lambda: PartitioningProducer(*args, **kwargs))
+    assert ours == outcome(lambda: Producer(*args, **kwargs))
+
+
+WRONG = [
+    {"value": 5},
+    {"value": b"v", "key": 5},
+    {"value": b"v", "partition": "1"},
+    {"value": b"v", "timestamp": 5},
+    {"value": b"v", "headers": 5},
+    "no dictionary",
+]
+
+
+@RESCUES
+@pytest.mark.parametrize("wrong", WRONG, ids=repr)
+@pytest.mark.parametrize("before", [0, 10_001], ids=["in front", "behind ten thousand"])
+def test_a_batch_with_a_wrong_message_is_refused_whole(
+    cluster: MockCluster, rescue: Any, wrong: Any, before: int
+) -> None:
+    batch = [{"value": b"v"}] * before + [
+        {"value": b"v"},
+        {"value": b"v", "key": b"k"},
+        wrong,
+        {"value": b"v"},
+    ]
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    plain = Producer(config)
+    with PartitioningProducer(config, rescue=rescue) as ours:
+        know(ours)
+        assert outcome(lambda: ours.produce_batch("t", batch)) == outcome(
+            lambda: plain.produce_batch("t", batch)
+        )
+        assert len(ours) == len(plain) == 0
+        assert ours.produce_batch("t", [{"value": b"v", "partition": None}, {"key": b"k"}]) == 2
+        assert ours.flush(LIMIT_S) == 0
+
+
+@RESCUES
+def test_close_is_idempotent_and_leaves_the_applications_exception_alone(rescue: Any) -> None:
+    producer = PartitioningProducer(NOWHERE, rescue=rescue)
+    assert producer.close()
+    assert producer.close()
+    with pytest.raises(KeyError), PartitioningProducer(NOWHERE, rescue=rescue) as producer:  # noqa: PT012
+        producer.close()
+        raise KeyError
+
+
+def test_a_subclass_that_forgot_to_make_a_producer_is_told_as_with_plain() -> None:
+    class Forgetful(PartitioningProducer):
+        def __init__(self) -> None:
+            pass
+
+    class Plain(Producer):
+        def __init__(self) -> None:
+            pass
+
+    for call in (
+        lambda p: p.produce("t", b"v"),
+        lambda p: p.produce_batch("t", [{"value": b"v"}]),
+        lambda p: p.poll(0),
+        lambda p: p.flush(0),
+        lambda p: p.purge(),
+        lambda p: p.close(),
+        bool,
+    ):
+        assert outcome(lambda call=call: call(Forgetful())) == outcome(lambda call=call: call(Plain()))  # type: ignore[misc]
+    assert not hasattr(Forgetful(), "no_such_thing")
+
+
+class Outcomes:
+    """What delivery callbacks have heard."""
+
+    def __init__(self) -> None:
+        self.errors: list[str | None] = []
+
+    def __call__(self, error: KafkaError | None, _message: Any) -> None:
+        self.errors.append(None if error is None else error.name())
+
+
+def with_copies_queued(cluster: MockCluster, outcomes: Outcomes, **options: Any) -> PartitioningProducer:
+    """Return a producer whose ten records timed out, and whose copies wait to be sent."""
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "message.timeout.ms": 1000}
+    producer = PartitioningProducer(config, rescue="failed", **options)
+    know(producer)
+    for broker in (1, 2, 3):
+        cluster.set_broker_down(broker)
+    for number in range(10):
+        producer.produce("t", b"%d" % number, on_delivery=outcomes)
+    deadline = time.monotonic() + LIMIT_S
+    while producer._rescue is not None and len(producer._rescue.account.queue) < 10:
+        assert time.monotonic() < deadline
+        Producer.poll(producer, 0.05)  # without the copies being sent
+    for broker in (1, 2, 3):
+        cluster.set_broker_up(broker)
+    return producer
+
+
+def test_copies_that_are_purged_are_not_sent(cluster: MockCluster) -> None:
+    outcomes = Outcomes()
+    producer = with_copies_queued(cluster, outcomes)
+    assert len(producer) == 10
+    producer.purge()
+    assert producer.flush(LIMIT_S) == 0
+    assert outcomes.errors == ["_PURGE_QUEUE"] * 10
+    assert producer.stats.rescue.held_bytes == 0
+    producer.close()
+
+
+def test_a_chooser_that_raises_costs_copies_and_no_outcome(cluster: MockCluster) -> None:
+    class Reloading(AdaptivePartitioner):
+        broken = False
+
+        def choose(self, *args: Any) -> int:
+            if Reloading.broken:
+                raise LookupError("the application's own table is being read")
+            return super().choose(*args)
+
+    outcomes = Outcomes()
+    producer = with_copies_queued(cluster, outcomes, partitioner=Reloading())
+    Reloading.broken = True
+    producer.poll(0)
+    assert outcomes.errors == ["_MSG_TIMED_OUT"] * 10
+    assert len(producer) == 0
+    assert producer.stats.rescue.held_bytes == 0
+    assert producer.stats.rescue.withheld == 10
+    producer.close()
+
+
+@RESCUES
+def test_a_signal_handler_may_produce(cluster: MockCluster, rescue: Any) -> None:
+    """It runs between any two byte codes of the main thread; here, at each call of the turn's own lock."""
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    with PartitioningProducer(config, rescue=rescue) as producer:
+        know(producer)
+        turn = producer._chooser.turn("t")
+        done = threading.Event()
+
+        def interrupted() -> None:
+            with turn._lock, producer._chooser._adding, producer.partitioner._swapping:
+                producer.produce("t", b"going down")
+            done.set()
+
+        threading.Thread(target=interrupted, daemon=True).start()
+        assert done.wait(LIMIT_S)
+        assert producer.flush(LIMIT_S) == 0
+
+
+class Traced(confluent_kafka.Producer):
+    """What a tracer puts in the place of ``confluent_kafka.Producer``: it adds a header to each record."""
+
+    def produce(self, topic: str, *args: Any, **kwargs: Any) -> None:
+        assert args == (), "a tracer finds by name only what was given by name"
+        headers = dict(kwargs.pop("headers", None) or {})
+        super().produce(topic, *args, headers={**headers, "traceparent": b"00-1"}, **kwargs)
+
+
+@RESCUES
+def test_tracers_that_come_after_our_import_see_each_record(
+    cluster: MockCluster, rescue: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Mine(PartitioningProducer):
+        pass
+
+    monkeypatch.setattr(confluent_kafka, "Producer", Traced)
+    producing = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    config = {**producing, "group.id": "g"}
+    sent = 0
+    with Mine(producing, rescue=rescue) as producer:
+        assert isinstance(producer, Mine)
+        assert type(producer).__name__ == "Mine"
+        for _ in range(3):  # before and after the topic is known
+            producer.produce("t", b"v")
+            producer.produce("t", b"v", b"k")
+            producer.produce("t", value=b"v", partition=1, headers={"own": b"1"})
+            producer.produce("t", b"v", headers=[("own", b"1")], timestamp=5)
+            producer.produce("t", b"v", on_delivery=lambda *_: None)
+            sent += 5
+            assert producer.flush(LIMIT_S) == 0
+            know(producer)
+    consumer = confluent_kafka.Consumer({**config, "auto.offset.reset": "earliest"})
+    consumer.assign([confluent_kafka.TopicPartition("t", p, 0) for p in range(3)])
+    found: list[Any] = []
+    deadline = time.monotonic() + LIMIT_S
+    while len(found) < sent and time.monotonic() < deadline:
+        found += [m for m in consumer.consume(100, 0.2) if m.error() is None]
+    consumer.close()
+    assert len(found) == sent
+    assert all(("traceparent", b"00-1") in (m.headers() or []) for m in found)
+    assert sum(("own", b"1") in (m.headers() or []) for m in found) == 6
+
+
+def test_an_application_may_put_our_class_in_place_of_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confluent_kafka, "Producer", PartitioningProducer)
+    producer = confluent_kafka.Producer(NOWHERE)
+    assert type(producer) is PartitioningProducer
+    producer.close()
+    monkeypatch.setattr(confluent_kafka, "Producer", lambda *_: None)
+    PartitioningProducer(NOWHERE).close()
+
+
+def test_what_librdkafka_refuses_is_its_own_exception() -> None:
+    with pytest.raises(KafkaException, match="Invalid value"):
+        PartitioningProducer({**NOWHERE, "linger.ms": "abc"})
