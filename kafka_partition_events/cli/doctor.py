@@ -29,12 +29,14 @@ EXIT_CODES = {
 }
 
 _CURES = {
-    "murmur2": 'murmur2: the default of this library (hash_name="murmur2"), of the Java client and of '
-    "kafka-python; confluent-kafka and other librdkafka clients need partitioner=murmur2_random",
-    "crc32": 'crc32: hash_name="crc32" in this library; the default of confluent-kafka and other librdkafka '
-    "clients (partitioner=consistent_random); the Java client needs a partitioner class of your own",
-    "fnv1a": 'fnv1a: hash_name="fnv1a" in this library; the default of Sarama; confluent-kafka and other '
-    "librdkafka clients need partitioner=fnv1a_random",
+    "murmur2": "murmur2: the default of the Java client and of kafka-python; confluent-kafka and other "
+    "librdkafka clients need partitioner=murmur2_random; in this library "
+    'hash_name="murmur2", or the client\'s own',
+    "crc32": "crc32: the default of confluent-kafka and other librdkafka clients "
+    "(partitioner=consistent_random); the Java client needs a partitioner class of your own; in this library "
+    'hash_name="crc32", or the client\'s own',
+    "fnv1a": "fnv1a: the default of Sarama; confluent-kafka and other librdkafka clients need "
+    'partitioner=fnv1a_random; in this library hash_name="fnv1a", or the client\'s own',
 } | {
     f"rendezvous-{name}": f"rendezvous-{name}: GrowthSafePartitioner("
     f'mapping="rendezvous", hash_name="{name}") of this library; no other client has it, but a Java program '

@@ -71,7 +71,7 @@ class AdaptivePartitioner(StickyPartitioner):
         *,
         budget: BufferBudget | None = None,
         keyed: KeyedPolicy = "pin",
-        hash_name: HashName = "murmur2",
+        hash_name: HashName | None = None,
         ignore_keys: bool = False,
         rack: str | None = None,
         turn_bytes: int = BATCH_BYTES,
@@ -83,7 +83,7 @@ class AdaptivePartitioner(StickyPartitioner):
         Args:
             budget: A cap on the partitions that unkeyed records go to; None: no cap.
             keyed: What happens to a keyed record whose partition is offline; see `Partitioner`.
-            hash_name: The key hash.
+            hash_name: The key hash; see `Partitioner`.
             ignore_keys: Whether keyed records are placed as if they had no key
                 (``partitioner.ignore.keys``). Records of one key then lose their order.
             rack: Partitions that are led in this rack are preferred, if there are any (KIP-1123).

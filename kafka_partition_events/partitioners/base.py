@@ -15,7 +15,7 @@ from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionCh
 from kafka_partition_events.partitioners.argument_routes import ArgumentRoutes, ClusterView
 from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, key_hash
+from kafka_partition_events.routing.hashing import EMPTY_IS_NO_KEY, HashName, KeyHash, key_hash
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits, limited, unseen_routes
 from kafka_partition_events.routing.table import Route, RoutingTable, compile_table
 
@@ -63,7 +63,7 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         *,
         budget: BufferBudget | None = None,
         keyed: KeyedPolicy = "pin",
-        hash_name: HashName = "murmur2",
+        hash_name: HashName | None = None,
     ) -> None:
         """Make a partitioner.
 
@@ -72,7 +72,9 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
             keyed: What happens to a keyed record whose partition is offline. ``"pin"``: it goes there all
                 the same, because its order comes first. ``"reroute"``: it goes to a partition that is
                 usable. ``"raise"``: `PartitionOfflineError`.
-            hash_name: The key hash. One topic should be written with one hash.
+            hash_name: The key hash. One topic should be written with one hash. None: that of the client whose
+                records are placed: what a plain producer with the same settings uses. That is murmur2 for
+                kafka-python and for a partitioner that stands alone.
 
         Raises:
             ConfigurationError: an argument is not one of its choices.
@@ -83,10 +85,10 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
             )
         self.budget = budget
         self.keyed = keyed
-        self.hash_name = hash_name
-        self.empty_is_no_key = hash_name in EMPTY_IS_NO_KEY
-        """Whether a record with an empty key counts as unkeyed; see `routing.hashing`."""
-        self._hash = key_hash(hash_name)
+        self.follows_client = hash_name is None
+        """Whether keys are placed by the client's own hash."""
+        self._client_hash: tuple[HashName, bool] | None = None
+        self._use_hash(hash_name or "murmur2")
         self.keys_by_hash = keyed == "pin" and all(
             getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
         )
@@ -108,6 +110,33 @@ class Partitioner(PartitionChangeListener, ClusterAdopter):
         self._routes: Mapping[str, Route] = {}  # all that a choice reads; replaced, never changed in place
         self._use_current_routes()
         _be_a_kafka_python_partitioner()
+
+    def use_hash_of_client(self, name: HashName, *, empty_is_no_key: bool) -> None:
+        """Place keys as a client does by itself; a partitioner that was given a hash keeps to that.
+
+        Clients of this library call it before their first record.
+
+        Raises:
+            ConfigurationError: another client that shares this partitioner places them by another hash.
+        """
+        if not self.follows_client:
+            return
+        if self._client_hash not in {None, (name, empty_is_no_key)}:
+            raise ConfigurationError(
+                f"this partitioner places keys by {self.hash_name}, as another producer that shares it, and "
+                f"this producer's settings mean {name}: give hash_name, or each producer its own partitioner"
+            )
+        self._client_hash = name, empty_is_no_key
+        self._use_hash(name, empty_is_no_key=empty_is_no_key)
+
+    def _use_hash(self, name: HashName, *, empty_is_no_key: bool | None = None) -> None:
+        self.hash_name: HashName = name
+        self.empty_is_no_key = name in EMPTY_IS_NO_KEY if empty_is_no_key is None else empty_is_no_key
+        """Whether a record with an empty key counts as unkeyed; see `routing.hashing`."""
+        self._hash = self._key_hash(name)
+
+    def _key_hash(self, name: HashName) -> KeyHash:
+        return key_hash(name)
 
     # -- choosing ------------------------------------------------------------------------------------
 

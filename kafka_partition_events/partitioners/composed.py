@@ -29,7 +29,7 @@ class ComposedPartitioner(Partitioner):
         keys: KeysBy = "hash",
         budget: BufferBudget | None = None,
         keyed: KeyedPolicy = "pin",
-        hash_name: HashName = "murmur2",
+        hash_name: HashName | None = None,
     ) -> None:
         """Make a partitioner.
 

@@ -18,7 +18,7 @@ from kafka_partition_events.partitioners.pins import INTERVAL_S, History, Pin, P
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES
 from kafka_partition_events.partitioners.user_pins import UserPinStore
 from kafka_partition_events.routing.budget import BufferBudget
-from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.routing.hashing import HashName, KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.routing.table import Route
 
@@ -70,7 +70,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         interval: float = INTERVAL_S,
         budget: BufferBudget | None = None,
         keyed: KeyedPolicy = "pin",
-        hash_name: HashName = "murmur2",
+        hash_name: HashName | None = None,
         rack: str | None = None,
         turn_bytes: int = BATCH_BYTES,
         rng: random.Random | None = None,
@@ -86,7 +86,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             interval: How many seconds pass between two looks at the store.
             budget: A cap on the partitions that unkeyed records go to; None: no cap.
             keyed: What happens to a keyed record whose partition is offline; see `Partitioner`.
-            hash_name: The key hash.
+            hash_name: The key hash; see `Partitioner`.
             rack: See `AdaptivePartitioner`.
             turn_bytes: See `AdaptivePartitioner`.
             rng: See `AdaptivePartitioner`.
@@ -103,6 +103,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             )
         if not interval > 0:
             raise ConfigurationError(f"interval must be more than 0 seconds, not {interval}")
+        self.mapping = mapping
         super().__init__(
             budget=budget,
             keyed=keyed,
@@ -112,7 +113,6 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             rng=rng,
             clock=time.monotonic if clock is None else clock.monotonic,
         )
-        self.mapping = mapping
         self._interval = interval
         self._topics: PinnedTopics | None = None
         self._unbound: UserPinStore | None = None
@@ -120,7 +120,6 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         if mapping == "rendezvous":
             if store is not None:
                 raise ConfigurationError('a store is for mapping="pinned"; "rendezvous" has nothing to keep')
-            self._hash = jump_hash(hash_name)
             self._jumps = keyed == "pin"
             return
         if store is None:
@@ -131,6 +130,9 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         # Not at the first record: its pin must not be as old as the partitioner may be then.
         self._watcher.wake()
         weakref.finalize(self, self._watcher.close).atexit = False
+
+    def _key_hash(self, name: HashName) -> KeyHash:
+        return jump_hash(name) if self.mapping == "rendezvous" else key_hash(name)
 
     def _meet(self, cluster: ClusterView) -> None:
         """Learn the cluster's id, which names the file of its pins, before the first key is placed."""

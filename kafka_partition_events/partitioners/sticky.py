@@ -52,7 +52,7 @@ class StickyPartitioner(Partitioner):
         *,
         budget: BufferBudget | None = None,
         keyed: KeyedPolicy = "pin",
-        hash_name: HashName = "murmur2",
+        hash_name: HashName | None = None,
         rng: random.Random | None = None,
     ) -> None:
         """Make a partitioner.
@@ -60,7 +60,7 @@ class StickyPartitioner(Partitioner):
         Args:
             budget: A cap on the partitions that unkeyed records go to; None: no cap.
             keyed: What happens to a keyed record whose partition is offline; see `Partitioner`.
-            hash_name: The key hash.
+            hash_name: The key hash; see `Partitioner`.
             rng: Chooses the next partition; for tests.
 
         Raises:

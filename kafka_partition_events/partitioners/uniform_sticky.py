@@ -26,7 +26,7 @@ class UniformStickyPartitioner(StickyPartitioner):
         self,
         *,
         budget: BufferBudget | None = None,
-        hash_name: HashName = "murmur2",
+        hash_name: HashName | None = None,
         batch_bytes: int = BATCH_BYTES,
         rng: random.Random | None = None,
     ) -> None:

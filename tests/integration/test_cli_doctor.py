@@ -64,7 +64,7 @@ def write_by_kafka_python(servers: str, topic: str, keys: Iterable[bytes]) -> No
 
 def write_growth_safe(servers: str, topic: str, keys: Iterable[bytes], **mapping: Any) -> None:
     config = {"bootstrap.servers": servers}
-    with PartitioningProducer(config, GrowthSafePartitioner(**mapping)) as producer:
+    with PartitioningProducer(config, GrowthSafePartitioner(hash_name="murmur2", **mapping)) as producer:
         for key in keys:
             producer.produce(topic, b"v", key)
         assert producer.flush(LIMIT_S) == 0

@@ -45,7 +45,8 @@ class Client(NamedTuple):
 
 def confluent_client(cluster: KafkaCluster, closing: contextlib.ExitStack) -> Client:
     producer = PartitioningProducer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}, poller_options={"interval": 0.2}
+        {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0, "partitioner": "murmur2_random"},
+        poller_options={"interval": 0.2},
     )
     closing.callback(producer.close)
 

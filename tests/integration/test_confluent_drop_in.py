@@ -72,6 +72,32 @@ def test_what_is_legal_for_a_plain_producer_is_legal_here(args: Any, kwargs: Any
     assert ours == outcome(lambda: Producer(*args, **kwargs))
 
 
+@pytest.mark.parametrize(
+    "setting", [None, "consistent", "murmur2", "murmur2_random", "fnv1a", "fnv1a_random"]
+)
+@pytest.mark.parametrize("keyed", ["pin", "reroute"], ids=["librdkafka places", "python places"])
+def test_no_key_moves_when_the_class_is_swapped(
+    cluster: MockCluster, setting: str | None, keyed: Any
+) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    if setting is not None:
+        config["partitioner"] = setting
+    keys = [b"key-%d" % number for number in range(100)] + ([] if setting is None else [b""])
+
+    def where(producer: Producer) -> dict[bytes, int]:
+        found: dict[bytes, int] = {}
+        for key in keys:
+            producer.produce("t", b"v", key, on_delivery=lambda _, m: found.update({m.key(): m.partition()}))
+        assert producer.flush(LIMIT_S) == 0
+        return found
+
+    plain = where(Producer(config))
+    with PartitioningProducer(config, AdaptivePartitioner(keyed=keyed)) as ours:
+        assert where(ours) == plain, "before there is metadata"
+        know(ours)
+        assert where(ours) == plain
+
+
 WRONG = [
     {"value": 5},
     {"value": b"v", "key": 5},

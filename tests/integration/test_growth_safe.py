@@ -47,7 +47,9 @@ class Writer:
     def __init__(self, cluster: KafkaCluster, pins: str) -> None:
         config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2}
         self.store = KafkaPinStore(config, pins)
-        self.partitioner = GrowthSafePartitioner(mapping="pinned", store=self.store, interval=INTERVAL_S)
+        self.partitioner = GrowthSafePartitioner(
+            mapping="pinned", store=self.store, interval=INTERVAL_S, hash_name="murmur2"
+        )
         self.producer = PartitioningProducer(
             config, self.partitioner, poller_options={"interval": INTERVAL_S}
         )
@@ -171,7 +173,9 @@ def test_the_same_partitioner_on_kafka_python(
     topic, store = kafka_topic(partitions=6), FilePinStore(tmp_path / "pins.json")
 
     def start() -> tuple[GrowthSafePartitioner, KafkaProducer]:
-        partitioner = GrowthSafePartitioner(mapping="pinned", store=store, interval=INTERVAL_S)
+        partitioner = GrowthSafePartitioner(
+            mapping="pinned", store=store, interval=INTERVAL_S, hash_name="murmur2"
+        )
         producer = KafkaProducer(
             bootstrap_servers=kafka_cluster.bootstrap_servers,
             partitioner=partitioner,
@@ -210,7 +214,7 @@ def test_the_same_partitioner_on_kafka_python(
 
 
 def by_confluent(cluster: KafkaCluster, topic: str) -> tuple[list[int], int]:
-    partitioner, placed = GrowthSafePartitioner(mapping="pinned"), dict[bytes, int]()
+    partitioner, placed = GrowthSafePartitioner(mapping="pinned", hash_name="murmur2"), dict[bytes, int]()
 
     def report(error: Any, message: Any) -> None:
         assert error is None
@@ -228,7 +232,7 @@ def by_confluent(cluster: KafkaCluster, topic: str) -> tuple[list[int], int]:
 
 
 def by_kafka_python(cluster: KafkaCluster, topic: str) -> tuple[list[int], int]:
-    partitioner = GrowthSafePartitioner(mapping="pinned")
+    partitioner = GrowthSafePartitioner(mapping="pinned", hash_name="murmur2")
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap_servers, partitioner=partitioner)
     try:
         placed = where(producer, topic)

@@ -79,7 +79,7 @@ def check(found: Found, headers: dict[str, bytes]) -> None:
 @pytest.fixture
 def producer(cluster: KafkaCluster) -> Iterator[PartitioningProducer]:
     config = {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 10_000}
-    partitioner = AdaptivePartitioner(keyed="reroute")
+    partitioner = AdaptivePartitioner(keyed="reroute", hash_name="murmur2")
     with PartitioningProducer(config, partitioner, poller_options={"interval": 0.2}) as producer:
         producer.poller.track("one-by-one", "batch")
         await_offline(producer.poller)
@@ -108,7 +108,7 @@ def test_confluent_kafka_in_a_batch(producer: PartitioningProducer, read: Callab
 
 
 def test_kafka_python(cluster: KafkaCluster, read: Callable[[str], Found]) -> None:
-    partitioner = AdaptivePartitioner(keyed="reroute")
+    partitioner = AdaptivePartitioner(keyed="reroute", hash_name="murmur2")
     servers = cluster.bootstrap_servers.split(",")
     producer = KafkaProducer(bootstrap_servers=servers, partitioner=partitioner)
     poller = attach(producer, interval=0.2)
@@ -141,7 +141,7 @@ def send_each(send: Callable[[bytes], object]) -> None:
 
 def test_confluent_kafka_refuses(cluster: KafkaCluster) -> None:
     config = {"bootstrap.servers": cluster.bootstrap_servers, "message.timeout.ms": 10_000}
-    partitioner = AdaptivePartitioner(keyed="raise")
+    partitioner = AdaptivePartitioner(keyed="raise", hash_name="murmur2")
     with PartitioningProducer(config, partitioner, poller_options={"interval": 0.2}) as producer:
         producer.poller.track("refusing")
         await_offline(producer.poller)
@@ -154,7 +154,9 @@ def test_confluent_kafka_refuses(cluster: KafkaCluster) -> None:
 
 def test_kafka_python_refuses(cluster: KafkaCluster) -> None:
     servers = cluster.bootstrap_servers.split(",")
-    producer = KafkaProducer(bootstrap_servers=servers, partitioner=AdaptivePartitioner(keyed="raise"))
+    producer = KafkaProducer(
+        bootstrap_servers=servers, partitioner=AdaptivePartitioner(keyed="raise", hash_name="murmur2")
+    )
     poller = attach(producer, interval=0.2)
     poller.track("refusing")
     await_offline(poller)

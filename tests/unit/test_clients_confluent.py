@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError
 
-from kafka_partition_events import ConfigurationError, DefaultPartitioner, MetadataPoller, TopicPartition
+from kafka_partition_events import (
+    ConfigurationError,
+    DefaultPartitioner,
+    GrowthSafePartitioner,
+    MetadataPoller,
+    TopicPartition,
+    UniformStickyPartitioner,
+)
 from kafka_partition_events.clients.confluent import PartitioningProducer, ProducerStats
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
@@ -16,6 +23,7 @@ from kafka_partition_events.clients.confluent.settings import (
     with_hash,
     with_requests_in_flight,
 )
+from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.poller_kit import a_partitioner
@@ -41,7 +49,46 @@ NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
 def test_librdkafkas_hash_is_the_partitioners(hash_name: Any, setting: str | None) -> None:
     config = {} if setting is None else {"partitioner": setting}
     default = {"murmur2": "murmur2_random", "crc32": "consistent_random", "fnv1a": "fnv1a_random"}[hash_name]
-    assert with_hash(config, hash_name)["partitioner"] == (setting or default)
+    assert with_hash(config, DefaultPartitioner(hash_name=hash_name))["partitioner"] == (setting or default)
+
+
+@pytest.mark.parametrize(
+    ("setting", "hash_name", "empty_is_no_key"),
+    [
+        (None, "crc32", True),
+        ("consistent_random", "crc32", True),
+        ("consistent", "crc32", False),
+        ("murmur2", "murmur2", False),
+        ("murmur2_random", "murmur2", False),
+        ("fnv1a_random", "fnv1a", False),
+    ],
+)
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_partitioner_without_a_hash_takes_librdkafkas(
+    setting: str | None, hash_name: str, empty_is_no_key: bool, legacy: bool
+) -> None:
+    config: dict[str, Any] = {} if setting is None else {"partitioner": setting}
+    config = {"default.topic.config": config} if legacy else config
+    partitioner = DefaultPartitioner()
+    assert with_hash(config, partitioner) == config
+    assert partitioner.hash_name == hash_name
+    assert partitioner.empty_is_no_key is empty_is_no_key
+    assert with_hash(config, partitioner) == config, "a second producer may share it"
+
+
+def test_producers_that_share_a_partitioner_must_mean_one_hash() -> None:
+    partitioner = DefaultPartitioner()
+    with_hash({}, partitioner)
+    with pytest.raises(ConfigurationError, match=r"crc32, .* mean murmur2: give hash_name"):
+        with_hash({"partitioner": "murmur2"}, partitioner)
+
+
+def test_a_growth_safe_partitioner_takes_librdkafkas_hash_too() -> None:
+    partitioner = GrowthSafePartitioner(mapping="rendezvous")
+    with_hash({}, partitioner)
+    partitioner.adopt(cluster_of({"t": [1] * 12}))
+    expected = [jump_hash("crc32")(b"key-%d" % i, 12) for i in range(100)]
+    assert expected == [partitioner.partition("t", None, b"key-%d" % i, None, b"", None) for i in range(100)]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +97,7 @@ def test_librdkafkas_hash_is_the_partitioners(hash_name: Any, setting: str | Non
 )
 def test_another_hash_is_refused_with_the_reason_and_the_cure(config: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError) as refusal:
-        PartitioningProducer({**NOWHERE, **config})
+        PartitioningProducer({**NOWHERE, **config}, DefaultPartitioner(hash_name="murmur2"))
     for part in ("consistent_random", 'hash_name="crc32"', "murmur2_random", "moves keys"):
         assert part in str(refusal.value)
     cured = DefaultPartitioner(hash_name="crc32")
@@ -60,6 +107,7 @@ def test_another_hash_is_refused_with_the_reason_and_the_cure(config: dict[str, 
 def test_a_random_partitioner_setting_is_refused_too() -> None:
     with pytest.raises(ConfigurationError, match="random"):
         PartitioningProducer({**NOWHERE, "partitioner": "random"})
+    assert with_hash({"partitioner": "random"}, UniformStickyPartitioner()) == {"partitioner": "random"}
 
 
 @pytest.mark.parametrize(

@@ -60,8 +60,9 @@ class PartitioningProducer(Producer):
 
     librdkafka can't call Python to choose a partition, so it is chosen here, before ``produce``. Where the
     answer is the same, librdkafka computes it itself: keyed records under a built-in partitioner that pins
-    keys. As long as there is no metadata librdkafka chooses too, by the same hash; for that its
-    ``partitioner`` setting is set, and a setting that means another hash is refused.
+    keys. As long as there is no metadata librdkafka chooses too, by the same hash: its own by default
+    (CRC-32, or what the setting ``partitioner`` says), so a key stays where a plain producer has put it. A
+    partitioner that was given another hash than that setting is refused.
 
     With ``acks=all`` a replica that hangs blocks the connections to its leaders. While one is suspect,
     unkeyed records go to partitions that do not need it by a second handle (``standby``), which is polled,
@@ -137,7 +138,7 @@ class PartitioningProducer(Producer):
         check_free(self.partitioner)
         self._deliveries = self.partitioner.deliveries
         self._reports = Reports(self.partitioner)
-        full = settings.with_hash(given, self.partitioner.hash_name)
+        full = settings.with_hash(given, self.partitioner)
         full = settings.with_requests_in_flight(full)
         self._rescue: Rescue | None = None
         if (mode := checked_mode(rescue, rescue_limits)) is not None:

@@ -6,14 +6,17 @@ from typing import Any
 
 from kafka_partition_events.clients.confluent.turns import LEAST_LINGER_S, linger_seconds, number
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.routing.hashing import HashName
 
-_SAME: dict[str, tuple[str, ...]] = {
+_SAME: dict[HashName, tuple[str, ...]] = {
     "murmur2": ("murmur2_random", "murmur2"),
     "crc32": ("consistent_random", "consistent"),
     "fnv1a": ("fnv1a_random", "fnv1a"),
 }
 """librdkafka's names of each hash; the first is the one to be set. ("random" is about unkeyed records.)"""
+
+_LIBRDKAFKAS_OWN = "consistent_random"
 
 REQUESTS_IN_FLIGHT = 5
 """The Java client's default, and the most that idempotence allows with either client."""
@@ -34,31 +37,44 @@ def merged(config: Mapping[str, Any] | None, more: Mapping[str, Any]) -> dict[st
     return {**config, **more}
 
 
-def with_hash(config: Mapping[str, Any], hash_name: HashName) -> dict[str, Any]:
-    """Return the config with librdkafka's ``partitioner`` set to the given hash.
+def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, Any]:
+    """Make librdkafka and the partitioner place keys by one hash; return the config for that.
+
+    A partitioner that was given no hash takes librdkafka's: what the setting ``partitioner`` means, or its
+    default. So a plain producer with the same settings puts each key where we do.
 
     Raises:
-        ConfigurationError: the user has set it to another one.
+        ConfigurationError: the setting and the partitioner name different ones.
     """
-    same = _SAME[hash_name]
     legacy = config.get("default.topic.config") or {}
     chosen = config.get("partitioner", legacy.get("partitioner"))
+    meant = chosen or _LIBRDKAFKAS_OWN
+    theirs = next((name for name, names in _SAME.items() if meant in names), None)
+    if theirs is None and meant != "random":
+        return dict(config)  # librdkafka knows no such hash
+    if theirs is not None and partitioner.follows_client:
+        partitioner.use_hash_of_client(theirs, empty_is_no_key=meant == _LIBRDKAFKAS_OWN)
+        return dict(config)
+    same = _SAME[partitioner.hash_name]
     if chosen is None:
         return {**config, "partitioner": same[0]}
-    if chosen not in same:
-        theirs = next((name for name, names in _SAME.items() if chosen in names), None)
-        if theirs is None and chosen != "random":
-            return dict(config)  # librdkafka knows no such hash
-        cure = f'make the partitioner with hash_name="{theirs}", or ' if theirs else ""
+    if chosen in same:
+        return dict(config)
+    if theirs is None and partitioner.ignores_keys:
+        return dict(config)
+    if theirs is None:
         raise ConfigurationError(
-            f'the setting partitioner="{chosen}" places keys by another hash than the partitioner: '
-            f'hash_name="{hash_name}". Records that librdkafka places itself, as long as there is no '
-            f"metadata, would go elsewhere than the later ones of the same key. To cure it, {cure}"
-            f'remove the setting or set it to "{same[0]}". Keep the hash that the topic is written with: '
-            "a change moves keys to other partitions (librdkafka's default is consistent_random, which is "
-            'hash_name="crc32"; the Java client\'s is murmur2)'
+            'the setting partitioner="random" spreads the records of one key. Remove it to keep them '
+            "together; to spread them, use UniformStickyPartitioner"
         )
-    return dict(config)
+    raise ConfigurationError(
+        f'the setting partitioner="{chosen}" places keys by another hash than the partitioner: '
+        f'hash_name="{partitioner.hash_name}". Records that librdkafka places itself, as long as there is no '
+        "metadata, would go elsewhere than the later ones of the same key. To cure it, leave hash_name out "
+        f'(it then is "{theirs}"), or set partitioner="{same[0]}". Keep the hash that the topic is written '
+        "with: a change moves keys to other partitions (librdkafka's default is consistent_random, which is "
+        'hash_name="crc32"; the Java client\'s is murmur2)'
+    )
 
 
 def with_requests_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
