@@ -16,12 +16,13 @@ from kafka_partition_events.errors import ConfigurationError, PollerClosedError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.health import Health
 from kafka_partition_events.metadata.intake import Intake
-from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
+from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, Registration
 from kafka_partition_events.metadata.pacing import Pacing
-from kafka_partition_events.metadata.publisher import Publisher
+from kafka_partition_events.metadata.publisher import Publisher, check_feeder
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 
 __all__ = ["Health", "MetadataPoller"]
@@ -100,6 +101,7 @@ class MetadataPoller:
         self._intake = Intake(self._news, self._pacing, self._clock, max_age, stored)
         self._thread: threading.Thread | None = None
         self._source_closed = False
+        self._last_closes = False
         self._in_flight = 0  # fetches, on any thread
         self._wake = False
         self._refresh_reason: str | None = None
@@ -118,6 +120,11 @@ class MetadataPoller:
         """The snapshot in force; None until the first answer."""
         cluster = self._news.cluster
         return None if cluster.generation == 0 else cluster
+
+    @property
+    def source(self) -> MetadataSource:
+        """Whom it asks."""
+        return self._source
 
     @property
     def health(self) -> Health:
@@ -166,6 +173,26 @@ class MetadataPoller:
         with self._lock:
             self._check_open()
             return self._news.register(listener, replay=replay, capacity=capacity)
+
+    def join(self, partitioner: PartitionChangeListener, *, last_closes: bool = False) -> "Follower":
+        """Let a partitioner follow this poller for one producer, of any number that share it.
+
+        Args:
+            partitioner: Who has its table when this returns, if there is a snapshot.
+            last_closes: Whether the poller is to be closed by the last producer that leaves, whichever it is.
+
+        Raises:
+            PollerClosedError: the poller has been closed.
+            ConfigurationError: the partitioner follows another poller.
+        """
+        with self._lock:
+            self._check_open()
+            self._last_closes = self._last_closes or last_closes
+            return Follower(self, self._news.join(partitioner))
+
+    def _leave(self, mailbox: Mailbox, timeout: float) -> None:
+        if not self._news.leave(mailbox) and self._last_closes:
+            self.close(timeout)
 
     def emit(self, event: Event) -> None:
         """Stamp an event and deliver it to every listener.
@@ -345,6 +372,8 @@ class MetadataPoller:
     def after_fork_in_child(self) -> None:
         """Make the poller work in a forked child, where only the forking thread exists."""
         was_running, self._thread = self._thread is not None, None
+        if self._last_closes:  # it was made for a producer, and that does not work in a child process
+            self._news.closed, was_running = True, False
         self._wake, self._begun, self._done, self._in_flight = False, 0, 0, 0
         self._news.reset_after_fork()
         if was_running and not self._news.closed:
@@ -363,6 +392,31 @@ def _stored(
         known = {name: info for name, info in resume.by_topic.items() if name in topics}
         resume = evolve(resume, by_topic=known)
     return resume, resume_at
+
+
+def check_free(partitioner: ClusterAdopter, poller: MetadataPoller | None) -> None:
+    """Raise if a partitioner follows another poller than this one.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    check_feeder(partitioner, None if poller is None else poller._news)  # noqa: SLF001 - of this file
+
+
+class Follower:
+    """One producer's use of a poller. Thread-safe."""
+
+    def __init__(self, poller: MetadataPoller, mailbox: Mailbox) -> None:
+        self._poller: MetadataPoller | None = poller
+        self._mailbox = mailbox
+        self._lock = threading.RLock()
+
+    def leave(self, timeout: float) -> None:
+        """Use it no more; the last one to do so may close the poller, within so many seconds. Idempotent."""
+        with self._lock:
+            poller, self._poller = self._poller, None
+        if poller is not None:
+            poller._leave(self._mailbox, timeout)  # noqa: SLF001 - of this file
 
 
 _pollers: "weakref.WeakSet[MetadataPoller]" = weakref.WeakSet()

@@ -6,6 +6,8 @@ and no I/O runs under it (but for the log line of a contained bug). Lock order: 
 
 import threading
 import traceback
+import weakref
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
@@ -19,9 +21,11 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInf
 from kafka_partition_events.metadata.diff import changed_partitions, diff
 from kafka_partition_events.metadata.dispatch import Batch, Mailbox
 from kafka_partition_events.metadata.events import Event, Resync, TopicEvent
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener
+from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, name_of
 
 _log = get_logger(__name__)
+
+_CAPACITY = 1024
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
@@ -48,6 +52,27 @@ class _Replay:
         return self._changed
 
 
+_feeders: "weakref.WeakKeyDictionary[ClusterAdopter, weakref.ref[Publisher]]" = weakref.WeakKeyDictionary()
+"""Whose snapshots each partitioner adopts."""
+
+
+def check_feeder(partitioner: ClusterAdopter, wanted: "Publisher | None") -> None:
+    """Raise if a partitioner follows another poller: each would overwrite what the other one has told.
+
+    Raises:
+        ConfigurationError: it does.
+    """
+    reference = _feeders.get(partitioner)
+    feeder = None if reference is None else reference()
+    if feeder is None or feeder is wanted or feeder.closed:
+        return
+    if any(mailbox.listener is partitioner for mailbox in feeder.mailboxes):
+        raise ConfigurationError(
+            f"{name_of(partitioner)} already follows another poller. Give the producers that share it one "
+            "poller, too, or each producer a partitioner of its own"
+        )
+
+
 class Publisher:
     """The snapshot in force and everybody who follows it.
 
@@ -64,6 +89,8 @@ class Publisher:
         self._clock = clock
         self._sequence = 0
         self.mailboxes: tuple[Mailbox, ...] = ()
+        self._users: Counter[Mailbox] = Counter()  # how many producers use each partitioner
+        self._joined: set[Mailbox] = set()  # those that were registered for a producer
         self._kept_replay: _Replay | None = None
         self.lock = threading.Condition()
 
@@ -73,8 +100,11 @@ class Publisher:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         mailbox = Mailbox(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
         with self.lock:
-            if any(known.listener is listener for known in self.mailboxes):
+            if self._mailbox_of(listener) is not None:
                 raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
+            if isinstance(listener, ClusterAdopter):
+                check_feeder(listener, self)
+                _feeders[listener] = weakref.ref(self)
             follow_ups = self._adopt_one(mailbox, self._usable)
             if replay and self.cluster.generation:
                 mailbox.put(self._replay(mailbox))
@@ -89,6 +119,33 @@ class Publisher:
                 return
             self.mailboxes = tuple(known for known in self.mailboxes if known is not mailbox)
             self._adopt_one(mailbox, None)
+
+    def _mailbox_of(self, listener: object) -> Mailbox | None:
+        return next((known for known in self.mailboxes if known.listener is listener), None)
+
+    def join(self, partitioner: PartitionChangeListener) -> Mailbox:
+        """Count one more producer that uses a partitioner, which is registered if it is not yet."""
+        with self.lock:
+            mailbox = self._mailbox_of(partitioner)
+            if mailbox is None:
+                mailbox = self.register(partitioner, replay=True, capacity=_CAPACITY)
+                self._joined.add(mailbox)
+            self._users[mailbox] += 1
+            return mailbox
+
+    def leave(self, mailbox: Mailbox) -> bool:
+        """Count one producer less; return whether any is left.
+
+        The last one that uses a partitioner ends its registration, unless that is the application's own.
+        """
+        with self.lock:
+            self._users[mailbox] -= 1
+            if self._users[mailbox] <= 0:
+                del self._users[mailbox]
+                if mailbox in self._joined:
+                    self._joined.discard(mailbox)
+                    mailbox.close()
+            return bool(self._users)
 
     def emit(self, event: Event) -> None:
         """Stamp one event and tell it."""

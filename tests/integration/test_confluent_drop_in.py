@@ -1,5 +1,6 @@
 """A `PartitioningProducer` takes and refuses what a plain producer does, and says it in the same words."""
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +11,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.cimpl import Producer
 
-from kafka_partition_events import AdaptivePartitioner
-from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events import (
+    AdaptivePartitioner,
+    ConfigurationError,
+    GrowthSafePartitioner,
+    MetadataPoller,
+)
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.testing import MockCluster
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
@@ -298,3 +304,52 @@ def test_an_application_may_put_our_class_in_place_of_the_plain_one(monkeypatch:
 def test_what_librdkafka_refuses_is_its_own_exception() -> None:
     with pytest.raises(KafkaException, match="Invalid value"):
         PartitioningProducer({**NOWHERE, "linger.ms": "abc"})
+
+
+# -- sharing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [0, 1], ids=["whoever came first", "whoever came last"])
+@pytest.mark.parametrize("owned", [True, False], ids=["a producer's poller", "a poller of its own"])
+@pytest.mark.parametrize("dropped", [True, False], ids=["collected", "closed"])
+def test_who_still_uses_a_partitioner_keeps_its_table(
+    cluster: MockCluster, first: int, owned: bool, dropped: bool
+) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    partitioner = GrowthSafePartitioner(mapping="rendezvous")
+    poller = None if owned else MetadataPoller(ConfluentMetadataSource(config), [])
+    if poller is not None:
+        poller.start()
+    producers = [PartitioningProducer(config, partitioner, poller)]
+    producers.append(PartitioningProducer(config, partitioner, producers[0].poller))
+    used = producers[0].poller
+    know(producers[0])
+    gone, left = producers.pop(first), producers.pop()
+    if not dropped:
+        gone.close()
+    del gone
+    gc.collect()
+    assert partitioner.route("t") is not None
+    assert used.refresh("does it still ask?", wait=LIMIT_S)
+    assert used.health.failures == 0
+    left.produce("t", b"v", b"k")
+    assert left.flush(LIMIT_S) == 0
+    left.close()
+    assert partitioner.route("t") is None
+    assert used.health.running is not owned
+    used.close()
+
+
+def test_a_partitioner_that_follows_two_pollers_is_refused(cluster: MockCluster) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    partitioner = AdaptivePartitioner()
+    with PartitioningProducer(config, partitioner):
+        with pytest.raises(ConfigurationError, match="already follows another poller"):
+            PartitioningProducer(config, partitioner)
+        with (
+            MetadataPoller(ConfluentMetadataSource(config), ["t"]) as other,
+            pytest.raises(ConfigurationError, match="already follows another poller"),
+        ):
+            other.register(partitioner)
+    with PartitioningProducer(config, partitioner) as after:
+        know(after)

@@ -12,7 +12,7 @@ from confluent_kafka.cimpl import Producer
 
 from kafka_partition_events.clients.confluent import batches, settings
 from kafka_partition_events.clients.confluent.choosing import Chooser
-from kafka_partition_events.clients.confluent.following import Following, check_free
+from kafka_partition_events.clients.confluent.following import Following
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
 from kafka_partition_events.clients.confluent.rescue import Rescue, as_list, refuse_with
 from kafka_partition_events.clients.confluent.standby import (
@@ -31,7 +31,7 @@ from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, chec
 from kafka_partition_events.clients.standby import StandbyMode, checked_standby
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.events import TopicCounts
-from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.poller import MetadataPoller, check_free
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.lanes import MAIN, STANDBY
@@ -135,7 +135,7 @@ class PartitioningProducer(Producer):
         self.partitioner = AdaptivePartitioner() if partitioner is None else partitioner
         if poller is not None and poller_options:
             raise ConfigurationError("poller_options are for the producer's own poller; give one of the two")
-        check_free(self.partitioner)
+        check_free(self.partitioner, poller)
         self._deliveries = self.partitioner.deliveries
         self._reports = Reports(self.partitioner)
         full = settings.with_hash(given, self.partitioner)

@@ -1,5 +1,6 @@
 """Metadata through confluent-kafka."""
 
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
@@ -17,7 +18,7 @@ from kafka_partition_events.clients.confluent.answers import (
 )
 from kafka_partition_events.clients.confluent.connection import Borrowed, Connection, asking_around
 from kafka_partition_events.clients.confluent.teacher import FEW, Teacher
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
@@ -85,11 +86,13 @@ class ConfluentMetadataSource:
             ConfigurationError: librdkafka refuses a setting, or the arguments do not fit.
         """
         self._connection: Connection | Borrowed
-        self._teacher: Teacher | None = None
+        self._teachers: tuple[Teacher, ...] = ()
+        self._made_for: Teacher | None = None
+        self._lock = threading.RLock()
         if isinstance(handle_or_config, Mapping):
             self._connection = Connection(handle_or_config)
             if producer is not None:
-                self._teacher = Teacher(producer, handle_or_config)
+                self._made_for = self.teach(producer, handle_or_config)
         elif producer is not None:
             raise ConfigurationError("with a producer to teach, give its settings, not a client")
         else:
@@ -110,12 +113,11 @@ class ConfluentMetadataSource:
             MetadataFetchError: there was no answer, or the producer could not be taught; the message tells.
         """
         deadline = time.monotonic() + timeout
-        if self._teacher is not None:
-            self._teacher.check()
+        if self._made_for is not None:
+            self._made_for.check()
         answer = self._ask(topics, deadline, timeout)
         self._connection.succeeded()
-        if self._teacher is not None:
-            self._teacher.teach(answer.topics, deadline)
+        self._teach_all(answer.topics, deadline)
         return Observation(
             started_at=started_at,
             nodes=answer.nodes,
@@ -127,10 +129,33 @@ class ConfluentMetadataSource:
             proof=Proof(topic_ids=answer.described, racks=answer.described),
         )
 
+    def teach(self, producer: Producer, config: Mapping[str, Any]) -> Teacher:
+        """Let a producer's handle learn of new partitions before any answer tells of them. Thread-safe.
+
+        Args:
+            producer: As for the constructor; any number of producers may learn.
+            config: Its settings.
+
+        Returns:
+            What to `release` before the producer is closed.
+        """
+        teacher = Teacher(producer, config)
+        with self._lock:
+            self._teachers = (*(known for known in self._teachers if not known.is_over), teacher)
+        return teacher
+
+    def _teach_all(self, topics: Mapping[str, TopicInfo], deadline: float) -> None:
+        for teacher in self._teachers:
+            try:
+                teacher.teach(topics, deadline)
+            except MetadataFetchError:
+                if teacher is self._made_for or not teacher.is_over:  # else it was closed meanwhile
+                    raise
+
     def release(self) -> None:
-        """Let go of the producer, waiting for a call on its handle that is under way. Thread-safe."""
-        if self._teacher is not None:
-            self._teacher.release()
+        """Let go of the producers, waiting for a call on a handle that is under way. Thread-safe."""
+        for teacher in self._teachers:
+            teacher.release()
 
     def close(self) -> None:
         """Close the own connections. The producer is left alone."""

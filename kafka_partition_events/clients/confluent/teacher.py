@@ -42,6 +42,11 @@ class Teacher:
         self._calling = threading.Lock()
         self._released = threading.Event()
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the producer can't be taught any more; see `check`."""
+        return self._pid != os.getpid() or self._released.is_set() or self._producer() is None
+
     def check(self) -> None:
         """Raise if the producer can't be taught any more.
 

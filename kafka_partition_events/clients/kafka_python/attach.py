@@ -17,7 +17,7 @@ from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.clients.standby import StandbyMode, checked_standby
 from kafka_partition_events.errors import ConfigurationError, PollerClosedError
-from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.poller import MetadataPoller, check_free
 from kafka_partition_events.partitioners.base import Partitioner
 
 
@@ -27,6 +27,7 @@ def attach(
     rescue_limits: RescueLimits | None = None,
     *,
     standby: StandbyMode = "lazy",
+    poller: MetadataPoller | None = None,
     **poller_options: Any,
 ) -> MetadataPoller:
     """Start a poller on a producer, and let the producer's partitioner know the cluster and the deliveries.
@@ -50,6 +51,8 @@ def attach(
         standby: Whether unkeyed records may go by a second ``KafkaProducer`` while a write that waits for a
             replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``.
             It costs nothing until then; never used with transactions or another ``acks``.
+        poller: A poller to follow instead, for producers that share a partitioner; make it of settings, since
+            one that was attached ends with its producer. It is left running.
         **poller_options: Arguments of `MetadataPoller`, such as ``interval=5.0``.
 
     Returns:
@@ -72,22 +75,25 @@ def attach(
     waits = producer.config["acks"] in {-1, "all"}
     transaction = None if producer.config["transactional_id"] is None else "transactional_id"
     way = checked_standby(standby, transaction, waits_for_replicas=waits)
+    if poller is not None and poller_options:
+        raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
     cluster = producer._metadata  # noqa: SLF001 - the partitioner gets the same object as its argument
-
-    def close_poller() -> None:
-        poller.close(0.0)
-
-    source = _AttachedSource(producer, on_closed=close_poller)
-    poller = MetadataPoller(source, **{"topics": cluster.topics(), **poller_options})
-    poller.register(partitioner)
+    check_free(partitioner, poller)
+    source = None
+    if poller is None:
+        source = _AttachedSource(producer, on_closed=lambda: follower.leave(0.0))
+        poller = MetadataPoller(source, **{"topics": cluster.topics(), **poller_options})
+    follower = poller.join(partitioner, last_closes=source is not None)
     if waits:
         partitioner.deliveries.wait_for_replicas()
     second = None if way == "off" else Standby(way, producer.config, partitioner, poller)
-    source.on_close = _report(producer, partitioner, poller, second, mode, rescue_limits or RescueLimits())
+    stop = _report(producer, partitioner, poller, second, mode, rescue_limits or RescueLimits())
     cluster.add_listener(_tracker(poller))
     poller.track(*cluster.topics())  # what came between the two looks
-    poller.start()
-    weakref.finalize(producer, close_poller)
+    if source is not None:
+        source.on_close = stop
+        poller.start()
+    weakref.finalize(producer, follower.leave, 0.0)
     return poller
 
 
