@@ -20,7 +20,7 @@ from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.health import Health
 from kafka_partition_events.metadata.intake import Intake
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, Registration
+from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
 from kafka_partition_events.metadata.pacing import Pacing
 from kafka_partition_events.metadata.publisher import Publisher, check_feeder
 from kafka_partition_events.metadata.source import MetadataSource, Observation
@@ -394,7 +394,7 @@ def _stored(
     return resume, resume_at
 
 
-def check_free(partitioner: ClusterAdopter, poller: MetadataPoller | None) -> None:
+def check_free(partitioner: PartitionChangeListener, poller: MetadataPoller | None) -> None:
     """Raise if a partitioner follows another poller than this one.
 
     Raises:

@@ -52,11 +52,13 @@ class _Replay:
         return self._changed
 
 
-_feeders: "weakref.WeakKeyDictionary[ClusterAdopter, weakref.ref[Publisher]]" = weakref.WeakKeyDictionary()
+_feeders: "weakref.WeakKeyDictionary[PartitionChangeListener, weakref.ref[Publisher]]" = (
+    weakref.WeakKeyDictionary()
+)
 """Whose snapshots each partitioner adopts."""
 
 
-def check_feeder(partitioner: ClusterAdopter, wanted: "Publisher | None") -> None:
+def check_feeder(partitioner: PartitionChangeListener, wanted: "Publisher | None") -> None:
     """Raise if a partitioner follows another poller: each would overwrite what the other one has told.
 
     Raises:

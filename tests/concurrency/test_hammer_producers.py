@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import DefaultPartitioner, MetadataPoller, RoundRobinPartitioner
-from kafka_partition_events.clients.confluent import PartitioningProducer, producer, turns
+from kafka_partition_events.clients.confluent import PartitioningProducer, turns
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
@@ -35,7 +35,11 @@ class Sent(threading.local):
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sent]:
     sent, before = Sent(), sys.getswitchinterval()
-    monkeypatch.setattr(producer, "_produce", sent)
+
+    def plain(ours: PartitioningProducer, *arguments: Any) -> None:
+        sent(ours, *arguments)
+
+    monkeypatch.setattr(PartitioningProducer, "plain", plain)
     sys.setswitchinterval(1e-5)
     yield sent
     sys.setswitchinterval(before)

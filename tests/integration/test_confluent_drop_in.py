@@ -90,8 +90,8 @@ def test_no_key_moves_when_the_class_is_swapped(
         config["partitioner"] = setting
     keys = [b"key-%d" % number for number in range(100)] + ([] if setting is None else [b""])
 
-    def where(producer: Producer) -> dict[bytes, int]:
-        found: dict[bytes, int] = {}
+    def where(producer: Producer) -> dict[Any, Any]:
+        found: dict[Any, Any] = {}
         for key in keys:
             producer.produce("t", b"v", key, on_delivery=lambda _, m: found.update({m.key(): m.partition()}))
         assert producer.flush(LIMIT_S) == 0

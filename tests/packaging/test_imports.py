@@ -134,10 +134,10 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_140,
+    "metadata": 2_200,
     "routing": 1_320,
-    "partitioners": 1_790,
-    "clients": 3_230,
+    "partitioners": 1_830,
+    "clients": 3_380,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,

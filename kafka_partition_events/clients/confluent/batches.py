@@ -80,7 +80,7 @@ def _grouped(
     return list(groups.items())
 
 
-def acceptable(messages: list[Message]) -> bool:
+def acceptable(messages: Any) -> bool:
     """Tell whether confluent-kafka takes all of these messages, as far as their types go."""
     return type(messages) is list and all(
         isinstance(m, dict)

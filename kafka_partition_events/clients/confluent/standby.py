@@ -117,7 +117,9 @@ class Standby:
         first = healthy(self._cluster(), self._suspects())
         names = ("bootstrap.servers", "metadata.broker.list")
         given = {name: self._config[name] for name in names if name in self._config}
-        handle = SecondHandle({**theirs, **({"bootstrap.servers": ",".join(first)} if first else given)})
+        handle: SecondHandle = SecondHandle(
+            {**theirs, **({"bootstrap.servers": ",".join(first)} if first else given)}
+        )
         if self._login is not None:
             with contextlib.suppress(Exception):  # as on the first handle: it would have raised there
                 handle.set_sasl_credentials(*self._login)
