@@ -25,7 +25,7 @@ leaders back and forget partitions. The rules, in the order in which they are ap
 Topic ids and epochs that the answer does not claim to prove are passed over. An unknown epoch (None) does
 not undo a known one, but the rest of that partition is believed, a lost leader above all. An answer that
 tells no racks takes none away. Whatever is kept is still held against the new broker list: a partition whose
-leader is not listed is offline.
+leader is not listed is offline, until that broker is listed again.
 """
 
 from collections.abc import Mapping
@@ -33,7 +33,7 @@ from types import MappingProxyType
 
 from attrs import evolve, field, frozen
 
-from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.metadata.events import MetadataRejected, Rejection
 from kafka_partition_events.metadata.source import Observation
 
@@ -70,11 +70,13 @@ class Memory:
         accepted_at: When the request of the last accepted answer was sent.
         strikes: Refusals that still stand, by reason, topic and partition.
         retired: Topic ids that each topic name had before, oldest first.
+        unlisted: The leaders that partitions were named last, and are offline for: they are not listed.
     """
 
     accepted_at: float = float("-inf")
     strikes: Mapping[StrikeKey, Strike] = field(default=MappingProxyType({}))
     retired: Mapping[str, tuple[str, ...]] = field(default=MappingProxyType({}))
+    unlisted: Mapping[TopicPartition, int] = field(default=MappingProxyType({}))
 
 
 @frozen
@@ -140,7 +142,7 @@ def reconcile(current: Cluster, observation: Observation, memory: Memory, now: f
     if gate.refused_whole():
         return Reconciliation(current, tuple(gate.refusals), gate.memory_after_refusal(), good=False)
     topics = gate.merged_topics()
-    return Reconciliation(gate.next_cluster(topics), tuple(gate.refusals), gate.memory_after())
+    return Reconciliation(gate.next_cluster(topics), tuple(gate.refusals), gate.memory_after(topics))
 
 
 class _Gate:
@@ -155,6 +157,7 @@ class _Gate:
         self.refusals: list[Refusal] = []
         self.strikes: dict[StrikeKey, Strike] = {}
         self.retired = dict(memory.retired)
+        self.unlisted = dict(memory.unlisted)
 
     # -- refusals ------------------------------------------------------------------------------------
 
@@ -257,12 +260,12 @@ class _Gate:
     def merged_topic(self, known: TopicInfo | None, offered: TopicInfo) -> TopicInfo | None:
         """Decide on a topic that came; None when it is not known and not believed either."""
         if known is not None and offered == known:
-            return self.checked_leaders(known)
+            return self.checked_leaders(known, believed=True)
         kept = "nothing" if known is None else f"{len(known.partitions)} partitions"
         if self.gap_refused(kept, offered) or self.retired_id_refused(kept, offered):
             return None if known is None else self.checked_leaders(known)
         if known is None or self.recreated(known, offered):
-            return self.checked_leaders(offered)
+            return self.checked_leaders(offered, believed=True)
         if self.shrink_refused(known, offered):
             return self.checked_leaders(known)
         return self.merged_partitions(known, offered)
@@ -315,7 +318,7 @@ class _Gate:
         """Merge a topic that is the same one as before (or an inferred re-creation, which is shorter)."""
         inferred_recreation = len(offered.partitions) < len(known.partitions)
         if inferred_recreation:
-            return self.checked_leaders(offered)
+            return self.checked_leaders(offered, believed=True)
         partitions = tuple(
             self.merged_partition(known.partitions[i] if i < len(known.partitions) else None, p)
             for i, p in enumerate(offered.partitions)
@@ -326,7 +329,7 @@ class _Gate:
     def merged_partition(self, known: PartitionInfo | None, offered: PartitionInfo) -> PartitionInfo:
         """Apply the epoch rule and the node look-up to one partition."""
         if known is None or known == offered:
-            return self.checked_leader(offered if known is None else known)
+            return self.checked_leader(offered if known is None else known, believed=True)
         if known.leader_epoch is not None and offered.leader_epoch is None:
             offered = evolve(offered, leader_epoch=known.leader_epoch)
         elif (known.leader_epoch or 0) > (offered.leader_epoch or 0):
@@ -339,20 +342,31 @@ class _Gate:
             self.pardon(Rejection.EPOCH_REWIND, offered.topic, offered.partition)
         if offered.isr != known.isr and set(offered.isr) == set(known.isr):
             offered = evolve(offered, isr=known.isr)  # a set: its order means nothing
-        checked = self.checked_leader(offered)
+        checked = self.checked_leader(offered, believed=True)
         return known if checked == known else checked
 
-    def checked_leader(self, partition: PartitionInfo) -> PartitionInfo:
-        """Return the partition, offline if its leader is not listed."""
-        if partition.leader is None or partition.leader in self.alive:
-            return partition
-        return evolve(partition, leader=None)
+    def checked_leader(self, partition: PartitionInfo, *, believed: bool = False) -> PartitionInfo:
+        """Return the partition, offline if its leader is not listed.
 
-    def checked_leaders(self, topic: TopicInfo) -> TopicInfo:
-        """Return the topic, the same object if all its leaders are listed."""
-        if all(p.leader is None or p.leader in self.alive for p in topic.partitions):
+        Args:
+            partition: What is kept of it, or what the answer says.
+            believed: Whether the answer says so. Else the leader may be one that was not listed before.
+        """
+        if not self.unlisted and (partition.leader is None or partition.leader in self.alive):
+            return partition
+        before = self.unlisted.pop(partition.tp, None)
+        leader = before if partition.leader is None and not believed else partition.leader
+        if leader is not None and leader not in self.alive:
+            self.unlisted[partition.tp] = leader
+            leader = None
+        return partition if leader == partition.leader else evolve(partition, leader=leader)
+
+    def checked_leaders(self, topic: TopicInfo, *, believed: bool = False) -> TopicInfo:
+        """Return the topic with each partition checked, the same object if that changes nothing."""
+        checked = tuple(self.checked_leader(p, believed=believed) for p in topic.partitions)
+        if all(after is before for after, before in zip(checked, topic.partitions, strict=True)):
             return topic
-        return evolve(topic, partitions=tuple(self.checked_leader(p) for p in topic.partitions))
+        return evolve(topic, partitions=checked)
 
     # -- the outcome ---------------------------------------------------------------------------------
 
@@ -382,7 +396,13 @@ class _Gate:
             nodes=nodes, by_topic=topics, cluster_id=cluster_id, generation=self.current.generation + 1
         )
 
-    def memory_after(self) -> Memory:
+    def memory_after(self, topics: Mapping[str, TopicInfo]) -> Memory:
         """Keep the strikes of this answer, and the retired ids of the names that lost one last."""
         retired = dict(list(self.retired.items())[-RETIRED_NAMES_KEPT:])
-        return Memory(self.seen.started_at, MappingProxyType(self.strikes), MappingProxyType(retired))
+        unlisted = {tp: leader for tp, leader in self.unlisted.items() if tp.topic in topics}
+        return Memory(
+            accepted_at=self.seen.started_at,
+            strikes=MappingProxyType(self.strikes),
+            retired=MappingProxyType(retired),
+            unlisted=MappingProxyType(unlisted),
+        )

@@ -168,7 +168,7 @@ class AdaptivePartitioner(StickyPartitioner):
         now = self._clock()
         partition = self._next(route, topic, now)
         self._began += 1
-        self.deliveries.turn_began()
+        self.deliveries.turn_began(topic)
         if before is not None:
             self._switched += before.partition != partition
             if before.records:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
-from attrs import frozen
+from attrs import define, frozen
 
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event, Role
@@ -40,6 +40,31 @@ class DeliveryStats:
     probes: int = 0
     suspects: frozenset[int] = frozenset()
     outstanding: Mapping[TopicPartition, int] = MappingProxyType({})
+
+
+_LATELY = 0.2
+"""How much the last turn counts beside those before."""
+
+
+@define(eq=False)
+class _Pace:
+    """How many records of a topic are tracked in one turn."""
+
+    tracked: int = 0  # in this one
+    _turns: int = 0
+    _usual: float = 0.0
+
+    @property
+    def per_turn(self) -> float:
+        """How many there are lately, on average."""
+        return max(1.0, self._usual if self._turns > 1 else self.tracked)
+
+    def turn_began(self) -> None:
+        """Take the turn that is over into account."""
+        if self._turns:
+            self._usual += max(_LATELY, 1 / self._turns) * (self.tracked - self._usual)
+        self._turns += 1
+        self.tracked = 0
 
 
 class Deliveries:
@@ -74,8 +99,7 @@ class Deliveries:
         self._lanes: tuple[dict[tuple[str, int], Lane], ...] = ({}, {})  # by way
         self._needs_replicas = False
         self._next_look = 0.0
-        self._tracked = 0
-        self._turns = 0
+        self._paces: dict[str, _Pace] = {}
         self._exclusions = 0
         self._probes = 0
 
@@ -115,9 +139,10 @@ class Deliveries:
             usual = self._feedback.usual
             return None if usual is None else max(0.0, usual - self._feedback.policy.linger)
 
-    def turn_began(self) -> None:
-        """Note that unkeyed records go to another partition from now on."""
-        self._turns += 1
+    def turn_began(self, topic: str) -> None:
+        """Note that a topic's unkeyed records go to another partition from now on."""
+        with self._lock:
+            self._paces.setdefault(topic, _Pace()).turn_began()
 
     def outstanding(self, topic: str, partitions: Iterable[int]) -> list[int]:
         """Return, for each partition, how many tracked records are on their way. Takes no lock."""
@@ -133,12 +158,13 @@ class Deliveries:
     def backlogs(self, topic: str, partitions: Collection[int]) -> list[int]:
         """Return, for each partition, how many turns of records wait there beyond what is usual.
 
-        Counted in turns (the records that are tracked in one turn, on average), because 100 records and 101
-        are the same and 1 turn and 2 are not. Usual is one and a half times the median and a turn: that
+        Counted in turns (the records of the topic that are tracked in one, lately), because 100 records and
+        101 are the same and 1 turn and 2 are not. Usual is one and a half times the median and a turn: that
         a cluster is far away or busy says nothing of one partition.
         """
         with self._lock:
-            per_turn = max(1.0, self._tracked / max(1, self._turns))
+            pace = self._paces.get(topic)
+            per_turn = 1.0 if pace is None else pace.per_turn
             lanes = [self._lane(topic, partition) for partition in partitions]
             waiting = [0 if lane is None or lane.leader is None else lane.outstanding for lane in lanes]
             usual = _USUAL * (per_turn + statistics.median_low(waiting))
@@ -195,7 +221,10 @@ class Deliveries:
                 self._lanes[way][topic, partition] = lane
             else:
                 self._feedback.move(lane, broker, followers, now)
-            self._tracked += 1
+            pace = self._paces.get(topic)
+            if pace is None:
+                pace = self._paces[topic] = _Pace()
+            pace.tracked += 1
             self._feedback.sent(lane, now)
 
     def withdrawn(self, topic: str, partition: int, way: int = MAIN) -> None:
@@ -301,6 +330,8 @@ class Deliveries:
                     if info is None and not lane.sent_at:
                         self._feedback.forget(lane)
                         del lanes[topic, partition]
+            for topic in self._paces.keys() - cluster.by_topic.keys():
+                del self._paces[topic]
             needed = self._needed_by(cluster) if self.avoidance else None
             return self._told(name, lambda f, now: f.follow(cluster.nodes.keys(), now, needed))
 

@@ -277,7 +277,7 @@ def fall_behind(asker: Asker, patience: float) -> None:
     policy = Policy(least_silence=patience, most_silence=patience, silence_factor=1e6)
     asker.deliveries._feedback.policy = policy
     for turn in range(8):
-        asker.deliveries.turn_began()
+        asker.deliveries.turn_began("t")
         for _ in range(10):
             asker.deliveries.sent("t", 0 if turn < 7 else 3, 1)
     for _ in range(10):

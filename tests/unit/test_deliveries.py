@@ -284,7 +284,7 @@ class TestBacklogs:
         front = Front()
         front.learn()
         for _ in range(10):
-            front.deliveries.turn_began()
+            front.deliveries.turn_began("t")
             front.sent(*[0] * 100)
         front.answered(*[0] * 550)
         assert front.deliveries.backlogs("t", range(3)) == [3, 0, 0]  # 450 less what is usual, 150
@@ -292,7 +292,7 @@ class TestBacklogs:
     def test_partitions_that_take_longer_than_the_others_are_behind(self) -> None:
         front = Front()
         for _ in range(6):
-            front.deliveries.turn_began()
+            front.deliveries.turn_began("t")
             front.sent(*[0] * 9, 1)
         # Ten records a turn: partition 0 has 54 on the way, the others 6 and none, and nobody is silent.
         assert front.deliveries.backlogs("t", range(3)) == [3, 0, 0]
@@ -300,10 +300,30 @@ class TestBacklogs:
     def test_what_all_have_in_common_is_usual(self) -> None:
         front = Front()
         for partition in (0, 1, 2) * 4:
-            front.deliveries.turn_began()
+            front.deliveries.turn_began("t")
             front.sent(*[partition] * 10)
         front.sent(*[2] * 10)
         assert front.deliveries.backlogs("t", range(3)) == [0, 0, 0]
+
+    def test_what_a_turn_holds_is_of_this_topic_and_of_lately(self) -> None:
+        """A rate that was high for hours, or that another topic has, must not hide what is stuck now."""
+        front = Front()
+        for _ in range(1000):
+            for topic in ("t", "busy"):
+                front.deliveries.turn_began(topic)
+                for _ in range(100):
+                    front.deliveries.sent(topic, 0, 1)
+                    front.deliveries.answered(topic, 0, 0.005, "p")
+        for _ in range(60):
+            front.deliveries.turn_began("t")
+            front.sent(1)
+            front.answered(1)
+        for _ in range(20):
+            front.deliveries.turn_began("t")
+            front.sent(0)
+        (behind, *others) = front.deliveries.backlogs("t", range(3))
+        assert behind > 15
+        assert others == [0, 0]
 
     def test_unknown_and_offline_partitions_have_none(self) -> None:
         front = Front()

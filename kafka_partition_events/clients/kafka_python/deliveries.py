@@ -119,10 +119,10 @@ def watch(producer: KafkaProducer, reports: Reports) -> Callable[[KafkaProducer]
     Returns:
         What ends this, given the producer.
     """
-    plain = type(producer).send
+    base = type(producer)  # asked anew each time: a tracer may wrap its method later
 
     def send(self: KafkaProducer, *args: Any, **kwargs: Any) -> Any:
-        future = plain(self, *args, **kwargs)
+        future = base.send(self, *args, **kwargs)
         if reports.open:
             reports.sent(future)
         return future

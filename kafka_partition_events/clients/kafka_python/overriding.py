@@ -40,7 +40,7 @@ def override_send(producer: KafkaProducer, instead: Callable[..., Any]) -> None:
         instead: ``(producer, topic, value, key, headers, timestamp_ms) -> future``. The headers are a list of
             its own.
     """
-    plain = type(producer).send
+    base = type(producer)  # asked anew each time: a tracer may wrap its method later
 
     def send(
         producer: KafkaProducer,
@@ -53,7 +53,7 @@ def override_send(producer: KafkaProducer, instead: Callable[..., Any]) -> None:
     ) -> Any:
         listed = headers is None or isinstance(headers, list)  # else kafka-python is about to raise
         if partition is not None or not listed:
-            return plain(producer, topic, value, key, headers, partition, timestamp_ms)
+            return base.send(producer, topic, value, key, headers, partition, timestamp_ms)
         return instead(producer, topic, value, key, list(headers or ()), timestamp_ms)
 
     override(producer, send=send)

@@ -15,12 +15,12 @@ from kafka_partition_events.clients.rescue import Headers
 
 def note_homes(producer: KafkaProducer) -> None:
     """Note the homes of rerouted records from now on, for as long as the producer lives."""
-    plain = type(producer).send
+    base = type(producer)
 
     def send(
         producer: KafkaProducer, topic: str, value: Any, key: Any, headers: Headers, timestamp_ms: int | None
     ) -> Any:
         with noting_homes(headers):
-            return plain(producer, topic, value, key, headers, None, timestamp_ms)
+            return base.send(producer, topic, value, key, headers, None, timestamp_ms)
 
     override_send(producer, send)

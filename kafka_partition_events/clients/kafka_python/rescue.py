@@ -106,8 +106,7 @@ class Rescue:
         self._reports = reports
         self._hedging = mode == "hedge"
         self._ids = Ids()
-        self._send = type(producer).send
-        self._flush = type(producer).flush
+        self._base = type(producer)
         self._serializer: SerializedOnce | None = None
         self._thread: threading.Thread | None = None
         self._parked = False
@@ -141,12 +140,12 @@ class Rescue:
         timestamp_ms: int | None,
     ) -> Any:
         if key is not None or not self._reports.open:
-            return self._send(producer, topic, value, key, headers, None, timestamp_ms)
+            return self._base.send(producer, topic, value, key, headers, None, timestamp_ms)
         id_ = self._ids.next()
         # A serializer may add headers: it gets a list of its own, and a copy repeats what it has made of it.
         all_headers = original_headers(headers, id_)
         mark = all_headers[-1]
-        future = self._send(producer, topic, value, None, all_headers, None, timestamp_ms)
+        future = self._base.send(producer, topic, value, None, all_headers, None, timestamp_ms)
         way = self._reports.latest_way()
         home = future._produce_future.topic_partition  # noqa: SLF001
         if home.partition is None or future.args[_KEY_SIZE] != -1:  # no metadata; a key from the serializer
@@ -200,7 +199,7 @@ class Rescue:
         while (held := self.account.take()) is not None:
             try:
                 partition = self._elsewhere(producer, held)
-                future = self._send(
+                future = self._base.send(
                     producer,
                     held.topic,
                     held.data if self._serializer is None else Serialized(held.data),
@@ -283,7 +282,7 @@ class Rescue:
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             self._drain(producer)
-            self._flush(producer, left)  # it waits for what was sent before
+            self._base.flush(producer, left)  # it waits for what was sent before
             if self.account.wait_for(mine, _FLUSH_STEP_S):
                 return
             if left == 0:
