@@ -17,7 +17,7 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.dispatch import Mailbox
-from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.events import Event, MetadataUnavailable
 from kafka_partition_events.metadata.health import Health
 from kafka_partition_events.metadata.intake import Intake
 from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
@@ -293,7 +293,7 @@ class MetadataPoller:
                 self._done = max(self._done, ticket)
                 self._lock.notify_all()
             self._close_idle_source()
-        if trouble is not None:  # logging is I/O, so it comes after the lock
+        if any(isinstance(event, MetadataUnavailable) for event in events):  # once; I/O, so after the lock
             _log.warning("metadata_unavailable", error=str(trouble), failures=self.health.failures)
         return events
 

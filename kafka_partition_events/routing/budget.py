@@ -101,8 +101,10 @@ class BufferBudget:
     def admit(self, cluster: Cluster, before: Admission = NO_ADMISSION) -> Admission:
         """Grant every topic its partitions.
 
-        Partitions that were granted stay granted; growth gets what is left. Without a past, memory is
-        shared evenly between the topics. Every topic gets at least one partition, even beyond the budget:
+        Without a past, memory is shared evenly between the topics. Growth alone takes nothing that was
+        granted, it gets what is left. With a topic more all is shared anew, as if it had been known from the
+        beginning: a producer sees its topics one by one, and which one it writes first must not matter.
+        Every topic gets at least one partition, even beyond the budget:
         a cap must never be the reason that a record cannot be sent.
 
         Args:
@@ -111,6 +113,8 @@ class BufferBudget:
         """
         counts = {n: len(t.partitions) for n, t in cluster.by_topic.items() if not t.internal}
         wanted = {n: min(count, self.max_partitions.get(n, count)) for n, count in counts.items()}
+        if counts.keys() - before.keys():  # a topic more: shared as if all had been known at once
+            before = {}
         held = {n: min(len(before[n].chosen), wanted[n]) if n in before else 0 for n in counts}
         granted = wanted if self.affordable is None else share_out(self.affordable, wanted, held)
         return {n: self._choose(n, counts[n], granted[n], before.get(n)) for n in counts}

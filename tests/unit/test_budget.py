@@ -4,6 +4,7 @@ import pytest
 
 from kafka_partition_events import BufferBudget, ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.routing.budget import NO_ADMISSION
 from kafka_partition_events.testing.scripted import cluster_of
 
 
@@ -149,3 +150,18 @@ def test_impossible_budgets_are_refused_by_the_name_of_the_key(
 ) -> None:
     with pytest.raises(ConfigurationError, match=message):
         BufferBudget(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ordinal", [None, 3])
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
+def test_topics_that_are_seen_one_by_one_share_as_if_known_at_once(
+    order: tuple[str, ...], ordinal: int | None
+) -> None:
+    """So a restart that writes another topic first has the same partitions."""
+    budget = BufferBudget(buffer_memory=32, batch_size=1, instance_id="checkout-7", ordinal=ordinal)
+    counts = {"a": 32, "b": 32, "c": 5}
+    admission = NO_ADMISSION
+    for known in range(1, 4):
+        admission = budget.admit(topics(**{name: counts[name] for name in order[:known]}), admission)
+    assert admission == budget.admit(topics(**counts))
+    assert {name: len(share.chosen) for name, share in admission.items()} == {"a": 13, "b": 14, "c": 5}

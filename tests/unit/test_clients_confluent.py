@@ -1,5 +1,7 @@
 """What of the confluent-kafka client can be said without a broker."""
 
+import sys
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +15,11 @@ from kafka_partition_events import (
     TopicPartition,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.clients.confluent import PartitioningProducer, ProducerStats
+from kafka_partition_events.clients.confluent import (
+    ConfluentMetadataSource,
+    PartitioningProducer,
+    ProducerStats,
+)
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.confluent.reports import Reports
@@ -272,3 +278,28 @@ def test_records_are_told_by_broker() -> None:
     cluster = cluster_of({"orders": [1, 2, None]}, brokers=[1, 2])
     placed = {TopicPartition("orders", partition): 10 + partition for partition in range(3)}
     assert ProducerStats(records=placed).by_broker(cluster) == {1: 10, 2: 11, -1: 12}
+
+
+# -- greenlets ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("gevent.monkey", {"is_module_patched": "threading"}),
+        ("eventlet.patcher", {"is_monkey_patched": "thread"}),
+    ],
+)
+@pytest.mark.parametrize("patched", [True, False])
+def test_where_threads_are_greenlets_it_is_refused_in_words(
+    monkeypatch: pytest.MonkeyPatch, module: str, names: dict[str, str], patched: bool
+) -> None:
+    stand_in = ModuleType(module)
+    for function, asked in names.items():
+        setattr(stand_in, function, lambda name, asked=asked: patched and name == asked)
+    monkeypatch.setitem(sys.modules, module, stand_in)
+    if not patched:
+        ConfluentMetadataSource(NOWHERE).close()
+        return
+    with pytest.raises(ConfigurationError, match=r"patch_all\(thread=False\)"):
+        PartitioningProducer(NOWHERE)

@@ -273,6 +273,18 @@ def test_a_replica_is_told_with_those_that_wait_for_it_each_once() -> None:
     assert event.outstanding == 3
 
 
+def test_a_suspect_that_no_record_needs_any_more_is_cleared_without_news_of_the_cluster() -> None:
+    """Nothing could probe it: the alert would stay, and patience with all others with it."""
+    front = Front()
+    front.deliveries.follow(cluster_of({"t": [2, 3]}, brokers=[1, 2, 3]), "p")
+    (event,) = front.deliveries.unreachable(1, "p")
+    assert isinstance(event, BrokerSuspected)
+    (event,) = front.listen(6)
+    assert isinstance(event, BrokerCleared)
+    assert (event.broker, event.reason) == (1, Clearance.LEFT)
+    assert not front.deliveries.avoidance
+
+
 class TestBacklogs:
     def test_nothing_is_overdue_while_all_answer_as_usual(self) -> None:
         front = Front()

@@ -1,5 +1,6 @@
 """Metadata through confluent-kafka."""
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -83,8 +84,10 @@ class ConfluentMetadataSource:
             suspects: Returns the brokers that may be dead already.
 
         Raises:
-            ConfigurationError: librdkafka refuses a setting, or the arguments do not fit.
+            ConfigurationError: librdkafka refuses a setting, the arguments do not fit, or threads are
+                greenlets (gevent).
         """
+        _refuse_greenlets()
         self._connection: Connection | Borrowed
         self._teachers: tuple[Teacher, ...] = ()
         self._made_for: Teacher | None = None
@@ -271,3 +274,19 @@ def _listed(admin: Any, name: str | None, seconds: float) -> Any:
 def _left(deadline: float) -> float:
     """Return the seconds that are left. Never zero or less, which some calls take for "no limit"."""
     return max(0.05, deadline - time.monotonic())
+
+
+def _refuse_greenlets() -> None:
+    """Raise where the poller's thread would be a greenlet: librdkafka would stop all of them while it waits.
+
+    Raises:
+        ConfigurationError: gevent or eventlet has taken the place of ``threading``.
+    """
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    patched = gevent is not None and gevent.is_module_patched("threading")
+    if patched or (eventlet is not None and eventlet.is_monkey_patched("thread")):
+        raise ConfigurationError(
+            "gevent or eventlet has patched threading, so each metadata request would stop all greenlets "
+            "until it is answered (10 s while the brokers are down). Patch without threads, as "
+            "gevent.monkey.patch_all(thread=False) does, or use a plain confluent_kafka.Producer"
+        )
