@@ -152,4 +152,5 @@ def main(tracer: str, when: str, client: str, servers: str, topics: list[str]) -
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:5], sys.argv[5:])
+    _, tracer, when, client, servers, *topics = sys.argv
+    main(tracer, when, client, servers, topics)
