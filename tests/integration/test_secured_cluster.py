@@ -106,6 +106,21 @@ def test_partitioning_producer(cluster: KafkaCluster) -> None:
     assert {partition for _, partition in reports} == {0, 1, 2}
 
 
+def test_new_credentials_reach_every_connection_of_a_producer(cluster: KafkaCluster) -> None:
+    options = {**cluster.confluent_options, "sasl.password": WRONG, "log_level": 0}
+    with PartitioningProducer(options, poller_options={"interval": 0.5, "fetch_timeout": 1.0}) as producer:
+        producer.poller.track("orders")
+        producer.poller.refresh("test", wait=LIMIT_S)
+        assert producer.poller.health.failures > 0
+        producer.set_sasl_credentials(cluster.security.username, cluster.security.password)
+        deadline = time.monotonic() + LIMIT_S
+        while producer.poller.health.failures:
+            assert time.monotonic() < deadline
+            producer.poller.refresh("test", wait=LIMIT_S)
+        producer.produce("orders", b"v")
+        assert producer.flush(LIMIT_S) == 0
+
+
 def test_pin_store(cluster: KafkaCluster) -> None:
     store = KafkaPinStore(cluster.confluent_options)
     assert store.replace("orders", None, first_pin(3, 0.0))

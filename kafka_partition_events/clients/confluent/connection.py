@@ -99,6 +99,13 @@ class Connection:
         self._admin.poll(0)
         return self._admin
 
+    def log_in(self, username: str, password: str) -> None:
+        """Use other credentials from the next connection on. Thread-safe."""
+        self._settings = {**self._settings, "sasl.username": username, "sasl.password": password}
+        admin = self._admin
+        if admin is not None and self._pid == os.getpid():
+            admin.set_sasl_credentials(username, password)
+
     def failure(self, what: str, error: BaseException) -> MetadataFetchError:
         """Return the exception to be raised, with the cause that only librdkafka's error callback tells.
 

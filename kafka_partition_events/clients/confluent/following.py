@@ -30,7 +30,7 @@ class Following:
         config: Mapping[str, Any],
         options: Mapping[str, Any],
     ) -> None:
-        own = poller is None
+        self._own = poller is None
         if poller is None:
             source = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
             poller = MetadataPoller(source, (), **options)
@@ -40,16 +40,21 @@ class Following:
         if isinstance(poller.source, ConfluentMetadataSource):
             self._lesson = poller.source.teach(producer, config)
         try:
-            follower = poller.join(partitioner, last_closes=own)
+            follower = poller.join(partitioner, last_closes=self._own)
         except BaseException:
-            if own:
+            if self._own:
                 poller.close(0.0)
             raise
         # Whoever drops the producer must not wait.
         self._dropped = weakref.finalize(producer, follower.leave, 0.0)
         self._follower = follower
-        if own:
+        if self._own:
             poller.start()
+
+    def log_in(self, username: str, password: str) -> None:
+        """Use other credentials to ask for metadata, over connections that were made for this producer."""
+        if self._own and isinstance(self.poller.source, ConfluentMetadataSource):
+            self.poller.source.log_in(username, password)
 
     @property
     def ended(self) -> bool:

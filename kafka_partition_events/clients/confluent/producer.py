@@ -495,6 +495,7 @@ class PartitioningProducer(Producer):
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""
         super().set_sasl_credentials(username, password)
+        self._following.log_in(username, password)
         if self._standby is not None:
             self._standby.log_in(username, password)
 

@@ -155,6 +155,11 @@ class ConfluentMetadataSource:
                 if teacher is self._made_for or not teacher.is_over:  # else it was closed meanwhile
                     raise
 
+    def log_in(self, username: str, password: str) -> None:
+        """Use other credentials on connections of our own; a client that was lent has its own."""
+        if isinstance(self._connection, Connection):
+            self._connection.log_in(username, password)
+
     def release(self) -> None:
         """Let go of the producers, waiting for a call on a handle that is under way. Thread-safe."""
         for teacher in self._teachers:
