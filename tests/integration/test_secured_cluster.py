@@ -112,7 +112,8 @@ def test_new_credentials_reach_every_connection_of_a_producer(cluster: KafkaClus
         producer.poller.track("orders")
         producer.poller.refresh("test", wait=LIMIT_S)
         assert producer.poller.health.failures > 0
-        producer.set_sasl_credentials(cluster.security.username, cluster.security.password)
+        right = cluster.confluent_options
+        producer.set_sasl_credentials(right["sasl.username"], right["sasl.password"])
         deadline = time.monotonic() + LIMIT_S
         while producer.poller.health.failures:
             assert time.monotonic() < deadline

@@ -100,6 +100,10 @@ def by_kafka_python(topic: str, servers: str, rescue: Any, then: Callable[[], No
     return 6, []
 
 
+def names_of(record: Any) -> set[str]:
+    return {name for name, _ in record.headers() or ()}
+
+
 def read(topic: str, config: dict[str, Any], records: int) -> list[set[str]]:
     """Return the names of each record's headers."""
     from confluent_kafka import TopicPartition
@@ -110,9 +114,7 @@ def read(topic: str, config: dict[str, Any], records: int) -> list[set[str]]:
     found: list[set[str]] = []
     deadline = time.monotonic() + LIMIT_S
     while len(found) < records and time.monotonic() < deadline:
-        found += [
-            {name for name, _ in m.headers() or ()} for m in consumer.consume(100, 0.2) if not m.error()
-        ]
+        found += [names_of(record) for record in consumer.consume(100, 0.2) if record.error() is None]
     return found
 
 

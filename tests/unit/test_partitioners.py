@@ -308,6 +308,17 @@ class TestRoundRobin:
 
 
 class TestSubclasses:
+    def test_a_choose_of_a_mixin_decides_as_one_of_the_class_does(self) -> None:
+        class AlwaysTheLast:
+            def choose(self, route: Route, _topic: str, _key: bytes | None, _value: bytes | None, /) -> int:
+                return route.usable[-1]
+
+        class Mine(AlwaysTheLast, DefaultPartitioner):
+            pass
+
+        partitioner = with_table(Mine(), 1, 1, 1)
+        assert [ask(partitioner) for _ in range(8)] == [2] * 8
+
     """What an application team writes."""
 
     def test_choose_decides_even_below_a_built_in_with_short_cuts(self) -> None:

@@ -35,6 +35,13 @@ class TestAHistory:
         assert counts_in_force(history, now) == counts
         assert pin_at(history, now).count == counts[-1]
 
+    def test_stays_in_force_when_a_clock_is_set_back(self) -> None:
+        """NTP steps back over a cut-over: the keys would move three times, and on this instance only."""
+        history = (SIX, TWELVE)
+        assert counts_in_force(history, 199.0) == (6,)
+        assert counts_in_force(history, 199.0, before=(6, 12)) == (6, 12)
+        assert counts_in_force(history, 199.0, before=(4, 12)) == (6,), "somebody else's history"
+
     def test_holds_from_the_beginning_for_whom_the_clock_is_behind(self) -> None:
         assert counts_in_force((SIX,), 99.0) == (6,)
         assert next_change((SIX,), 99.0) is None
