@@ -80,18 +80,21 @@ def show_command(
     kpe mapping show --store kafka:kpe.mappings -b localhost:9092
     kpe mapping show --store pins.json | jq -r 'select(.pending != null) | .topic'
 
-    Exit codes: 0 shown; 2 the store can't be read, wrong address, refused login, unknown option.
+    Exit codes: 0 shown; 2 the store, or a topic in it, can't be read, wrong address, refused login,
+    unknown option.
     """  # noqa: D301
     configure_logs(verbose=verbose)
     services: Services = context.obj
     config = _config(bootstrap, client_options)
     with _opened(store, config) as opened:
-        histories = opened.read()
-    if not histories:
+        histories, unreadable = opened.read(), opened.unreadable
+    if not histories and not unreadable:
         typer.echo(f"kpe: note: nothing is pinned in {store}", err=True)
     now = services.clock.now().timestamp()
     for topic, history in sorted(histories.items()):
         _show(topic, history, now, choose_output(output))
+    if unreadable:
+        raise CliError("; ".join(unreadable.values()))
 
 
 @mapping_app.command("cut-over", short_help="Let a topic's keys go over to more partitions.")
@@ -148,6 +151,8 @@ def _cut_over(
     opened: PinStore, store: str, topic: str, count: int, delay: float, services: Services, *, dry_run: bool
 ) -> History:
     before = opened.read().get(topic)
+    if (cause := opened.unreadable.get(topic)) is not None:
+        raise CliError(cause)
     if before is None:
         raise CliError(f"topic {topic} is not pinned in {store}; its first keyed record pins it")
     check_delay(delay, INTERVAL_S)

@@ -1,5 +1,6 @@
 """Growth-safe keys: a topic grows, and its keys stay, or no more of them move than must."""
 
+import contextlib
 import random
 import time
 import weakref
@@ -7,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Literal, get_args
 
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.errors import ConfigurationError, PinStoreError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.argument_routes import ClusterView
@@ -116,6 +117,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         self._interval = interval
         self._topics: PinnedTopics | None = None
         self._unbound: UserPinStore | None = None
+        self._cluster_id = ""
         self._jumps = False
         if mapping == "rendezvous":
             if store is not None:
@@ -138,14 +140,25 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         """Learn the cluster's id, which names the file of its pins, before the first key is placed."""
         unbound, cluster_id = self._unbound, getattr(cluster, "cluster_id", None)
         if unbound is not None and self._topics is not None and cluster_id:
-            self._topics.learn(unbound.bind(cluster_id))
-            self._unbound = None
+            self._cluster_id = cluster_id
+            with contextlib.suppress(PinStoreError):  # who places a key is told
+                self._bind(unbound, self._topics)
+
+    def _bind(self, unbound: UserPinStore, topics: PinnedTopics) -> None:
+        topics.learn(unbound.bind(self._cluster_id))
+        self._unbound = None
 
     def home(self, route: Route, key: bytes) -> int:
-        """Return the partition that a key belongs to, online or not."""
+        """Return the partition that a key belongs to, online or not.
+
+        Raises:
+            PinStoreError: what the store holds of the topic can't be read, so that the key might move.
+        """
         topics = self._topics
         if topics is None:
             return self._hash(key, route.count)
+        if self._unbound is not None and self._cluster_id:
+            self._bind(self._unbound, topics)
         topic, present = route.info.name, route.count
         counts = topics.in_force.get(topic) or topics.pin(topic, present)
         count = counts[-1]

@@ -32,13 +32,25 @@ class FilePinStore:
             path: The file, in a directory that exists.
         """
         self.path = Path(path)
+        self.unreadable: Mapping[str, str] = {}
 
     def read(self) -> Mapping[str, History]:
-        """Return the history of every topic.
+        """Return the history of every topic, but of those in `unreadable`.
 
         Raises:
             PinStoreError: the file can't be read, or holds something else than pins.
         """
+        histories: dict[str, History] = {}
+        unreadable: dict[str, str] = {}
+        for topic, entry in self._entries().items():
+            try:
+                histories[topic] = decode_history(entry)
+            except ValueError as error:
+                unreadable[topic] = str(self._foreign(f"topic {topic}: {error}"))
+        self.unreadable = unreadable
+        return histories
+
+    def _entries(self) -> dict[str, Any]:
         try:
             text = self.path.read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -61,10 +73,10 @@ class FilePinStore:
             PinStoreError: the file can't be read or written, or holds something else than pins.
         """
         with self._locked():
-            histories = self.read()
-            if histories.get(topic) != before:
+            entries, histories = self._entries(), self.read()
+            if histories.get(topic) != before or topic in self.unreadable:
                 return False
-            self._write({**histories, topic: after})
+            self._write({**entries, topic: encode_history(after)})
             return True
 
     def close(self) -> None:
@@ -81,11 +93,12 @@ class FilePinStore:
             where = error.filename or self.path
             raise PinStoreError(f"{where}: can't write the pins: {error.strerror or error}") from error
 
-    def _write(self, histories: Mapping[str, History]) -> None:
+    def _write(self, entries: Mapping[str, Any]) -> None:
         draft = self._beside("new")
         with draft.open("w", encoding="utf-8") as file:
             self._keep_owner_and_mode(file.fileno())
-            json.dump(_encode(histories), file, indent=1)
+            topics = dict(sorted(entries.items()))
+            json.dump({"format": _FORMAT, "version": _VERSION, "topics": topics}, file, indent=1)
             file.write("\n")
             file.flush()
             os.fsync(file.fileno())
@@ -113,22 +126,10 @@ class FilePinStore:
         )
 
 
-def _encode(histories: Mapping[str, History]) -> dict[str, Any]:
-    topics = {topic: encode_history(history) for topic, history in sorted(histories.items())}
-    return {"format": _FORMAT, "version": _VERSION, "topics": topics}
-
-
-def _decode(document: object) -> dict[str, History]:
+def _decode(document: object) -> dict[str, Any]:
     match document:
         case {"format": str(kind), "version": version, "topics": dict(topics)} if kind == _FORMAT:
             if version != _VERSION:
                 raise ValueError(f"version {version} of {_FORMAT} is not known here")
-            return {str(topic): _decode_topic(topic, history) for topic, history in topics.items()}
+            return {str(topic): entry for topic, entry in topics.items()}
     raise ValueError(f"not a document of the format {_FORMAT}")
-
-
-def _decode_topic(topic: object, history: object) -> History:
-    try:
-        return decode_history(history)
-    except ValueError as error:
-        raise ValueError(f"topic {topic}: {error}") from None

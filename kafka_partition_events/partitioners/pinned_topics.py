@@ -45,6 +45,7 @@ class PinnedTopics:
         self._store = store
         self._clock = clock
         self._known: dict[str, History] = dict(store.read())
+        self._unreadable = store.unreadable
         self._open = True
         self._make_locks()
         self._put_in_force()
@@ -59,7 +60,13 @@ class PinnedTopics:
         return MappingProxyType(self._known)
 
     def pin(self, topic: str, present: int) -> tuple[int, ...]:
-        """Return the counts in force of a topic. One without a pin is pinned to its present number."""
+        """Return the counts in force of a topic. One without a pin is pinned to its present number.
+
+        Raises:
+            PinStoreError: the store has something of it that can't be read: its keys might move.
+        """
+        if (cause := self._unreadable.get(topic)) is not None:
+            raise PinStoreError(cause)
         with self._lock:
             self._open = True
             now, known = self._now(), self._known
@@ -75,6 +82,7 @@ class PinnedTopics:
 
     def learn(self, stored: Mapping[str, History]) -> None:
         """Hear what was in the store, as if it had been read when this instance began. No I/O."""
+        self._unreadable = self._store.unreadable
         with self._lock:
             self._agree(stored)
         self._put_in_force()
@@ -110,6 +118,8 @@ class PinnedTopics:
         with self._using_store:
             for _ in range(_ATTEMPTS):
                 stored = self._store.read().get(topic)
+                if (cause := self._store.unreadable.get(topic)) is not None:
+                    raise PinStoreError(cause)
                 known = self._known.get(topic, stored)
                 if known is None:
                     raise ConfigurationError(
@@ -143,12 +153,13 @@ class PinnedTopics:
     def _exchange(self) -> bool:
         """Read the store and write what it lacks; return whether nobody else was first."""
         stored = self._store.read()
+        self._unreadable = self._store.unreadable
         with self._lock:
             known = self._agree(stored)
         written = [
             self._store.replace(topic, stored.get(topic), history)
             for topic, history in known.items()
-            if history != stored.get(topic)
+            if history != stored.get(topic) and topic not in self._unreadable
         ]
         return all(written)
 

@@ -134,10 +134,18 @@ class PinStore(Protocol):
     """Keeps the histories of a fleet's topics over restarts. Thread-safe.
 
     Partitioners read it in the background, about once a second, and can share it; whoever made it closes it.
+
+    Attributes:
+        unreadable: The topics whose entry could not be understood when the store was read last, and why.
+            Keyed records of these are refused, those of all others are none the worse for it.
     """
 
+    unreadable: Mapping[str, str]
+
     def read(self) -> Mapping[str, History]:
-        """Return the history of every topic, by name. Blocks, but for no longer than `READ_LIMIT_S`.
+        """Return the history of every topic, by name, but of the unreadable ones.
+
+        Blocks, but for no longer than `READ_LIMIT_S`.
 
         Raises:
             PinStoreError: it can't be read; the message names it, and the cure.
@@ -167,6 +175,7 @@ class MemoryPinStore:
 
     def __init__(self) -> None:
         """Make an empty store."""
+        self.unreadable: Mapping[str, str] = {}
         self._histories: dict[str, History] = {}
         self._lock = threading.Lock()
 

@@ -41,16 +41,30 @@ class UserPinStore:
         """
         self.directory = _state_directory()
         self._file: FilePinStore | None = None
-        self._found: Mapping[str, Mapping[str, History]] = {}
+        self._files: dict[str, FilePinStore] = {}
+        self._found: dict[str, Mapping[str, History] | PinStoreError] = {}
         _check(self.directory)
         self.read()
 
     def bind(self, cluster_id: str) -> Mapping[str, History]:
-        """Keep to one cluster from now on; return what was known of it when the files were read. No I/O."""
+        """Keep to one cluster from now on; return what was known of it when the files were read. No I/O.
+
+        Raises:
+            PinStoreError: its file could not be read.
+        """
         if self._file is None:
-            self._file = FilePinStore(self.directory / f"pins-{quote(cluster_id, safe='')}.json")
+            path = self.directory / f"pins-{quote(cluster_id, safe='')}.json"
+            self._file = self._files.get(path.name) or FilePinStore(path)
             _log.info("pins_kept", path=str(self._file.path))
-        return self._found.get(self._file.path.name, {})
+        found = self._found.get(self._file.path.name, {})
+        if isinstance(found, PinStoreError):
+            raise found
+        return found
+
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """See `PinStore`; of the cluster that is kept to."""
+        return {} if self._file is None else self._file.unreadable
 
     def read(self) -> Mapping[str, History]:
         """Return the history of every topic of the cluster; of none as long as that is not known.
@@ -59,8 +73,14 @@ class UserPinStore:
             PinStoreError: a file can't be read, or holds something else than pins.
         """
         if self._file is not None:
-            return self._file.read()
-        self._found = {path.name: FilePinStore(path).read() for path in self.directory.glob("pins-*.json")}
+            found = self._found[self._file.path.name] = self._file.read()
+            return found
+        for path in self.directory.glob("pins-*.json"):
+            self._files[path.name] = FilePinStore(path)
+            try:
+                self._found[path.name] = self._files[path.name].read()
+            except PinStoreError as error:  # another cluster's, most likely; `bind` raises if it is ours
+                self._found[path.name] = error
         return {}
 
     def replace(self, topic: str, before: History | None, after: History) -> bool:

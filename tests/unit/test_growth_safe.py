@@ -4,13 +4,15 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from kafka_partition_events import AdaptivePartitioner, PartitionOfflineError
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.errors import ConfigurationError, PinStoreError
 from kafka_partition_events.partitioners.growth_safe import GrowthSafePartitioner
+from kafka_partition_events.partitioners.pin_file import FilePinStore
 from kafka_partition_events.partitioners.pinned_topics import PinnedTopics
 from kafka_partition_events.partitioners.pins import History, MemoryPinStore, Pin
 from kafka_partition_events.routing.hashing import crc32_partition
@@ -206,3 +208,13 @@ def test_unkeyed_records_go_as_with_the_adaptive_partitioner() -> None:
 def test_wrong_arguments_are_told_with_the_cure(arguments: dict[str, Any], cause: str) -> None:
     with pytest.raises(ConfigurationError, match=cause):
         GrowthSafePartitioner(**arguments)
+
+
+def test_one_topics_pins_that_can_not_be_read_refuse_its_keys_and_no_others(tmp_path: Path) -> None:
+    path = tmp_path / "pins.json"
+    path.write_text('{"format": "kpe.pins", "version": 1, "topics": {"t": []}}')
+    with closing(GrowthSafePartitioner(mapping="pinned", store=FilePinStore(path))) as partitioner:
+        partitioner.adopt(cluster_of({"t": [1, 1], "u": [1, 1]}))
+        with pytest.raises(PinStoreError, match=r"pins\.json holds no pins .*: topic t"):
+            partitioner.partition("t", None, b"k", None, None, None)
+        assert partitioner.partition("u", None, b"k", None, None, None) in {0, 1}

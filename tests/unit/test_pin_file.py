@@ -76,10 +76,6 @@ def test_it_compares_and_sets(store: FilePinStore) -> None:
         (b"[]", "not a document of the format kpe.pins"),
         (b'{"format": "kpe.snapshot", "version": 1, "topics": {}}', "not a document of the format kpe.pins"),
         (b'{"format": "kpe.pins", "version": 2, "topics": {}}', "version 2 of kpe.pins is not known"),
-        (
-            b'{"format": "kpe.pins", "version": 1, "topics": {"t": []}}',
-            "topic t: a history is a list",
-        ),
     ],
 )
 def test_a_file_with_anything_else_is_named_with_the_cure_and_left_as_it_is(
@@ -92,6 +88,19 @@ def test_a_file_with_anything_else_is_named_with_the_cure_and_left_as_it_is(
         assert str(store.path) in str(refusal.value)
         assert "restore it from a copy" in str(refusal.value)
     assert store.path.read_bytes() == content
+
+
+def test_one_topics_bad_entry_is_told_kept_and_nobody_elses_affair(store: FilePinStore) -> None:
+    bad = {"generation": 1}
+    store.path.write_text(json.dumps({"format": "kpe.pins", "version": 1, "topics": {"t": bad}}))
+    assert store.read() == {}
+    assert set(store.unreadable) == {"t"}
+    for part in (str(store.path), "topic t: a history is a list", "restore it from a copy"):
+        assert part in store.unreadable["t"]
+    assert store.replace("orders", None, (SIX,))
+    assert not store.replace("t", None, (SIX,)), "somebody may still repair it"
+    assert store.read() == {"orders": (SIX,)}
+    assert json.loads(store.path.read_text())["topics"]["t"] == bad
 
 
 def test_what_the_system_refuses_is_told_with_the_path(tmp_path: Path) -> None:

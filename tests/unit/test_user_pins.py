@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 from structlog.testing import capture_logs
 
 from kafka_partition_events.errors import PinStoreError
@@ -243,8 +244,25 @@ class TestTheDirectory:
         with pytest.raises(PinStoreError, match="there is no home directory"):
             UserPinStore()
 
-    def test_with_a_file_of_something_else_is_an_error_at_the_start(self, state: Path) -> None:
+    def test_with_a_file_of_something_else_refuses_that_clusters_keys_until_it_is_mended(
+        self, state: Path
+    ) -> None:
+        """Another cluster's file, of a newer version say, is not this producer's affair."""
         state.mkdir(parents=True)
-        (state / "pins-c-1.json").write_text("{")
-        with pytest.raises(PinStoreError, match=r"pins-c-1\.json holds no pins"):
-            GrowthSafePartitioner(mapping="pinned")
+        file = state / "pins-c-1.json"
+        file.write_text("{")
+        partitioners = [GrowthSafePartitioner(mapping="pinned") for _ in range(2)]
+        for partitioner, cluster_id in zip(partitioners, ("c-1", "c-2"), strict=True):
+            partitioner.adopt(evolve(cluster_of({"t": [1, 1]}), cluster_id=cluster_id))
+        ours, others = partitioners
+        for _ in range(2):
+            with pytest.raises(PinStoreError, match=r"pins-c-1\.json holds no pins"):
+                ours.partition("t", None, b"k", None, None, None)
+        assert ours.partition("t", None, None, None, None, None) in {0, 1}, "it has no key"
+        assert others.partition("t", None, b"k", None, None, None) in {0, 1}
+        file.write_text('{"format": "kpe.pins", "version": 1, "topics": {}}')
+        assert ours._topics is not None
+        ours._topics.step()
+        assert ours.partition("t", None, b"k", None, None, None) in {0, 1}
+        for partitioner in partitioners:
+            partitioner.close()

@@ -80,6 +80,7 @@ class KafkaPinStore:
         self._producer: Producer | None = None
         self._position = 0
         self._latest: dict[str, bytes] = {}
+        self.unreadable: Mapping[str, str] = {}
 
     def reset_after_fork(self) -> None:
         """Start afresh in a forked child: the parent's clients do not work there."""
@@ -102,7 +103,7 @@ class KafkaPinStore:
             PinStoreError: as with `read`, or the brokers do not acknowledge the record in time.
         """
         with self._lock, self._explaining("can't write the pins"):
-            if self._read().get(topic) != before:
+            if self._read().get(topic) != before or topic in self.unreadable:
                 return False
             if self._consumer is None:
                 self._consumer = self._create()  # takes a second, in which others may write
@@ -127,7 +128,18 @@ class KafkaPinStore:
         if self._consumer is None:
             return {}
         self._read_to_end(self._consumer, deadline)
-        return {topic: self._decoded(topic, value) for topic, value in self._latest.items()}
+        histories: dict[str, History] = {}
+        unreadable: dict[str, str] = {}
+        for topic, value in self._latest.items():
+            try:
+                histories[topic] = _decode(json.loads(value))
+            except ValueError as error:
+                unreadable[topic] = (
+                    f"topic {self.topic} holds no pins of {topic} that can be read here: {error}. Another "
+                    "record with that key replaces them; one without a value removes them"
+                )
+        self.unreadable = unreadable
+        return histories
 
     def _open(self, deadline: float) -> Consumer | None:
         """Return a consumer for the topic; None when there is no topic."""
@@ -195,15 +207,6 @@ class KafkaPinStore:
         offset = message.offset()
         assert offset is not None  # noqa: S101 - a record that was read has one
         self._position = offset + 1
-
-    def _decoded(self, topic: str, value: bytes) -> History:
-        try:
-            return _decode(json.loads(value))
-        except ValueError as error:
-            raise PinStoreError(
-                f"topic {self.topic} holds no pins of {topic} that can be read here: {error}. Another record "
-                "with that key replaces them; one without a value removes them"
-            ) from error
 
     # -- writing -------------------------------------------------------------------------------------
 
