@@ -134,13 +134,14 @@ class PinStore(Protocol):
     """Keeps the histories of a fleet's topics over restarts. Thread-safe.
 
     Partitioners read it in the background, about once a second, and can share it; whoever made it closes it.
-
-    Attributes:
-        unreadable: The topics whose entry could not be understood when the store was read last, and why.
-            Keyed records of these are refused, those of all others are none the worse for it.
     """
 
-    unreadable: Mapping[str, str]
+    @property
+    def unreadable(self) -> Mapping[str, str]:
+        """The topics whose entry could not be understood when the store was read last, and why.
+
+        Keyed records of these are refused; those of all others are none the worse for it.
+        """
 
     def read(self) -> Mapping[str, History]:
         """Return the history of every topic, by name, but of the unreadable ones.

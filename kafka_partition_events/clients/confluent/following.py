@@ -1,7 +1,7 @@
 """How a producer's partitioner follows a poller: one that is given, or one that is the producer's own."""
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import Producer
@@ -29,6 +29,7 @@ class Following:
         poller: MetadataPoller | None,
         config: Mapping[str, Any],
         options: Mapping[str, Any],
+        writes: Callable[[str], bool],
     ) -> None:
         self._own = poller is None
         if poller is None:
@@ -38,7 +39,7 @@ class Following:
         # A partition that the poller tells of must be known to the producer's handle, too.
         self._lesson = None
         if isinstance(poller.source, ConfluentMetadataSource):
-            self._lesson = poller.source.teach(producer, config)
+            self._lesson = poller.source.teach(producer, writes)
         try:
             follower = poller.join(partitioner, last_closes=self._own)
         except BaseException:

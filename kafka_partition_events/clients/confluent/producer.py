@@ -158,7 +158,10 @@ class PartitioningProducer(Producer):
         self._chooser = Chooser(self.partitioner, full, chunks=self._rescue is None)
         self._turns = self._chooser.turns
         self._reroutes = reroutes(self.partitioner)
-        self._following = Following(self, self.partitioner, poller, full, poller_options or {})
+        written = self._turns.keys()
+        self._following = Following(
+            self, self.partitioner, poller, full, poller_options or {}, written.__contains__
+        )
         self.poller = self._chooser.poller = self._reports.poller = self._following.poller
         self._standby: Standby | None = None
         self._keys: KeyOrder | None = None

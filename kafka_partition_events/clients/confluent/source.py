@@ -95,7 +95,7 @@ class ConfluentMetadataSource:
         if isinstance(handle_or_config, Mapping):
             self._connection = Connection(handle_or_config)
             if producer is not None:
-                self._made_for = self.teach(producer, handle_or_config)
+                self._made_for = self.teach(producer)
         elif producer is not None:
             raise ConfigurationError("with a producer to teach, give its settings, not a client")
         else:
@@ -132,17 +132,17 @@ class ConfluentMetadataSource:
             proof=Proof(topic_ids=answer.described, racks=answer.described),
         )
 
-    def teach(self, producer: Producer, config: Mapping[str, Any]) -> Teacher:
+    def teach(self, producer: Producer, writes: Callable[[str], bool] = lambda _: True) -> Teacher:
         """Let a producer's handle learn of new partitions before any answer tells of them. Thread-safe.
 
         Args:
             producer: As for the constructor; any number of producers may learn.
-            config: Its settings.
+            writes: Tells whether the producer writes a topic.
 
         Returns:
             What to `release` before the producer is closed.
         """
-        teacher = Teacher(producer, config)
+        teacher = Teacher(producer, writes)
         with self._lock:
             self._teachers = (*(known for known in self._teachers if not known.is_over), teacher)
         return teacher

@@ -13,7 +13,6 @@ from kafka_partition_events.clients.confluent.connection import asking_around
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
 
-_FALSE = frozenset({"false", "0", "f"})  # as librdkafka reads a boolean
 FEW = 8
 """Up to so many topics are asked for one by one."""
 
@@ -28,14 +27,20 @@ class Teacher:
     librdkafka refuses a partition id that the handle has not seen (``_UNKNOWN_PARTITION``), and looks for new
     ones only every five minutes. ``list_topics`` on the handle makes it look; there is no other way.
 
-    That call is dangerous in one form: asked for one topic by name, it creates the topic where the brokers
-    and the producer allow it. So it names a topic only if the producer's config forbids creation; else it
-    asks for all topics, which never creates any. It is needed only at first sight, growth and re-creation.
+    Asked for a topic by name, it would create one that is not there, if brokers and producer allow that. So
+    it names only what the cluster has just listed and the producer writes: if that was deleted in between,
+    the producer's next record would create it anyway. It is needed only at first sight, growth and
+    re-creation; all topics are asked for only where many come at once.
     """
 
-    def __init__(self, producer: Producer, config: Mapping[str, Any]) -> None:
-        allowed = config.get("allow.auto.create.topics", True)
-        self._may_name_topics = str(allowed).lower() in _FALSE
+    def __init__(self, producer: Producer, writes: Callable[[str], bool]) -> None:
+        """Make a teacher.
+
+        Args:
+            producer: Whose handle is to learn.
+            writes: Tells whether it writes a topic; of others it need not know.
+        """
+        self._writes = writes
         self._producer = _reference(producer)
         self._pid = os.getpid()
         self._taught: dict[str, tuple[int, str | None]] = {}
@@ -66,7 +71,7 @@ class Teacher:
         Raises:
             MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
         """
-        new = {name: info for name, info in topics.items() if self._is_news(info)}
+        new = {name: info for name, info in topics.items() if self._is_news(info) and self._writes(name)}
         pause = _PAUSE_S
         for attempt in range(_ATTEMPTS):
             if not new:
@@ -97,8 +102,7 @@ class Teacher:
 
     def _ask(self, topics: Mapping[str, TopicInfo], deadline: float) -> dict[str, int]:
         """Make the handle ask for the topics; return how many partitions it knows of each."""
-        one_by_one: list[str | None] = list(topics)
-        queries = one_by_one if self._may_name_topics and len(topics) <= FEW else [None]
+        queries: list[str | None] = list(topics) if len(topics) <= FEW else [None]
         known = dict.fromkeys(topics, 0)
         for query in queries:
             for name, metadata in self._list(query, deadline).items():
