@@ -293,6 +293,8 @@ def test_it_fails_as_the_plain_producer_does(make: Make, kafka_topic: MakeTopic)
     topic, producer = kafka_topic(partitions=2), make()
     plain = Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     await_table(producer, topic, 2)
+    producer.produce(topic, b"v")
+    assert producer.flush(LIMIT_S) == 0  # its handle knows the topic now
     with pytest.raises(KafkaException, match="_UNKNOWN_PARTITION"):
         producer.produce(topic, b"v", partition=99)
     for arguments in ((), (None,), (topic, 1), (topic, b"v", 1), (topic, b"v", b"k", None)):
