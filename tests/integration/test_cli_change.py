@@ -129,7 +129,7 @@ def test_plan(world: World, capsys: Captured) -> None:
     plan = the_only(capsys)
     assert [(c["instance_id"], c["granted"]) for c in plan["capped"]] == [("shop-1", 8)]
     assert [(g["group"], g["members"], g["safety"]) for g in plan["groups"]] == [("billing", 1, "gate")]
-    assert [(k["rule"], k["moves_exactly"]) for k in plan["keys"]] == [("murmur2", "1/2")]
+    assert [(k["rule"], k["moves_exactly"]) for k in plan["keys"]] == [("crc32", "1/2")]
     assert world.kpe("change", "plan", "--topic", "invoices", "--to", "4") == 3
     assert [(c["instance_id"], c["granted"]) for c in the_only(capsys)["capped"]] == [("shop-1", 2)]
     assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8") == 1

@@ -77,7 +77,7 @@ class FakeProducer:
         if config.get("refuse"):
             raise OSError
 
-    def send(self, topic: str, value: Any, key: Any, _h: Any, partition: Any, _t: Any) -> Any:
+    def send(self, topic: str, value: Any, key: Any, partition: Any, **_more: Any) -> Any:
         tp = TopicPartition(topic, 1 if partition is None else partition)
         future, _, _, again = self._accumulator.append(
             tp, None, key, value, [], abort_on_new_batch=partition is None

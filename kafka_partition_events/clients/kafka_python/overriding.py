@@ -32,6 +32,28 @@ def override(producer: KafkaProducer, **methods: Callable[..., Any]) -> Callable
     return undo
 
 
+def send_by_name(
+    kind: Any,
+    producer: KafkaProducer,
+    topic: str,
+    value: Any,
+    key: Any,
+    headers: Any,
+    partition: int | None,
+    timestamp_ms: int | None,
+) -> Any:
+    """Send as this class does, with named arguments: tracers that wrap it add headers by name."""
+    return kind.send(
+        producer,
+        topic,
+        value=value,
+        key=key,
+        headers=headers,
+        partition=partition,
+        timestamp_ms=timestamp_ms,
+    )
+
+
 def override_send(producer: KafkaProducer, instead: Callable[..., Any]) -> None:
     """Send the records that the partitioner is asked about in another way, for as long as the producer lives.
 
@@ -53,7 +75,7 @@ def override_send(producer: KafkaProducer, instead: Callable[..., Any]) -> None:
     ) -> Any:
         listed = headers is None or isinstance(headers, list)  # else kafka-python is about to raise
         if partition is not None or not listed:
-            return base.send(producer, topic, value, key, headers, partition, timestamp_ms)
+            return send_by_name(base, producer, topic, value, key, headers, partition, timestamp_ms)
         return instead(producer, topic, value, key, list(headers or ()), timestamp_ms)
 
     override(producer, send=send)

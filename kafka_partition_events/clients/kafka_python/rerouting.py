@@ -8,7 +8,7 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from kafka_partition_events.clients.kafka_python.overriding import override_send
+from kafka_partition_events.clients.kafka_python.overriding import override_send, send_by_name
 from kafka_partition_events.clients.rerouting import noting_homes
 from kafka_partition_events.clients.rescue import Headers
 
@@ -21,6 +21,6 @@ def note_homes(producer: KafkaProducer) -> None:
         producer: KafkaProducer, topic: str, value: Any, key: Any, headers: Headers, timestamp_ms: int | None
     ) -> Any:
         with noting_homes(headers):
-            return base.send(producer, topic, value, key, headers, None, timestamp_ms)
+            return send_by_name(base, producer, topic, value, key, headers, None, timestamp_ms)
 
     override_send(producer, send)

@@ -20,7 +20,7 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
 from kafka_partition_events.clients.held import Account, Held, hedgeable
 from kafka_partition_events.clients.kafka_python.deliveries import Reports
-from kafka_partition_events.clients.kafka_python.overriding import override, override_send
+from kafka_partition_events.clients.kafka_python.overriding import override, override_send, send_by_name
 from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
 from kafka_partition_events.clients.kafka_python.standby import Anywhere
 from kafka_partition_events.clients.rescue import (
@@ -140,12 +140,12 @@ class Rescue:
         timestamp_ms: int | None,
     ) -> Any:
         if key is not None or not self._reports.open:
-            return self._base.send(producer, topic, value, key, headers, None, timestamp_ms)
+            return send_by_name(self._base, producer, topic, value, key, headers, None, timestamp_ms)
         id_ = self._ids.next()
         # A serializer may add headers: it gets a list of its own, and a copy repeats what it has made of it.
         all_headers = original_headers(headers, id_)
         mark = all_headers[-1]
-        future = self._base.send(producer, topic, value, None, all_headers, None, timestamp_ms)
+        future = send_by_name(self._base, producer, topic, value, None, all_headers, None, timestamp_ms)
         way = self._reports.latest_way()
         home = future._produce_future.topic_partition  # noqa: SLF001
         if home.partition is None or future.args[_KEY_SIZE] != -1:  # no metadata; a key from the serializer
@@ -199,7 +199,8 @@ class Rescue:
         while (held := self.account.take()) is not None:
             try:
                 partition = self._elsewhere(producer, held)
-                future = self._base.send(
+                future = send_by_name(
+                    self._base,
                     producer,
                     held.topic,
                     held.data if self._serializer is None else Serialized(held.data),

@@ -17,7 +17,7 @@ from typing import Any
 from kafka import KafkaProducer
 
 from kafka_partition_events.clients.kafka_python.exchange import ask
-from kafka_partition_events.clients.kafka_python.overriding import override
+from kafka_partition_events.clients.kafka_python.overriding import override, send_by_name
 from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.log import get_logger
@@ -111,7 +111,7 @@ class Standby:
             sending.free, sending.way = partition is None, MAIN
             if type(partition) is Anywhere:
                 sending.free, partition = True, int(partition)
-            return kind.send(producer, topic, value, key, headers, partition, timestamp_ms)
+            return send_by_name(kind, producer, topic, value, key, headers, partition, timestamp_ms)
 
         def divert(buffer: Any, tp: Any, timestamp_ms: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
             result = self._append(tp, timestamp_ms, key, *args, **kwargs) if key is None else None
