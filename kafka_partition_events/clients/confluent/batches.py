@@ -53,9 +53,11 @@ def split(
         return [(UNASSIGNED, messages)]
     if take_turn is None:
         return _grouped(messages, choose, native_keys=native_keys)
-    apart = {id(m) for m in unkeyed} if len(unkeyed) < len(messages) else None
-    others = [] if apart is None else [m for m in messages if id(m) not in apart]
-    parts = _grouped(others, choose, native_keys=native_keys)
+    parts: list[tuple[int, list[Message]]] = []
+    if len(unkeyed) < len(messages):
+        apart = {id(m) for m in unkeyed}
+        others = [m for m in messages if id(m) not in apart]
+        parts = _grouped(others, choose, native_keys=native_keys)
     start = 0
     while start < len(unkeyed):
         partition, count = take_turn(min(LONGEST_SLICE, len(unkeyed) - start))
