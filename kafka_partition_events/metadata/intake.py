@@ -23,6 +23,9 @@ from kafka_partition_events.metadata.source import Observation
 
 _log = get_logger(__name__)
 
+COMING_S = 60.0
+"""How long a topic that is asked for by name and not there yet keeps polls fast: it may just be created."""
+
 
 class Intake:
     """Takes answers and failures in. Not thread-safe: every method is called under the publisher's lock."""
@@ -53,6 +56,7 @@ class Intake:
         self._memory = Memory()
         self._blind_since = clock.monotonic()
         self._asked: frozenset[str] = frozenset()  # every topic that a good answer was ever asked for by name
+        self._coming: dict[str, float] = {}  # topics asked for by name that are not there, and since when
         # Topics with standing strikes, and when the last look before the first of them began.
         self._doubted: dict[str, datetime | None] = {}
 
@@ -118,7 +122,9 @@ class Intake:
         self._memory = outcome.memory
         events += [self._news.stamped(r.as_event()) for r in outcome.refusals if r.worth_telling]
         events += self._staleness()
-        urgent = any(r.may_pass for r in outcome.refusals) or _any_offline(outcome.cluster)
+        self._coming = {t: self._coming.get(t, now) for t in asked if t not in outcome.cluster.by_topic}
+        coming = any(now < since + COMING_S for since in self._coming.values())
+        urgent = coming or any(r.may_pass for r in outcome.refusals) or _any_offline(outcome.cluster)
         refused = Counter(r.reason for r in outcome.refusals)
         self.health = evolve(
             self.health,

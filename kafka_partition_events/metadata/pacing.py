@@ -9,10 +9,10 @@ FAST_SHARE = 10
 class Pacing:
     """Computes delays; not thread-safe, the poller calls it under its lock.
 
-    Normal polls come every ``interval`` seconds. While something is offline or was refused, and after
-    errors, delays start at ``floor`` and double: up to a tenth of the interval (at least 1 s) in the first
-    case, up to the whole interval in the second. All delays are jittered by 10%, but not below ``floor``, so
-    that a fleet of producers that were started together does not ask together.
+    Normal polls come every ``interval`` seconds. While something is offline, was refused or is just being
+    created, and after errors, delays start at ``floor`` and double: up to a tenth of the interval (at least
+    1 s) in the first case, up to the whole interval in the second. All delays are jittered by 10%, but not
+    below ``floor``, so that a fleet of producers that were started together does not ask together.
     """
 
     def __init__(self, interval: float, floor: float, rng: random.Random) -> None:
@@ -27,7 +27,7 @@ class Pacing:
 
         Args:
             changed: The answer brought news, so more may follow soon.
-            urgent: Something is offline, or was refused.
+            urgent: Something is offline, was refused, or is awaited.
         """
         if not urgent:
             self._step = 0

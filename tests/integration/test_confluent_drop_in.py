@@ -354,3 +354,41 @@ def test_a_partitioner_that_follows_two_pollers_is_refused(cluster: MockCluster)
             other.register(partitioner)
     with PartitioningProducer(config, partitioner) as after:
         know(after)
+
+
+def test_keys_that_librdkafka_must_not_place_wait_for_their_topic_without_stopping_the_caller(
+    cluster: MockCluster,
+) -> None:
+    """The topic comes into being by them, as by a plain producer's records."""
+    told: list[tuple[bytes, int]] = []
+
+    def note(error: KafkaError | None, message: Any) -> None:
+        assert error is None
+        told.append((message.key(), message.partition()))
+
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
+    with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
+        for number in range(20):
+            producer.produce("new", b"v", key=b"k%d" % number, on_delivery=note)
+        producer.produce_batch("new", [{"key": b"k%d" % n} for n in range(20, 40)], on_delivery=note)
+        assert len(producer) == 40
+        assert producer.partitioner.route("new") is None, "nobody waited"
+        assert producer.flush(LIMIT_S) == 0
+        route = producer.partitioner.route("new")
+        assert route is not None
+        homes = [(b"k%d" % n, producer.partitioner.home(route, b"k%d" % n)) for n in range(40)]
+    assert sorted(told) == sorted(homes)
+
+
+def test_keys_that_librdkafka_must_not_place_fail_when_their_time_is_up() -> None:
+    told = []
+    config = {**NOWHERE, "message.timeout.ms": 300, "linger.ms": 0}
+    producer = PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous"))
+    producer.produce("t", b"v", key=b"k", on_delivery=lambda error, _message: told.append(error.name()))
+    producer.produce("t", b"v", key=b"other")
+    assert producer.flush(LIMIT_S) == 0
+    producer.produce("t", b"v", key=b"k", on_delivery=lambda error, _message: told.append(error.name()))
+    producer.purge()
+    assert producer.flush(LIMIT_S) == 0
+    producer.close()
+    assert told == ["_MSG_TIMED_OUT", "_PURGE_QUEUE"]

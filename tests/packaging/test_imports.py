@@ -137,7 +137,7 @@ LARGEST = {
     "metadata": 2_220,
     "routing": 1_320,
     "partitioners": 1_880,
-    "clients": 3_420,
+    "clients": 3_580,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,

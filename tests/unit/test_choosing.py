@@ -11,14 +11,12 @@ from kafka_partition_events import (
     UNASSIGNED,
     AdaptivePartitioner,
     DefaultPartitioner,
-    MetadataFetchError,
     MetadataPoller,
     Partitioner,
     RoundRobinPartitioner,
     Route,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.clients.confluent import choosing
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.source import Observation
@@ -213,32 +211,6 @@ class OwnKeys(Partitioner):
 
 
 class TestKeysThatLibrdkafkaMustNotPlace:
-    def test_wait_until_the_topic_is_known(self, make: Make) -> None:
-        """Also if the first answer fails, or does not know the topic because it is being created."""
-        starting = (MetadataFetchError("no broker yet"), observe({}), ORDERS)
-        chooser = make(OwnKeys(), *starting, known=False)
-        with chooser.poller:
-            assert chooser.choose("orders", b"k", b"v") == 2
-
-    def test_are_refused_when_it_is_not_known_in_time(
-        self, make: Make, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(choosing, "ROUTE_LIMIT_S", 0.05)
-        chooser = make(OwnKeys(), MetadataFetchError("the network is down"), known=False)
-        with chooser.poller, pytest.raises(MetadataFetchError, match=r"OwnKeys must not.*network is down"):
-            chooser.choose("orders", b"k", b"v")
-
-    def test_are_refused_after_one_look_where_nobody_polls(self, make: Make) -> None:
-        chooser = make(OwnKeys(), observe({}), known=False)
-        with pytest.raises(MetadataFetchError, match="orders is not known yet"):
-            chooser.choose("orders", b"k", b"v")
-
-    def test_are_refused_when_the_poller_is_closed(self, make: Make) -> None:
-        chooser = make(OwnKeys(), known=False)
-        chooser.poller.close()
-        with pytest.raises(MetadataFetchError, match="orders is not known yet"):
-            chooser.choose("orders", b"k", b"v")
-
     def test_are_no_reason_for_unkeyed_records_to_wait(self, make: Make) -> None:
         chooser = make(OwnKeys(), known=False)
         assert chooser.choose("orders", None, b"v") == UNASSIGNED

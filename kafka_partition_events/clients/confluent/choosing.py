@@ -2,7 +2,6 @@
 
 import contextlib
 import threading
-import time
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.turns import Turn, turn_length
-from kafka_partition_events.errors import MetadataFetchError, PollerClosedError
+from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -19,9 +18,6 @@ from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.partitioners.sticky import StickyPartitioner
 from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
 from kafka_partition_events.routing.table import Route
-
-ROUTE_LIMIT_S = 10.0
-"""How long a keyed record waits for the first metadata of its topic where librdkafka must not place it."""
 
 
 class Chooser:
@@ -58,15 +54,13 @@ class Chooser:
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn = self._partitioner, self.turn(topic)
-        if not self.keyless and (key or (key is not None and not partitioner.empty_is_no_key)):
+        if self.is_keyed(key):
             if key and self.places_keys(topic):
                 turn.sample_keyed(partitioner.deliveries)
                 # A limit is first set, then drops what is here. If it did both before we put something
                 # here, we see it now.
                 if not self.places_keys(topic):
                     turn.keyed = ()
-            if not partitioner.falls_back:
-                self._await_route(topic)
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         if self.by_turns:
             return turn.look(topic, partitioner, self._length, stay=True)
@@ -75,6 +69,10 @@ class Chooser:
         partition = partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         turn.placed(partition)
         return partition
+
+    def is_keyed(self, key: str | bytes | None) -> bool:
+        """Tell whether a record with this key is placed by it."""
+        return not self.keyless and bool(key or (key is not None and not self._partitioner.empty_is_no_key))
 
     def places_keys(self, topic: str) -> bool:
         """Tell whether librdkafka shall place a topic's keyed records: not if it would use too many."""
@@ -117,26 +115,6 @@ class Chooser:
         with contextlib.suppress(PollerClosedError):
             self.poller.track(topic)
         return turn
-
-    def _await_route(self, topic: str) -> None:
-        """Wait until the topic is known: its keys must not be placed by another rule meanwhile.
-
-        Raises:
-            MetadataFetchError: it is not known in time.
-        """
-        deadline = time.monotonic() + ROUTE_LIMIT_S
-        with contextlib.suppress(PollerClosedError):
-            while self._partitioner.route(topic) is None:
-                left = max(0.0, deadline - time.monotonic())
-                polled = self.poller.refresh(f"keys of topic {topic} wait for it", wait=left)
-                if not polled or not self.poller.health.running:
-                    break
-        if self._partitioner.route(topic) is None:
-            kind = type(self._partitioner).__name__
-            raise MetadataFetchError(
-                f"topic {topic} is not known yet, and {kind} must not leave its keys to librdkafka's hash: "
-                f"{self.poller.health.last_error or 'the poller has had no answer'}"
-            )
 
     def fall_back(self, topic: str, records: int = 1) -> None:
         """Note that the producer did not know a partition of ours: a shared poller may be ahead of it."""

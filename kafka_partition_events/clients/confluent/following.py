@@ -1,12 +1,13 @@
 """How a producer's partitioner follows a poller: one that is given, or one that is the producer's own."""
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Container, Mapping
 from typing import Any
 
 from confluent_kafka import Producer
 
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
+from kafka_partition_events.clients.confluent.unassigned import Unassigned
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
@@ -29,7 +30,8 @@ class Following:
         poller: MetadataPoller | None,
         config: Mapping[str, Any],
         options: Mapping[str, Any],
-        writes: Callable[[str], bool],
+        written: Container[str],
+        unassigned: Unassigned | None,
     ) -> None:
         self._own = poller is None
         if poller is None:
@@ -39,7 +41,8 @@ class Following:
         # A partition that the poller tells of must be known to the producer's handle, too.
         self._lesson = None
         if isinstance(poller.source, ConfluentMetadataSource):
-            self._lesson = poller.source.teach(producer, writes)
+            awaited = None if unassigned is None else unassigned.topics
+            self._lesson = poller.source.teach(producer, written, awaited)
         try:
             follower = poller.join(partitioner, last_closes=self._own)
         except BaseException:

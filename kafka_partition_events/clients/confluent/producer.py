@@ -2,6 +2,7 @@
 
 import math
 import time
+import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Self, TypeAlias
@@ -25,6 +26,7 @@ from kafka_partition_events.clients.confluent.standby import (
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.tracers import SecondHandle, seen_by_tracers
 from kafka_partition_events.clients.confluent.turns import linger_seconds
+from kafka_partition_events.clients.confluent.unassigned import Record, Unassigned
 from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rerouting import noting_homes, reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
@@ -36,7 +38,9 @@ from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.lanes import MAIN, STANDBY
 
-_SET_BY_INIT = frozenset({"_turns", "_chooser", "_reports", "_rescue", "_standby", "_keys", "_following"})
+_SET_BY_INIT = frozenset(
+    {"_turns", "_chooser", "_reports", "_rescue", "_standby", "_keys", "_following", "_unassigned"}
+)
 
 Handle: TypeAlias = "PartitioningProducer | SecondHandle"
 
@@ -158,9 +162,12 @@ class PartitioningProducer(Producer):
         self._chooser = Chooser(self.partitioner, full, chunks=self._rescue is None)
         self._turns = self._chooser.turns
         self._reroutes = reroutes(self.partitioner)
-        written = self._turns.keys()
+        self._unassigned: Unassigned | None = None
+        if not self.partitioner.falls_back:
+            self._unassigned = self._keep_unassigned(settings.delivery_limit(full))
+        self._most_waiting = settings.most_waiting(full)
         self._following = Following(
-            self, self.partitioner, poller, full, poller_options or {}, written.__contains__
+            self, self.partitioner, poller, full, poller_options or {}, self._turns.keys(), self._unassigned
         )
         self.poller = self._chooser.poller = self._reports.poller = self._following.poller
         self._standby: Standby | None = None
@@ -170,7 +177,6 @@ class PartitioningProducer(Producer):
             if standby_keys:
                 self._keys = KeyOrder()
                 self._chooser.native_keys = False
-            self._most_waiting = settings.most_waiting(full)
             self._standby = Standby(way, full, lambda: poller.cluster, self._deliveries.suspects)
             self._deliveries.has_standby()
             if way == "warm":
@@ -216,7 +222,11 @@ class PartitioningProducer(Producer):
         for partition in turn.chunk if key is None else turn.keyed if key else ():  # noqa: B007, PLR1704
             break  # a `next` that needs no call
         else:
-            self._produce_tracked(topic, value, key, callback or on_delivery, timestamp, headers)
+            callback = on_delivery if callback is None else callback
+            if key is not None and self._unassigned is not None and self._chooser.is_keyed(key):
+                self._produce_unassigned(self._unassigned, topic, value, key, callback, timestamp, headers)
+            else:
+                self._produce_tracked(topic, value, key, callback, timestamp, headers)
             return
         try:
             if callback is None and on_delivery is None and headers is None and timestamp == 0:
@@ -229,6 +239,34 @@ class PartitioningProducer(Producer):
                 raise
             self._chooser.fall_back(topic)
             self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
+
+    def _produce_unassigned(
+        self,
+        unassigned: Unassigned,
+        topic: str,
+        value: str | bytes | None,
+        key: str | bytes,
+        callback: OnDelivery | None,
+        timestamp: int,
+        headers: Any,
+    ) -> None:
+        """Send a keyed record that librdkafka must not place, as soon as its topic is known."""
+        if not unassigned.takes(topic):
+            self._produce_tracked(topic, value, key, callback, timestamp, headers)
+            return
+        if len(self) >= self._most_waiting:
+            raise BufferError("Local: Queue full")  # as librdkafka says it
+        unassigned.add(topic, value, key, callback or self._default_callback, timestamp, headers)
+
+    def _keep_unassigned(self, seconds: float) -> Unassigned:
+        ours = weakref.ref(self)
+        partitioner = self.partitioner
+
+        def send(record: Record) -> None:
+            if (producer := ours()) is not None:
+                producer._produce_tracked(*record.arguments)  # noqa: SLF001 - our own
+
+        return Unassigned(lambda topic: partitioner.route(topic) is not None, send, seconds)
 
     def _produce_tracked(  # noqa: C901 - one record, what it may meet
         self,
@@ -353,6 +391,7 @@ class PartitioningProducer(Producer):
             return _produce_batch(self, topic, messages, partition, callback)
         alone: list[batches.Message] = []
         keyed_alone = self._keys is not None or (self._reroutes and self._chooser.any_offline(topic))
+        keyed_alone = keyed_alone or (self._unassigned is not None and self._unassigned.takes(topic))
         if (self._rescue is not None or keyed_alone) and not batches.acceptable(messages):
             return _produce_batch(self, topic, messages, partition, callback)  # which refuses all of them
         if self._rescue is not None:
@@ -464,7 +503,7 @@ class PartitioningProducer(Producer):
 
         See ``confluent_kafka.Producer.flush``.
         """
-        if self._rescue is None and self._standby is None:
+        if self._rescue is None and self._standby is None and not self._unassigned:
             try:
                 return _flush(self, timeout)
             finally:
@@ -484,6 +523,7 @@ class PartitioningProducer(Producer):
     def __len__(self) -> int:
         """Return how many records and reports wait, on either way, and those that are to be sent again."""
         waiting = 0 if self._rescue is None else self._rescue.account.waiting
+        waiting += 0 if self._unassigned is None else len(self._unassigned)
         second = None if self._standby is None else self._standby.open
         return super().__len__() + (0 if second is None else len(second)) + waiting
 
@@ -492,6 +532,8 @@ class PartitioningProducer(Producer):
         super().purge(in_queue, in_flight, blocking)
         if self._rescue is not None and in_queue:
             self._rescue.account.purge()
+        if self._unassigned is not None and in_queue:
+            self._unassigned.purge()
         if self._standby is not None and (second := self._standby.open) is not None:
             second.purge(in_queue, in_flight, blocking)
 
@@ -505,6 +547,8 @@ class PartitioningProducer(Producer):
     def _listened(self) -> None:
         """Judge the brokers by what callbacks have told, and send again what is to be rescued."""
         self._reports.heard()
+        if self._unassigned:
+            self._unassigned.listened()
         if self._standby is not None and self._standby.open is not None:
             self._standby.rest()
         if (rescue := self._rescue) is not None:
@@ -545,7 +589,8 @@ class PartitioningProducer(Producer):
         return super().__exit__(kind, error, trace)
 
     def _finish(self) -> None:
-        if self._rescue is not None or (self._standby is not None and self._standby.open is not None):
+        second = None if self._standby is None else self._standby.open
+        if self._rescue is not None or self._unassigned or second is not None:
             self.flush()
         if self._standby is not None:
             self._standby.close()

@@ -1,5 +1,6 @@
 """Reads and completes a producer's settings. What librdkafka refuses is left to it to explain."""
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -92,6 +93,13 @@ def with_requests_in_flight(config: Mapping[str, Any]) -> dict[str, Any]:
 def most_waiting(config: Mapping[str, Any]) -> int:
     """Return how many records a producer holds at most; librdkafka's 0 means no limit."""
     return int(number(config, ("queue.buffering.max.messages",), 100_000)) or sys.maxsize
+
+
+def delivery_limit(config: Mapping[str, Any]) -> float:
+    """Return how many seconds a record has to be delivered; librdkafka's 0 means no limit."""
+    legacy = config.get("default.topic.config") or {}
+    names = ("message.timeout.ms", "delivery.timeout.ms")
+    return number({**legacy, **config}, names, 300_000) / 1000 or math.inf
 
 
 def only_errors_are_reported(config: Mapping[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, NamedTuple
@@ -132,17 +132,24 @@ class ConfluentMetadataSource:
             proof=Proof(topic_ids=answer.described, racks=answer.described),
         )
 
-    def teach(self, producer: Producer, writes: Callable[[str], bool] = lambda _: True) -> Teacher:
+    def teach(
+        self,
+        producer: Producer,
+        written: Container[str] | None = None,
+        awaited: Callable[[], Iterable[str]] | None = None,
+    ) -> Teacher:
         """Let a producer's handle learn of new partitions before any answer tells of them. Thread-safe.
 
         Args:
             producer: As for the constructor; any number of producers may learn.
-            writes: Tells whether the producer writes a topic.
+            written: The topics that the producer writes; None: any.
+            awaited: Returns the topics that records of the producer wait for; one that is not there is
+                asked for by name, which creates it where brokers and producer allow that.
 
         Returns:
             What to `release` before the producer is closed.
         """
-        teacher = Teacher(producer, writes)
+        teacher = Teacher(producer, written, awaited or tuple)
         with self._lock:
             self._teachers = (*(known for known in self._teachers if not known.is_over), teacher)
         return teacher

@@ -1,10 +1,11 @@
 """Keeps a producer's own knowledge of its topics ahead of ours."""
 
+import contextlib
 import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException, Producer
@@ -29,18 +30,23 @@ class Teacher:
 
     Asked for a topic by name, it would create one that is not there, if brokers and producer allow that. So
     it names only what the cluster has just listed and the producer writes: if that was deleted in between,
-    the producer's next record would create it anyway. It is needed only at first sight, growth and
-    re-creation; all topics are asked for only where many come at once.
+    the producer's next record would create it anyway. And what records of the producer wait for: it comes
+    into being as by a plain producer's. It is needed only at first sight, growth and re-creation; all topics
+    are asked for only where many come at once.
     """
 
-    def __init__(self, producer: Producer, writes: Callable[[str], bool]) -> None:
+    def __init__(
+        self, producer: Producer, written: Container[str] | None, awaited: Callable[[], Iterable[str]]
+    ) -> None:
         """Make a teacher.
 
         Args:
             producer: Whose handle is to learn.
-            writes: Tells whether it writes a topic; of others it need not know.
+            written: The topics that it writes, None if they are not known; of others it need not know.
+            awaited: Returns the topics that records of it wait for.
         """
-        self._writes = writes
+        self._written = written
+        self._awaited = awaited
         self._producer = _reference(producer)
         self._pid = os.getpid()
         self._taught: dict[str, tuple[int, str | None]] = {}
@@ -71,7 +77,9 @@ class Teacher:
         Raises:
             MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
         """
-        new = {name: info for name, info in topics.items() if self._is_news(info) and self._writes(name)}
+        self._have_created([name for name in self._awaited() if name not in topics], deadline)
+        written = topics if self._written is None else self._written
+        new = {name: info for name, info in topics.items() if self._is_news(info) and name in written}
         pause = _PAUSE_S
         for attempt in range(_ATTEMPTS):
             if not new:
@@ -88,6 +96,11 @@ class Teacher:
                 "the producer's own metadata lags behind: "
                 + ", ".join(f"{name} has {len(info.partitions)} partitions" for name, info in new.items())
             )
+
+    def _have_created(self, topics: list[str], deadline: float) -> None:
+        for topic in topics:
+            with contextlib.suppress(MetadataFetchError):  # then the next fetch tries again
+                self._list(topic, deadline)
 
     def release(self) -> None:
         """Never touch the handle again; waits until a call on it that is under way has returned."""

@@ -8,6 +8,7 @@ from typing import cast
 import pytest
 
 from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.intake import COMING_S
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
@@ -214,3 +215,14 @@ def test_what_stays_refused_for_long_does_not_keep_the_poller_busy(make: Pollers
     for _ in range(70):
         poller.poll_once()
     assert poller.health.next_delay > 80
+
+
+def test_a_topic_that_is_not_there_yet_is_looked_for_soon_but_not_for_ever(
+    make: Pollers, clock: ManualClock
+) -> None:
+    """A producer has just begun to write it, and brokers create it by that."""
+    poller = make(observe({"orders": [1]}, brokers=[1], requested={"orders", "new"}), interval=100.0)
+    for seconds, soon in ((0, True), (COMING_S - 1, True), (1, False)):
+        clock.advance(seconds)
+        poller.poll_once()
+        assert (poller.health.next_delay < 10) is soon

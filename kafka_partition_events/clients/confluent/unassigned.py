@@ -1,0 +1,157 @@
+"""Keyed records that wait until their topic is known, as librdkafka keeps those of its unassigned partition.
+
+Where keys must not go by librdkafka's hash (`Partitioner.falls_back` is false) nobody can tell a record's
+partition before the topic's first metadata. Waiting for it in ``produce`` would stop an event loop. So the
+record is taken, and placed by a later ``produce``, ``poll`` or ``flush``; it fails when its time is up.
+"""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from attrs import frozen
+from confluent_kafka import KafkaError, KafkaException, Message
+
+from kafka_partition_events.clients.confluent.reports import OnDelivery
+from kafka_partition_events.errors import KafkaPartitionEventsError
+from kafka_partition_events.partitioners.base import UNASSIGNED
+
+_PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - librdkafka's public names
+_TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)  # noqa: SLF001
+_UNPLACED = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001
+
+
+@frozen
+class Record:
+    """The arguments of one ``produce``; ``until`` is when it has failed, by ``time.monotonic``."""
+
+    topic: str
+    value: str | bytes | None
+    key: str | bytes
+    callback: OnDelivery | None
+    timestamp: int
+    headers: Any
+    until: float
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """All but the time."""
+        return self.topic, self.value, self.key, self.callback, self.timestamp, self.headers
+
+
+class Unassigned:
+    """The records of one producer that have no partition yet. Thread-safe."""
+
+    def __init__(self, known: Callable[[str], bool], send: Callable[[Record], None], seconds: float) -> None:
+        """Make a place for them.
+
+        Args:
+            known: Tells whether a topic's partitions are known.
+            send: Produces a record of a topic that is.
+            seconds: How long a record may wait: librdkafka's ``message.timeout.ms``.
+        """
+        self._known = known
+        self._send = send
+        self._seconds = seconds
+        # By topic, and never dropped: a signal handler that adds to a queue must not find it given up.
+        self._waiting: dict[str, deque[Record]] = {}
+        self._failed: deque[tuple[Record, KafkaError]] = deque()
+        self._lock = threading.RLock()
+        self._placing = False
+
+    def __len__(self) -> int:
+        """Return how many records wait, or have failed and nobody was told yet."""
+        return sum(map(len, tuple(self._waiting.values()))) + len(self._failed)
+
+    def topics(self) -> list[str]:
+        """Return the topics that are waited for."""
+        return [topic for topic, records in tuple(self._waiting.items()) if records]
+
+    def takes(self, topic: str) -> bool:
+        """Tell whether a keyed record of a topic has to wait, be it only behind those that do."""
+        return bool(self._waiting.get(topic)) or not self._known(topic)
+
+    def add(
+        self,
+        topic: str,
+        value: str | bytes | None,
+        key: str | bytes,
+        callback: OnDelivery | None,
+        timestamp: int,
+        headers: Any,
+    ) -> None:
+        """Keep a record, behind those of its topic; place what can be placed by now."""
+        timestamp = timestamp or int(time.time() * 1000)
+        until = time.monotonic() + self._seconds
+        record = Record(topic, value, key, callback, timestamp, headers, until)
+        with self._lock:
+            self._waiting.setdefault(topic, deque()).append(record)
+            self._place()
+
+    def listened(self) -> None:
+        """Place what can be placed by now, and tell of what has failed; for ``poll`` and ``flush``."""
+        with self._lock:
+            self._place()
+        while self._failed:
+            _tell(*self._failed.popleft())
+
+    def _place(self) -> None:
+        """Send in order; what finds librdkafka's queue full stays for the next time.
+
+        A signal handler may produce in here: its record then stands behind those that are being sent.
+        """
+        if self._placing:
+            return
+        self._placing = True
+        try:
+            for topic, records in tuple(self._waiting.items()):
+                self._place_each(topic, records)
+        finally:
+            self._placing = False
+
+    def _place_each(self, topic: str, records: deque[Record]) -> None:
+        while records:
+            if records[0].until <= time.monotonic():
+                self._failed.append((records.popleft(), _TIMED_OUT))
+            elif not self._known(topic):
+                return
+            else:
+                try:
+                    self._send(records[0])
+                except BufferError:
+                    return
+                except (KafkaException, KafkaPartitionEventsError) as error:
+                    self._failed.append((records[0], _as_kafka_error(error)))
+                records.popleft()  # not before: what comes meanwhile must find that somebody waits
+
+    def purge(self) -> None:
+        """Fail all that waits."""
+        with self._lock:
+            for records in self._waiting.values():
+                while records:
+                    self._failed.append((records.popleft(), _PURGED))
+
+
+def _as_kafka_error(error: Exception) -> KafkaError:
+    reason = error.args[0]
+    return reason if isinstance(reason, KafkaError) else KafkaError(_UNPLACED, str(reason))
+
+
+def _tell(record: Record, error: KafkaError) -> None:
+    if record.callback is not None:
+        message = Message(
+            topic=record.topic,
+            partition=UNASSIGNED,
+            value=_encoded(record.value),
+            key=_encoded(record.key),
+            headers=record.headers,
+            timestamp=(1, record.timestamp),
+            error=error,
+        )
+        record.callback(error, message)
+
+
+def _encoded(data: str | bytes | None) -> bytes | None:
+    return data.encode() if isinstance(data, str) else data
