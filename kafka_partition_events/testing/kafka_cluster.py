@@ -342,7 +342,7 @@ class KafkaCluster:
         return self._nodes.await_controller()
 
     def freeze(self, node: int) -> None:
-        """Suspend a node (SIGSTOP): connections stay open, nothing answers. Returns at once."""
+        """Suspend a node (SIGSTOP): connections stay open, nothing answers. Returns when it is suspended."""
         self._node(node, controllers=True).freeze()
 
     def thaw(self, node: int) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
@@ -40,8 +41,8 @@ class SupervisedProcess:
                 bufsize=0,
                 start_new_session=True,
             )
-        with self._pipe(self._supervisor.stdout) as said:
-            pid = said.readline()
+        self._signalling = threading.Lock()
+        pid = self._pipe(self._supervisor.stdout).readline()
         if not pid:
             self.kill()
             raise KitError(f"could not start {argv[0]}; end of {log}:\n{tail(log)}")
@@ -53,9 +54,14 @@ class SupervisedProcess:
         return self._supervisor.poll() is None
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send the command a signal; nothing happens if it has ended. Not one to a recycled pid, ever."""
-        with contextlib.suppress(BrokenPipeError, ValueError):  # ValueError: `wait` has closed the pipe
-            self._pipe(self._supervisor.stdin).write(b"%d\n" % number)
+        """Send the command a signal; nothing happens if it has ended. Not one to a recycled pid, ever.
+
+        Returns when it was sent; when the command is suspended, if it is SIGSTOP.
+        """
+        stdin, stdout = self._pipe(self._supervisor.stdin), self._pipe(self._supervisor.stdout)
+        with self._signalling, contextlib.suppress(BrokenPipeError, ValueError):  # `wait` has closed the pipe
+            stdin.write(b"%d\n" % number)
+            stdout.readline()
 
     def wait(self, timeout: float) -> int:
         """Wait for the command to end, at most `timeout` seconds, and return its exit code.
@@ -64,7 +70,7 @@ class SupervisedProcess:
             subprocess.TimeoutExpired: it still runs.
         """
         code = self._supervisor.wait(timeout)
-        self._pipe(self._supervisor.stdin).close()
+        self._close()
         return code
 
     def kill(self, timeout: float = 60.0) -> None:
@@ -73,6 +79,11 @@ class SupervisedProcess:
             return
         self._pipe(self._supervisor.stdin).close()  # end-of-file: the supervisor kills and reaps it
         self._supervisor.wait(timeout)
+        self._close()
+
+    def _close(self) -> None:
+        self._pipe(self._supervisor.stdin).close()
+        self._pipe(self._supervisor.stdout).close()
 
     @staticmethod
     def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:

@@ -2,8 +2,9 @@
 
 A script of its own, run as ``python -I -S supervisor.py OWNER_PID LOG COMMAND...``; it imports nothing but
 the standard library, starts in a few tens of milliseconds and takes about 10 MB. `processes.py` is its
-other end. It writes the command's process id to standard output, then reads signal numbers, one a line,
-from standard input and passes them on. It exits when the command does.
+other end. It writes the command's process id to standard output, then reads signal numbers, one a line, from
+standard input, passes them on, and writes a line for each that has taken effect: a command is suspended
+some time after SIGSTOP was sent, and on a busy machine we do so late. It exits when the command does.
 
 Why a process in between, when the owner could start the command itself? Because nothing the owner does can
 still happen after the owner's ``kill -9``, and asking the kernel instead (``PR_SET_PDEATHSIG``) ties the
@@ -65,7 +66,14 @@ def _relay(command: "subprocess.Popen[bytes]", owner: int, wake: int) -> None:
             return
         *lines, pending = (pending + received).split(b"\n")
         for line in lines:
-            command.send_signal(int(line))
+            _send(command, int(line))
+            os.write(1, b"\n")
+
+
+def _send(command: "subprocess.Popen[bytes]", number: int) -> None:
+    command.send_signal(number)
+    if number == signal.SIGSTOP and command.returncode is None:
+        os.waitid(os.P_PID, command.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def main(owner: int, log: str, argv: list[str]) -> int:
@@ -81,8 +89,7 @@ def main(owner: int, log: str, argv: list[str]) -> int:
             preexec_fn=lambda: _die_with_parent(me),  # noqa: PLW1509  # one thread: safe
         )
     try:
-        sys.stdout.write(f"{command.pid}\n")
-        sys.stdout.close()
+        os.write(1, b"%d\n" % command.pid)
         _relay(command, owner, wake)
     finally:
         command.kill()

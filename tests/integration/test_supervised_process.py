@@ -101,6 +101,21 @@ def test_exit_code_output_and_signals(tmp_path: Path) -> None:
     assert process.wait(LIMIT_S) == 128 + signal.SIGTERM
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells it without another process")
+def test_a_command_is_suspended_when_it_was_told_to_be(tmp_path: Path) -> None:
+    """Who measures from a freeze on, or expects no answer any more, can rely on it."""
+    process = SupervisedProcess(["sleep", "600"], log=tmp_path / "log")
+    try:
+        for _ in range(20):
+            for number, state in ((signal.SIGSTOP, "T"), (signal.SIGSTOP, "T"), (signal.SIGCONT, None)):
+                process.send_signal(number)
+                stat = Path(f"/proc/{process.pid}/stat").read_text()
+                assert state in {None, stat.rpartition(")")[2].split()[0]}
+    finally:
+        process.kill()
+    process.send_signal(signal.SIGSTOP)  # too late, and harmless
+
+
 def test_a_command_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with pytest.raises(KitError, match=r"could not start /no/such/java(.|\n)*No such file"):
         SupervisedProcess(["/no/such/java"], log=tmp_path / "log")

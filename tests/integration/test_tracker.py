@@ -300,10 +300,11 @@ def test_a_stand_by_takes_over_at_once_from_one_that_is_stopped_and_soon_from_on
 
 def test_one_that_was_frozen_stands_by_and_writes_nothing_of_what_it_had_in_mind(world: World) -> None:
     with Process(world) as first, Process(world) as second:
-        wait_until(lambda: {first.ready, second.ready} == {"ok", "ok, standing by"}, "one is elected")
-        elected, other = (first, second) if first.ready == "ok" else (second, first)
         world.command("chg-1", Verb.REQUEST, spec=world.increase())
         wait_until(lambda: world.states("chg-1") == [State.REQUESTED], "the change is requested")
+        # Who is asked before that may lose its place to the one that joins the group after it.
+        wait_until(lambda: {first.ready, second.ready} == {"ok", "ok, standing by"}, "one is elected")
+        elected, other = (first, second) if first.ready == "ok" else (second, first)
         with elected.frozen():
             # The broker answers its fetch that is under way, so it wakes up with this command.
             world.command("chg-1", Verb.CANCEL)
