@@ -95,6 +95,11 @@ class Intake:
             taking_in = self.health.taking_in.plus(self._clock.monotonic() - came)
             self.health = evolve(self.health, taking_in=taking_in)
 
+    def forget(self, topics: frozenset[str]) -> None:
+        """Know nothing more of topics that are not asked for any more; a later look sees them anew."""
+        self._asked -= topics
+        self._news.forget_topics(topics)
+
     def check_age(self) -> float:
         """Publish that the snapshot has turned stale, if so; return in how many seconds it will."""
         self._news.tell(self._staleness())

@@ -1,11 +1,12 @@
 """The poller: asks the source, lets the gate decide, publishes what changed. The only thread that polls."""
 
+import contextlib
 import os
 import random
 import threading
 import traceback
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Self
 
@@ -93,6 +94,8 @@ class MetadataPoller:
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self._source = source
         self._topics = None if topics is None else frozenset(topics)
+        self._wanted = self._topics  # with what the followers write; what the latest fetch asked for
+        self._followers: tuple[Follower, ...] = ()
         stored = _stored(resume, resume_at, self._topics)
         self._fetch_timeout = fetch_timeout
         self._clock: Clock = clock or SystemClock()
@@ -174,11 +177,19 @@ class MetadataPoller:
             self._check_open()
             return self._news.register(listener, replay=replay, capacity=capacity)
 
-    def join(self, partitioner: PartitionChangeListener, *, last_closes: bool = False) -> "Follower":
+    def join(
+        self,
+        partitioner: PartitionChangeListener,
+        topics: Callable[[], Iterable[str]],
+        *,
+        last_closes: bool = False,
+    ) -> "Follower":
         """Let a partitioner follow this poller for one producer, of any number that share it.
 
         Args:
             partitioner: Who has its table when this returns, if there is a snapshot.
+            topics: Returns the topics that the producer writes; asked before each fetch, under a lock. One
+                that nobody writes any more is forgotten, and listeners get a `Resync`.
             last_closes: Whether the poller is to be closed by the last producer that leaves, whichever it is.
 
         Raises:
@@ -187,10 +198,14 @@ class MetadataPoller:
         """
         with self._lock:
             self._check_open()
+            follower = Follower(self, self._news.join(partitioner), topics)
             self._last_closes = self._last_closes or last_closes
-            return Follower(self, self._news.join(partitioner))
+            self._followers = (*self._followers, follower)
+            return follower
 
-    def _leave(self, mailbox: Mailbox, timeout: float) -> None:
+    def _leave(self, follower: "Follower", mailbox: Mailbox, timeout: float) -> None:
+        with self._lock:
+            self._followers = tuple(other for other in self._followers if other is not follower)
         if not self._news.leave(mailbox) and self._last_closes:
             self.close(timeout)
 
@@ -269,7 +284,7 @@ class MetadataPoller:
             self._wake = False
             self._begun += 1
             self._in_flight += 1
-            ticket, topics = self._begun, self._topics
+            ticket, topics = self._begun, self._topics_now()
             started_at, began = self._intake.begin()
         try:
             try:
@@ -296,6 +311,14 @@ class MetadataPoller:
         if any(isinstance(event, MetadataUnavailable) for event in events):  # once; I/O, so after the lock
             _log.warning("metadata_unavailable", error=str(trouble), failures=self.health.failures)
         return events
+
+    def _topics_now(self) -> frozenset[str] | None:
+        """Return what to ask for, and forget what nobody wants to know any more."""
+        if self._topics is not None and self._wanted is not None:
+            wanted = self._topics.union(*(follower.topics() for follower in self._followers))
+            self._intake.forget(self._wanted - wanted)
+            self._wanted = wanted
+        return self._wanted
 
     def _run(self) -> None:
         while not self._news.closed:
@@ -406,17 +429,26 @@ def check_free(partitioner: PartitionChangeListener, poller: MetadataPoller | No
 class Follower:
     """One producer's use of a poller. Thread-safe."""
 
-    def __init__(self, poller: MetadataPoller, mailbox: Mailbox) -> None:
+    def __init__(self, poller: MetadataPoller, mailbox: Mailbox, topics: Callable[[], Iterable[str]]) -> None:
         self._poller: MetadataPoller | None = poller
         self._mailbox = mailbox
         self._lock = threading.RLock()
+        self.topics = topics
+        """Returns the topics that the producer writes."""
+
+    def look_for(self, topic: str) -> None:
+        """Let a topic be looked for that the producer has begun to write."""
+        poller = self._poller
+        if poller is not None and poller._wanted is not None and topic not in poller._wanted:  # noqa: SLF001
+            with contextlib.suppress(PollerClosedError):
+                poller.refresh(f"topic {topic} is written")
 
     def leave(self, timeout: float) -> None:
         """Use it no more; the last one to do so may close the poller, within so many seconds. Idempotent."""
         with self._lock:
             poller, self._poller = self._poller, None
         if poller is not None:
-            poller._leave(self._mailbox, timeout)  # noqa: SLF001 - of this file
+            poller._leave(self, self._mailbox, timeout)  # noqa: SLF001 - of this file
 
 
 _pollers: "weakref.WeakSet[MetadataPoller]" = weakref.WeakSet()

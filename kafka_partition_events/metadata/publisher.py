@@ -181,6 +181,14 @@ class Publisher:
         self.cluster = cluster
         return tuple(_bounded(event, newly_asked, doubted) for event in found)
 
+    def forget_topics(self, topics: frozenset[str]) -> None:
+        """Drop topics that nobody follows any more. They may well exist: no event tells of an end."""
+        known = {name: info for name, info in self.cluster.by_topic.items() if name not in topics}
+        if len(known) < len(self.cluster.by_topic):
+            self.cluster = evolve(self.cluster, by_topic=known, generation=self.cluster.generation + 1)
+            follow_ups = self.adopt(trusted=self.trusted)
+            self.tell([self.stamped(Resync(cluster=self.cluster)), *follow_ups])
+
     def adopt(self, *, trusted: bool) -> list[Event]:
         """Let every partitioner adopt the snapshot, or drop its table; return what they found out."""
         self.trusted = trusted

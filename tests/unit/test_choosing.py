@@ -17,7 +17,7 @@ from kafka_partition_events import (
     Route,
     UniformStickyPartitioner,
 )
-from kafka_partition_events.clients.confluent.choosing import Chooser
+from kafka_partition_events.clients.confluent.choosing import MAX_IDLE_S, Chooser
 from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits
@@ -47,9 +47,8 @@ def make() -> Iterator[Make]:
     ) -> Chooser:
         poller = MetadataPoller(ScriptedSource(*(script or (ORDERS,))), (), min_interval=0.01)
         pollers.append(poller)
-        poller.register(partitioner)
         chooser = Chooser(partitioner, {"linger.ms": 60_000}, chunks=chunks)
-        chooser.poller = poller
+        chooser.poller, chooser.look_for = poller, poller.join(partitioner, chooser.written).look_for
         if known:
             poller.track("orders")
             poller.poll_once()
@@ -214,3 +213,38 @@ class TestKeysThatLibrdkafkaMustNotPlace:
     def test_are_no_reason_for_unkeyed_records_to_wait(self, make: Make) -> None:
         chooser = make(OwnKeys(), known=False)
         assert chooser.choose("orders", None, b"v") == UNASSIGNED
+
+
+# -- topics that are not written any more ------------------------------------------------------------
+
+
+def test_a_topic_that_is_not_written_is_forgotten_after_five_minutes(make: Make, now: list[float]) -> None:
+    """However its records are placed: one by one, from a chunk, by librdkafka, or by the caller."""
+    chooser = make(DefaultPartitioner())
+
+    def write_chunks() -> None:
+        for chunk in (chooser.turns["chunks"].chunk, chooser.turns["chunks"].keyed):
+            next(iter(chunk), None)
+
+    def give_a_partition() -> None:
+        chooser.turns["given"].given = True
+
+    chooser.choose("idle", None, b"v")
+    for topic in ("chunks", "given", "one by one"):
+        for key in (None, b"k"):
+            chooser.choose(topic, key, b"v")
+            chooser.choose(topic, key, b"v")
+    for _ in range(12):
+        chooser.written()
+        now[0] += MAX_IDLE_S / 9
+        write_chunks()
+        give_a_partition()
+        chooser.choose("one by one", None, b"v")
+    assert sorted(chooser.written()) == ["chunks", "given", "one by one"]
+    now[0] += 0.1
+    for _ in range(12):
+        chooser.written()
+        now[0] += MAX_IDLE_S / 9
+    assert not chooser.written()
+    chooser.choose("idle", None, b"v")
+    assert [*chooser.written()] == ["idle"]

@@ -2,7 +2,8 @@
 
 import contextlib
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -19,6 +20,9 @@ from kafka_partition_events.partitioners.sticky import StickyPartitioner
 from kafka_partition_events.partitioners.uniform_sticky import UniformStickyPartitioner
 from kafka_partition_events.routing.table import Route
 
+MAX_IDLE_S = 300.0
+"""How long a topic that is not written is followed: Java's ``metadata.max.idle.ms`` (KIP-526)."""
+
 
 class Chooser:
     """One producer's turns, by topic. Thread-safe.
@@ -29,9 +33,11 @@ class Chooser:
         keyless: Whether keyed records are placed and counted as if they had no key.
         native_keys: Whether librdkafka places keyed records as the partitioner would; see `places_keys`.
         poller: Follows the topics that are written.
+        look_for: Lets it look for another one.
     """
 
     poller: MetadataPoller
+    look_for: Callable[[str], None]
 
     def __init__(self, partitioner: Partitioner, config: Mapping[str, Any], *, chunks: bool) -> None:
         """Make a chooser.
@@ -50,6 +56,7 @@ class Chooser:
         self._length = turn_length(config)
         self._adding = threading.RLock()  # a signal handler may produce in there
         self._fallbacks = 0
+        self._swept_at = time.monotonic()
 
     def choose(self, topic: str, key: str | bytes | None, value: str | bytes | None) -> int:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
@@ -103,7 +110,7 @@ class Chooser:
         return route is not None and len(route.online) < route.count
 
     def turn(self, topic: str) -> Turn:
-        """Return the topic's turn. At first sight of the topic, the poller begins to follow it."""
+        """Return the topic's turn. At first sight of the topic, the poller looks for it."""
         turn = self.turns.get(topic)
         if turn is not None:
             return turn
@@ -112,9 +119,18 @@ class Chooser:
         with self._adding:
             turn = Turn(self._partitioner, chunks=self._chunks, keyless=self.keyless)
             turn = self.turns.setdefault(topic, turn)
-        with contextlib.suppress(PollerClosedError):
-            self.poller.track(topic)
+        self.look_for(topic)
         return turn
+
+    def written(self) -> Collection[str]:
+        """Return the topics that are written; one that was not for `MAX_IDLE_S` is forgotten first."""
+        now = time.monotonic()
+        if now >= self._swept_at + MAX_IDLE_S / 10:
+            self._swept_at = now
+            for topic, turn in tuple(self.turns.items()):
+                if turn.idle(now) >= MAX_IDLE_S:
+                    del self.turns[topic]  # whoever has just got it places one record more
+        return tuple(self.turns)
 
     def fall_back(self, topic: str, records: int = 1) -> None:
         """Note that the producer did not know a partition of ours: a shared poller may be ahead of it."""

@@ -1,11 +1,12 @@
 """How a producer's partitioner follows a poller: one that is given, or one that is the producer's own."""
 
 import weakref
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import Producer
 
+from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.confluent.unassigned import Unassigned
 from kafka_partition_events.metadata.poller import MetadataPoller
@@ -30,10 +31,11 @@ class Following:
         poller: MetadataPoller | None,
         config: Mapping[str, Any],
         options: Mapping[str, Any],
-        written: Container[str],
+        chooser: Chooser,
         unassigned: Unassigned | None,
     ) -> None:
         self._own = poller is None
+        awaited = tuple if unassigned is None else unassigned.topics
         if poller is None:
             source = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
             poller = MetadataPoller(source, (), **options)
@@ -41,10 +43,11 @@ class Following:
         # A partition that the poller tells of must be known to the producer's handle, too.
         self._lesson = None
         if isinstance(poller.source, ConfluentMetadataSource):
-            awaited = None if unassigned is None else unassigned.topics
-            self._lesson = poller.source.teach(producer, written, awaited)
+            self._lesson = poller.source.teach(producer, chooser.turns.keys(), awaited)
         try:
-            follower = poller.join(partitioner, last_closes=self._own)
+            follower = poller.join(
+                partitioner, lambda: {*chooser.written(), *awaited()}, last_closes=self._own
+            )
         except BaseException:
             if self._own:
                 poller.close(0.0)
@@ -52,6 +55,7 @@ class Following:
         # Whoever drops the producer must not wait.
         self._dropped = weakref.finalize(producer, follower.leave, 0.0)
         self._follower = follower
+        chooser.poller, chooser.look_for = poller, follower.look_for
         if self._own:
             poller.start()
 

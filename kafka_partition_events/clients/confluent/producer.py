@@ -167,9 +167,9 @@ class PartitioningProducer(Producer):
             self._unassigned = self._keep_unassigned(settings.delivery_limit(full))
         self._most_waiting = settings.most_waiting(full)
         self._following = Following(
-            self, self.partitioner, poller, full, poller_options or {}, self._turns.keys(), self._unassigned
+            self, self.partitioner, poller, full, poller_options or {}, self._chooser, self._unassigned
         )
-        self.poller = self._chooser.poller = self._reports.poller = self._following.poller
+        self.poller = self._reports.poller = self._following.poller
         self._standby: Standby | None = None
         self._keys: KeyOrder | None = None
         if way != "off":
@@ -215,6 +215,7 @@ class PartitioningProducer(Producer):
         except KeyError:
             turn = self._chooser.turn(topic)
         if partition != UNASSIGNED:
+            turn.given = True
             callback = on_delivery if callback is None else callback
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return

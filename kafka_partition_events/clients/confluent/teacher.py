@@ -79,6 +79,8 @@ class Teacher:
         """
         self._have_created([name for name in self._awaited() if name not in topics], deadline)
         written = topics if self._written is None else self._written
+        for name in [name for name in self._taught if name not in written]:
+            del self._taught[name]
         new = {name: info for name, info in topics.items() if self._is_news(info) and name in written}
         pause = _PAUSE_S
         for attempt in range(_ATTEMPTS):

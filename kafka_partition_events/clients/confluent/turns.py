@@ -100,7 +100,7 @@ class Turn:
     __slots__ = (
         "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_keyed_at",
         "_keyed_rest", "_keyed_size", "_keyless", "_lock", "_looked_at", "_placed", "_rerouted", "_rest",
-        "_route", "_size", "_stays", "chunk", "keyed", "partition", "seen",
+        "_route", "_size", "_stays", "_used_at", "_was", "chunk", "given", "keyed", "partition", "seen",
     )  # fmt: skip
 
     def __init__(self, partitioner: Partitioner, *, chunks: bool = True, keyless: bool = False) -> None:
@@ -121,6 +121,10 @@ class Turn:
         """Where the chunk goes, or the last record went if the partitioner is asked for each."""
         self.seen: Mapping[str, Route] | None = None
         """The partitioner's routes when we looked."""
+        self.given = False
+        """Whether the caller gave a partition lately."""
+        self._was: tuple[object, ...] = ()
+        self._used_at = time.monotonic()
         self._lock = threading.RLock()  # a signal handler may produce in there
         self._route: Route | None = None
         self._size = 0
@@ -220,6 +224,13 @@ class Turn:
         if self._stays:
             placed[self.partition] += self._used
         return placed
+
+    def idle(self, now: float) -> float:
+        """Return for how many seconds nothing was written, as far as earlier calls tell."""
+        state = self.records.total(), self._keyed_at, length_hint(self._keyed_rest)
+        if self.given or state != self._was:
+            self.given, self._was, self._used_at = False, state, now
+        return now - self._used_at
 
     def asked(self, partitioner: Partitioner) -> bool:
         """Count a record that the partitioner is asked about; False if it is time to look again."""

@@ -1,6 +1,5 @@
 """Makes the partitioner of a running ``KafkaProducer`` follow the cluster, and the producer's deliveries."""
 
-import contextlib
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +15,8 @@ from kafka_partition_events.clients.kafka_python.standby import Standby
 from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.clients.standby import StandbyMode, checked_standby
-from kafka_partition_events.errors import ConfigurationError, PollerClosedError
-from kafka_partition_events.metadata.poller import MetadataPoller, check_free
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.poller import Follower, MetadataPoller, check_free
 from kafka_partition_events.partitioners.base import Partitioner
 
 
@@ -82,14 +81,13 @@ def attach(
     source = None
     if poller is None:
         source = _AttachedSource(producer, on_closed=lambda: follower.leave(0.0))
-        poller = MetadataPoller(source, **{"topics": cluster.topics(), **poller_options})
-    follower = poller.join(partitioner, last_closes=source is not None)
+        poller = MetadataPoller(source, **{"topics": (), **poller_options})
+    follower = poller.join(partitioner, cluster.topics, last_closes=source is not None)
     if waits:
         partitioner.deliveries.wait_for_replicas()
     second = None if way == "off" else Standby(way, producer.config, partitioner, poller)
     stop = _report(producer, partitioner, poller, second, mode, rescue_limits or RescueLimits())
-    cluster.add_listener(_tracker(poller))
-    poller.track(*cluster.topics())  # what came between the two looks
+    cluster.add_listener(_looking(follower))
     if source is not None:
         source.on_close = stop
         poller.start()
@@ -140,11 +138,11 @@ class _AttachedSource(KafkaPythonMetadataSource):
             self.on_close()
 
 
-def _tracker(poller: MetadataPoller) -> Callable[[Any], None]:
+def _looking(follower: Follower) -> Callable[[Any], None]:
     """Return a listener for kafka-python, which calls it on its I/O thread: it must not block nor raise."""
 
-    def track(cluster: Any) -> None:
-        with contextlib.suppress(PollerClosedError):
-            poller.track(*cluster.topics())
+    def look(cluster: Any) -> None:
+        for topic in cluster.topics():
+            follower.look_for(topic)
 
-    return track
+    return look

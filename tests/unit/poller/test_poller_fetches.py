@@ -7,13 +7,14 @@ from typing import cast
 
 import pytest
 
+from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.intake import COMING_S
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import Hang, ScriptedSource, observe
-from tests.poller_kit import WAIT_S, Pollers, eventually, orders
+from tests.poller_kit import BROKERS, WAIT_S, Pollers, eventually, orders
 
 
 class TestFetches:
@@ -226,3 +227,61 @@ def test_a_topic_that_is_not_there_yet_is_looked_for_soon_but_not_for_ever(
         clock.advance(seconds)
         poller.poll_once()
         assert (poller.health.next_delay < 10) is soon
+
+
+class TestWhatProducersWrite:
+    def test_is_asked_for(self, make: Pollers) -> None:
+        written = ["orders"]
+        source = ScriptedSource(orders(1))
+        poller = make(source, topics=["audit"])
+        poller.join(DefaultPartitioner(), lambda: written)
+        poller.join(DefaultPartitioner(), lambda: ("payments",))
+        poller.poll_once()
+        written.append("new")
+        poller.poll_once()
+        assert source.asked == [
+            frozenset({"audit", "orders", "payments"}),
+            frozenset({"audit", "orders", "payments", "new"}),
+        ]
+
+    def test_is_forgotten_when_nobody_writes_it_any_more(self, make: Pollers) -> None:
+        """No event tells that it has ended: it has not. Listeners get the state that is left."""
+        both = observe({"orders": [1], "replies": [1, 2]}, brokers=BROKERS)
+        poller = make(both, orders(1), both, topics=["orders"])
+        partitioner, heard = DefaultPartitioner(), RecordingListener()
+        follower = poller.join(partitioner, lambda: ("replies", "orders"))
+        poller.register(heard)
+        poller.poll_once()
+        follower.leave(1.0)
+        other = DefaultPartitioner()
+        again: list[str] = []
+        poller.join(other, lambda: again)
+        eventually(lambda: other.route("replies") is not None)
+        poller.poll_once()
+        assert other.route("replies") is None
+        assert other.route("orders") is not None
+        eventually(lambda: isinstance(heard.events[-1], ev.Resync))
+        assert cast("ev.Resync", heard.events[-1]).cluster.by_topic.keys() == {"orders"}
+        again.append("replies")
+        poller.poll_once()
+        eventually(lambda: isinstance(heard.events[-1], ev.TopicAdded))
+        assert heard.events[-1].initial, "it is seen, not created"
+
+    def test_is_looked_for_soon_if_it_is_new(self, make: Pollers) -> None:
+        poller = make(orders(1), topics=[])
+        follower = poller.join(DefaultPartitioner(), lambda: ("orders",))
+        poller.poll_once()
+        follower.look_for("orders")
+        assert poller.health.refresh_reason is None
+        follower.look_for("new")
+        assert poller.health.refresh_reason == "topic new is written"
+        poller.close()
+        follower.look_for("another")
+
+    def test_means_nothing_where_all_topics_are_asked_for(self, make: Pollers) -> None:
+        source = ScriptedSource(orders(1))
+        poller = make(source)
+        follower = poller.join(DefaultPartitioner(), lambda: ("new",))
+        follower.look_for("new")
+        poller.poll_once()
+        assert (source.asked, poller.health.refresh_reason) == ([None], None)
