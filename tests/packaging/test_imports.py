@@ -134,10 +134,10 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_220,
+    "metadata": 2_170,
     "routing": 1_320,
     "partitioners": 1_880,
-    "clients": 3_580,
+    "clients": 3_600,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,
