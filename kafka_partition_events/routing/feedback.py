@@ -84,6 +84,9 @@ class Feedback(Charges):
         """Whether records that need nobody suspect are to take it: on the first one they may stand behind
         others that wait. When the second one is blocked itself, and the first no more, they are to return."""
         self._awaited: frozenset[Subject] = frozenset()  # whom the heads of silent connections need
+        self._kept: dict[
+            Any, float
+        ] = {}  # who alone keeps silent connections, of all who are bad; for how long
         self._held_up: tuple[Connection, ...] = ()  # those that are silent because of somebody bad
         self._stalled = (0, 0)  # how many connections of each way are silent, or hold what was given up
         self._episodes: dict[int, float] = {}  # brokers that are suspect in some role, and since when
@@ -334,6 +337,11 @@ class Feedback(Charges):
             for c, accused, silent in waiting
         ]
         self._awaited = frozenset(a.subject for _, awaited in waited_for for a in awaited)
+        self._kept = {}
+        for c, awaited in waited_for:
+            bad, *more = {a.subject.id for a in awaited if a.is_bad} or (None,)
+            if bad is not None and not more:
+                self._kept[bad] = max(self._kept.get(bad, 0.0), self._silence(c, now))
         self._held_up = tuple(c for c, awaited in waited_for if any(map(self._holds_up, awaited)))
         gave_up = (c for c in self._connections.values() if c.given_up is not None)
         stalled = [c.way for c in {c for c, *_ in waiting}.union(gave_up)]
@@ -371,7 +379,7 @@ class Feedback(Charges):
         return changes, frozenset()
 
     def _blame(
-        self, broker: int | tuple[str, int], charges: Iterable[Charge], now: float
+        self, broker: int | tuple[str, int], charges: Collection[Charge], now: float
     ) -> tuple[Change, ...]:
         """Suspect a broker in each role in which it was accused, or has not shown itself since."""
         changes: tuple[Change, ...] = ()
@@ -380,11 +388,12 @@ class Feedback(Charges):
         # Both ways to a partition may be silent.
         heads = (charge.connection.head for charge in charges)
         waiting = tuple(dict.fromkeys((head.topic, head.partition) for head in heads))
+        silence = max(self._silence(charge.connection, now) for charge in charges)
         roles = sorted((Role.LEADER, Role.REPLICA), key=lambda role: Subject(role, broker) not in accused)
         for role in roles:  # it is told as what it was accused of
             a = self._accounts.get(Subject(role, broker))
             if a is not None and (a.subject in accused or a.answered_to <= proven):
-                changes += self._suspect(a, Suspicion.SILENT, now, waiting)
+                changes += self._suspect(a, Suspicion.SILENT, now, waiting, silence)
         return changes
 
     def _set_overtaken_aside(self, connection: Connection, patience: float, now: float) -> None:
@@ -444,14 +453,20 @@ class Feedback(Charges):
         return ()
 
     def _suspect(
-        self, a: Account, reason: Suspicion, now: float, waiting: tuple[tuple[str, int], ...] = ()
+        self,
+        a: Account,
+        reason: Suspicion,
+        now: float,
+        waiting: tuple[tuple[str, int], ...] = (),
+        silence: float | None = None,
     ) -> tuple[Change, ...]:
         if a.standing is Standing.PROBATION:
             self._rest(a, now)
             return ()
         if a.standing is Standing.SUSPECT:
             return ()
-        silence = self._silence(a, now) if a.outstanding else 0.0
+        if silence is None:
+            silence = self._silence(a, now) if a.outstanding else 0.0
         a.suspected_at, a.reason, a.probes = now, reason, 0
         self._rest(a, now)
         role, broker = a.subject
@@ -473,8 +488,8 @@ class Feedback(Charges):
         return (news,)
 
     def _is_no_hiccup(self, a: Account, now: float) -> bool:
-        lasts = a.outstanding > 0 and self._silence(a, now) >= self.policy.told_after
-        return lasts or a.rests >= _TOO_OFTEN
+        # What waits for others as well is no sign: they may be to blame for all of it.
+        return self._kept.get(a.subject.id, 0.0) >= self.policy.told_after or a.rests >= _TOO_OFTEN
 
     def _tell(self, a: Account, now: float) -> tuple[Change, ...]:
         """Tell that somebody is suspect, if he still is and nobody has been told."""

@@ -233,6 +233,46 @@ def test_a_producer_that_is_dropped_sends_what_it_has_and_ends(
     assert all(future.succeeded() for future in futures)
 
 
+def test_an_idempotent_producer_goes_on_when_a_batch_that_was_retried_expires(
+    cluster: KafkaCluster, topic: str, make: Make
+) -> None:
+    """Idempotence is the client's default. By itself it never sends again, nor fails what is outstanding."""
+    ours = make(enable_idempotence=True)
+    pinned, others = Outcomes(), Outcomes()
+
+    def write_both(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            for partition in LED:  # as keyed records would
+                value = f"pinned {pinned.sent}".encode()
+                pinned.follow(ours.producer.send(topic, value, partition=partition))
+            write(ours.producer, topic, others, 0.05)
+
+    write_both(0.3)
+    cluster.freeze(VICTIM)
+    try:
+        write_both(5.5)
+    finally:
+        cluster.thaw(VICTIM)
+    cluster.await_registered(*cluster.brokers)
+    write_both(0.3)
+    ours.producer.flush(LIMIT_S)
+    late = Outcomes()
+    write(ours.producer, topic, late, 0.3)
+    ours.producer.flush(LIMIT_S)
+    for outcomes in (pinned, others, late):
+        assert set(outcomes.heard.values()) == {1}
+        assert len(outcomes.heard) == outcomes.sent
+    assert pinned.errors, "nothing has expired: this shows nothing"
+    assert len(others.errors) < 0.05 * others.sent
+    assert not late.errors
+    found = Counter(
+        record.value for record in read_back(cluster, topic) if record.value.startswith(b"pinned")
+    )
+    assert set(found.values()) == {1}
+    assert found.keys() >= {b"pinned %d" % n for n in range(pinned.sent) if n not in pinned.errors}
+
+
 # -- rescue ------------------------------------------------------------------------------------------
 
 

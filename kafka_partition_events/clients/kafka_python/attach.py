@@ -8,6 +8,7 @@ from kafka import KafkaProducer
 
 from kafka_partition_events.clients.kafka_python.connections import watch_connections
 from kafka_partition_events.clients.kafka_python.deliveries import Reports, watch
+from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
 from kafka_partition_events.clients.kafka_python.rerouting import note_homes
 from kafka_partition_events.clients.kafka_python.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
@@ -86,6 +87,7 @@ def attach(
     if waits:
         partitioner.deliveries.wait_for_replicas()
     second = None if way == "off" else Standby(way, producer.config, partitioner, poller)
+    keep_sending(producer)
     stop = _report(producer, partitioner, poller, second, mode, rescue_limits or RescueLimits())
     cluster.add_listener(_looking(follower))
     if source is not None:

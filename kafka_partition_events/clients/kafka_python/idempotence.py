@@ -1,0 +1,57 @@
+"""Keeps an idempotent ``KafkaProducer`` sending after it has given up its producer id.
+
+kafka-python 3.0 gives its id up when a batch expires that was sent before: nobody knows whether the brokers
+have it, so the sequence numbers that follow might never fit. But it asks for a new id only where it never had
+one (`TransactionManager.init_producer_id`). From then on it sends nothing and expires nothing: what is
+outstanding, and all that is sent later, never has an outcome. And what it was about to send at that moment
+stays behind, drained and not handed over, until it expires.
+
+So we put it back to where it asks, and what was not handed over back into its queue. Whoever waits for an
+answer keeps the old id, by which brokers know a retry from a double; it fails if it would have to be sent
+once more.
+"""
+
+from typing import Any
+
+from kafka import KafkaProducer
+from kafka.producer.transaction_manager import TransactionState
+
+
+def keep_sending(producer: KafkaProducer) -> None:
+    """Let a producer ask for a new producer id whenever it has given one up. On its I/O thread; idempotent.
+
+    Nothing happens to one that is not idempotent, or transactional: there the application must abort.
+    """
+    manager = producer._transaction_manager  # noqa: SLF001 - kafka-python offers nothing else
+    if manager is None or manager.is_transactional() or "reset_producer_id" in vars(manager):
+        return
+    sender, accumulator = producer._sender, producer._accumulator  # noqa: SLF001
+    give_up, hand_over = manager.reset_producer_id, sender._create_produce_requests  # noqa: SLF001
+    handed_over = float("-inf")  # when what was handed over last was drained
+
+    def create_produce_requests(batches: dict[Any, list[Any]]) -> Any:
+        nonlocal handed_over
+        drained = [batch.drained for of_node in batches.values() for batch in of_node]
+        handed_over = max((handed_over, *drained))
+        return hand_over(batches)
+
+    def reset_producer_id() -> None:
+        for queue in tuple(sender._in_flight_batches.values()):  # noqa: SLF001
+            for _, batch in tuple(queue):
+                if batch.final_state is None and batch.drained > handed_over:
+                    _put_back(batch)
+        give_up()
+        with manager._lock:  # noqa: SLF001
+            if manager._current_state == TransactionState.READY:  # noqa: SLF001 - else it is about to get one
+                manager._current_state = TransactionState.UNINITIALIZED  # noqa: SLF001
+
+    def _put_back(batch: Any) -> None:
+        sender._maybe_remove_from_inflight_batches(batch)  # noqa: SLF001
+        if batch.in_retry():
+            accumulator.reenqueue(batch)
+        else:  # the same records without the old id and number, which are closed in
+            accumulator.split_and_reenqueue(batch)
+            accumulator.deallocate(batch)
+
+    manager.reset_producer_id = reset_producer_id
+    sender._create_produce_requests = create_produce_requests  # noqa: SLF001
