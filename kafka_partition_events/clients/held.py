@@ -65,6 +65,7 @@ class Account:
         self._placed: dict[tuple[int, str, int], dict[Held, None]] = {}
         self._saved: Counter[str] = Counter()  # by topic
         self._bytes = self._copies = self._withheld = self._unheld = 0
+        self._is_short = False  # the budget was used up when `hedge` was called last
         self._news: dict[int | None, tuple[int, int]] = {}
 
     @property
@@ -185,18 +186,27 @@ class Account:
         """Queue a copy of each record of which all that is on its way waits there, behind that broker.
 
         What gets none because the budget is used up waits for its turn: each record that is sent adds to it.
+        How many those are is told once, when the budget runs out: counting them each time would take long.
         """
         with self.changed:
+            short: Counter[int | None] = Counter()
             for place, broker in stuck.items():
                 for held in tuple(self._placed.get(place, ())):
-                    if not self._budget.has_any:
-                        return
-                    if held.done or held.queued:
+                    waits = all((way, held.topic, partition) in stuck for way, partition in held.on_the_way)
+                    if held.done or held.queued or not waits:
                         continue
-                    if all((way, held.topic, partition) in stuck for way, partition in held.on_the_way):
+                    if self._budget.has_any:
                         self._queue_copy(held, broker)
                         for way, partition in held.on_the_way:
                             self._forget_place(held, partition, way)
+                    elif self._is_short:
+                        return
+                    else:
+                        short[broker] += 1
+            self._is_short = bool(short)
+            for broker, count in short.items():
+                copies, withheld = self._news.get(broker, (0, 0))
+                self._news[broker] = (copies, withheld + count)
 
     def purge(self) -> None:
         """Let no copy that is queued now be sent."""

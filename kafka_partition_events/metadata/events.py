@@ -340,7 +340,8 @@ class RecordsRescued(Event):
     Attributes:
         broker: Where the records were stuck; None if they had failed.
         copies: How many copies are being sent.
-        withheld: How many records got none, because a limit of the rescue was reached.
+        withheld: How many records got none, because a limit of the rescue was reached. Stuck ones get theirs
+            later if only the budget was used up; that is told once, when it runs out.
     """
 
     kind: ClassVar[str] = "records_rescued"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_S: Final = 180.0
-BATCHES: Final = 5
+BATCHES: Final = 3
 
 
 @contextlib.contextmanager

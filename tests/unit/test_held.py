@@ -140,10 +140,11 @@ def test_what_is_beyond_the_limits_waits_for_its_turn() -> None:
     first, second, third = admitted(account, 0, 0, 0)
     account.hedge({(0, "t", 0): 7})
     account.hedge({(0, "t", 0): 7})
-    assert account.take_news() == {7: (1, 0)}
+    assert account.take_news() == {7: (1, 2)}, "and it is told once how many do"
     assert [account.take(), account.take()] == [first, None]
     admitted(account, 1, 1)  # each record that is sent adds to the budget
     account.hedge({(0, "t", 0): 7})
+    assert account.take_news() == {7: (1, 0)}
     assert [account.take(), account.take()] == [second, None]
     assert account.failed(third, 0, TIME_OUT, worth_a_copy=True)
     assert account.stats.withheld == 1
