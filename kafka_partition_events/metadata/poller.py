@@ -443,8 +443,11 @@ class Follower:
             with contextlib.suppress(PollerClosedError):
                 poller.refresh(f"topic {topic} is written")
 
-    def leave(self, timeout: float) -> None:
-        """Use it no more; the last one to do so may close the poller, within so many seconds. Idempotent."""
+    def leave(self, timeout: float = 1.0) -> None:
+        """Use it no more; the last one to do so may close the poller, within so many seconds. Idempotent.
+
+        A fetch that hangs ends by itself then, and touches no producer any more.
+        """
         with self._lock:
             poller, self._poller = self._poller, None
         if poller is not None:

@@ -151,13 +151,11 @@ def test_a_recreated_topic_is_known_by_its_id(
 
 def test_the_poller_ends_with_the_producer(make: Make) -> None:
     producer = make(DefaultPartitioner())
-    poller = attach(producer, interval=0.1, min_interval=0.05)
+    poller = attach(producer)
     assert poller.refresh("test", wait=LIMIT_S)
-    threads = [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
     producer.close(timeout=LIMIT_S)
-    for thread in threads:
-        thread.join(LIMIT_S)
     assert not poller.health.running
+    assert not [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
 
 
 def test_another_partitioner_is_refused(make: Make) -> None:

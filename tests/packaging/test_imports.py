@@ -135,9 +135,9 @@ def code_lines(file: Path) -> int:
 
 LARGEST = {
     "metadata": 2_170,
-    "routing": 1_320,
+    "routing": 1_340,
     "partitioners": 1_880,
-    "clients": 3_600,
+    "clients": 3_650,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,

@@ -171,7 +171,7 @@ def test_lost_connections_make_a_broker_suspect_until_it_is_over(rig: Rig) -> No
 
 def test_a_watched_producer_is_what_it_was_but_for_send(rig: Rig) -> None:
     producer, other = FakeProducer(), FakeProducer()
-    undo = watch(producer, rig.reports)
+    undo = watch(producer, rig.reports, lambda: None)
     assert isinstance(producer, FakeProducer)
     assert type(producer).__qualname__ == "FakeProducer"
     assert producer.send.__doc__ == "Send."
@@ -185,7 +185,7 @@ def test_a_watched_producer_is_what_it_was_but_for_send(rig: Rig) -> None:
 
 def test_a_send_that_raises_is_not_tracked(rig: Rig) -> None:
     producer: Any = FakeProducer()
-    watch(producer, rig.reports)
+    watch(producer, rig.reports, lambda: None)
     with pytest.raises(TypeError, match="partition"):
         producer.send("t")
     assert rig.outstanding == {}
@@ -203,7 +203,7 @@ def test_two_overrides_end_in_any_order() -> None:
 
 def test_a_watched_producer_ends_as_soon_as_it_is_dropped(rig: Rig) -> None:
     producer = FakeProducer()
-    watch(producer, rig.reports)
+    watch(producer, rig.reports, lambda: None)
     future, gone = producer.send("t", 1), weakref.ref(producer)
     gc.disable()
     try:

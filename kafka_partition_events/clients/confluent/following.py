@@ -12,9 +12,6 @@ from kafka_partition_events.clients.confluent.unassigned import Unassigned
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 
-CLOSE_LIMIT_S = 1.0
-"""How long closing waits for a fetch that hangs. It ends by itself, and touches the producer no more."""
-
 
 class Following:
     """The poller that one producer's partitioner follows, until `end`.
@@ -73,6 +70,6 @@ class Following:
         """Follow no more; idempotent."""
         if self._dropped.detach() is None:
             return
-        self._follower.leave(CLOSE_LIMIT_S)
+        self._follower.leave()
         if self._lesson is not None:
             self._lesson.release()  # a fetch that outlives the limit must not touch a handle that is closed

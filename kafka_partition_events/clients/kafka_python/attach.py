@@ -33,9 +33,8 @@ def attach(
     """Start a poller on a producer, and let the producer's partitioner know the cluster and the deliveries.
 
     The poller asks over the producer's connections for the topics that the producer writes; it hears of new
-    ones by the public ``ClusterMetadata.add_listener``. It closes when the producer is garbage collected, or
-    at its next poll after the producer was closed. Closing it sooner is allowed: the partitioner then goes by
-    the producer's own metadata again.
+    ones by the public ``ClusterMetadata.add_listener``. It closes when the producer is closed or garbage
+    collected. Closing it sooner is allowed: the partitioner then goes by the producer's own metadata again.
 
     The producer becomes an instance of a subclass of its class: its ``send`` also tells the partitioner which
     records are on their way and when they are answered, so that unkeyed records avoid brokers that have
@@ -88,7 +87,9 @@ def attach(
         partitioner.deliveries.wait_for_replicas()
     second = None if way == "off" else Standby(way, producer.config, partitioner, poller)
     keep_sending(producer)
-    stop = _report(producer, partitioner, poller, second, mode, rescue_limits or RescueLimits())
+    stop = _report(
+        producer, partitioner, poller, second, mode, rescue_limits or RescueLimits(), follower.leave
+    )
     cluster.add_listener(_looking(follower))
     if source is not None:
         source.on_close = stop
@@ -104,13 +105,14 @@ def _report(
     standby: Standby | None,
     mode: RescueMode | None,
     limits: RescueLimits,
+    closed: Callable[[], None],
 ) -> Callable[[], None]:
     """Bring the producer's deliveries to the partitioner; return what ends it."""
     partitioner.deliveries.wait_for_batches(producer.config["linger_ms"] / 1000)
     reports = Reports(partitioner, poller, standby=standby)
     unwatch_connections = watch_connections(producer, reports.lost_connection)
     end_standby = None if standby is None else standby.install(producer)
-    unwatch = watch(producer, reports)
+    unwatch = watch(producer, reports, closed)
     if mode is not None:
         Rescue(producer, partitioner, reports, mode, limits).install(producer)
     if reroutes(partitioner):

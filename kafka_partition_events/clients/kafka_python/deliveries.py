@@ -1,9 +1,9 @@
 """Brings what becomes of a running producer's records to its partitioner.
 
 kafka-python has no interceptor, so `watch` makes the producer an instance of a subclass of its own class, of
-which only ``send`` differs: it registers two callbacks with the record's future before the application can.
-Beside public names this relies on ``FutureRecordMetadata._produce_future.topic_partition``, because a future
-that fails does not tell where its record was sent.
+which only ``send`` and ``close`` differ: ``send`` registers two callbacks with the record's future before the
+application can. Beside public names this relies on ``FutureRecordMetadata._produce_future.topic_partition``,
+because a future that fails does not tell where its record was sent.
 """
 
 import contextlib
@@ -113,8 +113,10 @@ class Reports:
                     self._poller.refresh(f"broker {event.broker} is suspect")
 
 
-def watch(producer: KafkaProducer, reports: Reports) -> Callable[[KafkaProducer], None]:
-    """Report every record that the producer sends from now on.
+def watch(
+    producer: KafkaProducer, reports: Reports, closed: Callable[[], None]
+) -> Callable[[KafkaProducer], None]:
+    """Report every record that the producer sends from now on, and when it was closed.
 
     Returns:
         What ends this, given the producer.
@@ -127,4 +129,10 @@ def watch(producer: KafkaProducer, reports: Reports) -> Callable[[KafkaProducer]
             reports.sent(future)
         return future
 
-    return override(producer, send=send)
+    def close(self: KafkaProducer, *args: Any, **kwargs: Any) -> None:
+        try:
+            base.close(self, *args, **kwargs)
+        finally:
+            closed()
+
+    return override(producer, send=send, close=close)
