@@ -53,8 +53,9 @@ class Event:
     initial: bool = False
 
     def deliver(self, listener: "PartitionChangeListener") -> None:
-        """Call the listener's method for this kind of event."""
-        getattr(listener, f"on_{self.kind}")(self)
+        """Call the listener's method for this kind of event; `on_event` for one that it does not know."""
+        hook = getattr(listener, f"on_{self.kind}", None) or listener.on_event
+        hook(self)
 
 
 @frozen(kw_only=True)
