@@ -128,11 +128,15 @@ class CountersReporter:
         return True
 
     def _added(self, counted: Iterable[TopicCounts]) -> tuple[TopicCounts, ...]:
-        """Return what is beyond what was told; a number that was read while it changed may be too low."""
+        """Return what is beyond what was told; a number that was read while it changed may be too low.
+
+        A topic that is missing was given up (`MAX_IDLE_S`): if it is written again, it counts from 0.
+        """
         added: list[TopicCounts] = []
+        before, self._told = self._told, {}
         for counts in counted:
             numbers: dict[str, int] = asdict(counts, filter=_is_count)
-            told = self._told.setdefault(counts.topic, {})
+            told = self._told[counts.topic] = before.get(counts.topic, {})
             news = {name: max(0, number - told.get(name, 0)) for name, number in numbers.items()}
             told.update({name: told.get(name, 0) + number for name, number in news.items()})
             if any(news.values()):

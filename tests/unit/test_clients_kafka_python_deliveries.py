@@ -57,6 +57,9 @@ class FakeProducer:
             FutureProduceResult(KafkaTopicPartition(topic, partition)), 0, 0, None, -1, 1, -1
         )
 
+    def close(self, timeout: float | None = None) -> None:
+        self.closed = True
+
     def __del__(self) -> None:
         self.closed = True
 
@@ -181,6 +184,13 @@ def test_a_watched_producer_is_what_it_was_but_for_send(rig: Rig) -> None:
     assert rig.outstanding == {TopicPartition("t", 1): 1}
     undo(producer)
     assert type(producer) is FakeProducer
+
+
+def test_it_is_told_when_a_watched_producer_was_closed(rig: Rig) -> None:
+    producer, told = FakeProducer(), []
+    watch(producer, rig.reports, lambda: told.append(producer.closed))
+    producer.close(timeout=1)
+    assert told == [True]
 
 
 def test_a_send_that_raises_is_not_tracked(rig: Rig) -> None:

@@ -100,6 +100,19 @@ def test_a_number_that_was_read_too_low_is_not_told_twice(world: World) -> None:
     assert told == 120
 
 
+def test_a_topic_that_was_given_up_counts_from_0_again(world: World) -> None:
+    for number, counted in enumerate(([orders(100)], [orders(100), TopicCounts(topic="other", sent=1)])):
+        world.counted = counted
+        world.pass_time(60)
+        world.wait_told(number + 1)
+    world.counted = [TopicCounts(topic="other", sent=2)]
+    world.pass_time(60)
+    world.wait_told(3)
+    world.counted = [orders(7), TopicCounts(topic="other", sent=2)]
+    world.pass_time(60)
+    assert world.wait_told(4)[-1][2] == (orders(7),)
+
+
 def test_a_process_that_slept_tells_of_one_long_period(world: World) -> None:
     world.counted = [orders(5)]
     world.pass_time(40 + 600 + 15)

@@ -256,15 +256,15 @@ class TestWhatProducersWrite:
         other = DefaultPartitioner()
         again: list[str] = []
         poller.join(other, lambda: again)
-        eventually(lambda: other.route("replies") is not None)
+        assert other.route("replies") is not None
         poller.poll_once()
         assert other.route("replies") is None
         assert other.route("orders") is not None
-        eventually(lambda: isinstance(heard.events[-1], ev.Resync))
+        heard.wait_for(lambda events: bool(events) and isinstance(events[-1], ev.Resync), WAIT_S)
         assert cast("ev.Resync", heard.events[-1]).cluster.by_topic.keys() == {"orders"}
         again.append("replies")
         poller.poll_once()
-        eventually(lambda: isinstance(heard.events[-1], ev.TopicAdded))
+        heard.wait_for(lambda events: isinstance(events[-1], ev.TopicAdded), WAIT_S)
         assert heard.events[-1].initial, "it is seen, not created"
 
     def test_is_looked_for_soon_if_it_is_new(self, make: Pollers) -> None:
