@@ -56,7 +56,7 @@ JAVA_SETTINGS = {"java": {}, "java-availability": {"partitioner.availability.tim
 _PEERS = ("librdkafka", "java", "java-availability")
 _PYTHON_PEERS = ("kafka-python", "kafka-python-sticky")
 _BESIDE_LIBRDKAFKA = ("librdkafka", "ours", "ours-hedge")
-_EVERYBODY = (*_PEERS, "kafka-python", "ours", "ours-hedge")
+_EVERYBODY = (*_PEERS, "kafka-python", "attached", "ours", "ours-hedge")
 
 Plot = Literal["latency", "failed"]
 
