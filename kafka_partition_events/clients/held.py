@@ -9,6 +9,7 @@ from attrs import define, field
 
 from kafka_partition_events.clients.rescue import Budget, Headers, RescueLimits, RescueStats
 from kafka_partition_events.metadata.events import RecordsRescued
+from kafka_partition_events.routing.lanes import MAIN
 from kafka_partition_events.routing.table import Route
 
 Stuck = Mapping[tuple[int, str, int], int | None]
@@ -108,7 +109,7 @@ class Account:
             self._open.add(held)
             return True
 
-    def place(self, held: Held, partition: int, way: int = 0) -> None:
+    def place(self, held: Held, partition: int, way: int = MAIN) -> None:
         """Note that an admitted record, or the copy that was queued, is on its way to a partition."""
         with self.changed:
             self._copies += held.queued
@@ -119,7 +120,7 @@ class Account:
             held.on_the_way += ((way, partition),)
             self._placed.setdefault((way, held.topic, partition), {})[held] = None
 
-    def unplace(self, held: Held, partition: int, way: int = 0) -> None:
+    def unplace(self, held: Held, partition: int, way: int = MAIN) -> None:
         """Take `place` back: the client did not take it."""
         with self.changed:
             held.attempts -= 1
@@ -135,7 +136,7 @@ class Account:
             self._in_hand -= 1
             self.queue.appendleft(held)
 
-    def delivered(self, held: Held, partition: int, way: int = 0) -> bool:
+    def delivered(self, held: Held, partition: int, way: int = MAIN) -> bool:
         """Note that the record, or a copy, arrived; return whether that is its outcome."""
         with self.changed:
             self._left(held, partition, way)
@@ -147,7 +148,7 @@ class Account:
             return True
 
     def failed(
-        self, held: Held, partition: int, error: BaseException, *, worth_a_copy: bool, way: int = 0
+        self, held: Held, partition: int, error: BaseException, *, worth_a_copy: bool, way: int = MAIN
     ) -> bool:
         """Note that the record, or a copy, failed; return whether that is its outcome.
 

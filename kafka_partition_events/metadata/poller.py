@@ -23,7 +23,7 @@ from kafka_partition_events.metadata.health import Health
 from kafka_partition_events.metadata.intake import Intake
 from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
 from kafka_partition_events.metadata.pacing import Pacing
-from kafka_partition_events.metadata.publisher import Publisher, check_feeder
+from kafka_partition_events.metadata.publisher import CAPACITY, Publisher, check_feeder
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 
 __all__ = ["Health", "MetadataPoller"]
@@ -155,7 +155,7 @@ class MetadataPoller:
         return self._news.mailboxes
 
     def register(
-        self, listener: PartitionChangeListener, replay: bool = True, capacity: int = 1024
+        self, listener: PartitionChangeListener, replay: bool = True, capacity: int = CAPACITY
     ) -> Registration:
         """Register a listener or a partitioner.
 

@@ -25,7 +25,8 @@ from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionCh
 
 _log = get_logger(__name__)
 
-_CAPACITY = 1024
+CAPACITY = 1024
+"""How many undelivered events a listener may have before they collapse to one `Resync`."""
 
 AnyEvent = TypeVar("AnyEvent", bound=Event)
 
@@ -130,7 +131,7 @@ class Publisher:
         with self.lock:
             mailbox = self._mailbox_of(partitioner)
             if mailbox is None:
-                mailbox = self.register(partitioner, replay=True, capacity=_CAPACITY)
+                mailbox = self.register(partitioner, replay=True, capacity=CAPACITY)
                 self._joined.add(mailbox)
             self._users[mailbox] += 1
             return mailbox
