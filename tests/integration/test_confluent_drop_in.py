@@ -25,8 +25,9 @@ LIMIT_S = 10.0
 RESCUES = pytest.mark.parametrize("rescue", [None, "failed", "hedge"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[MockCluster]:
+    """One for all tests: whoever takes a broker away puts it back."""
     with MockCluster(3) as cluster:
         cluster.create_topic("t", 3)
         yield cluster
@@ -268,21 +269,22 @@ def test_tracers_that_come_after_our_import_see_each_record(
     monkeypatch.setattr(confluent_kafka, "Producer", Traced)
     producing = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
     config = {**producing, "group.id": "g"}
-    sent = 0
+    topic, sent = f"traced-{rescue}", 0
+    cluster.create_topic(topic, 3)
     with Mine(producing, rescue=rescue) as producer:
         assert isinstance(producer, Mine)
         assert type(producer).__name__ == "Mine"
         for _ in range(3):  # before and after the topic is known
-            producer.produce("t", b"v")
-            producer.produce("t", b"v", b"k")
-            producer.produce("t", value=b"v", partition=1, headers={"own": b"1"})
-            producer.produce("t", b"v", headers=[("own", b"1")], timestamp=5)
-            producer.produce("t", b"v", on_delivery=lambda *_: None)
+            producer.produce(topic, b"v")
+            producer.produce(topic, b"v", b"k")
+            producer.produce(topic, value=b"v", partition=1, headers={"own": b"1"})
+            producer.produce(topic, b"v", headers=[("own", b"1")], timestamp=5)
+            producer.produce(topic, b"v", on_delivery=lambda *_: None)
             sent += 5
             assert producer.flush(LIMIT_S) == 0
-            know(producer)
+            know(producer, topic)
     consumer = confluent_kafka.Consumer({**config, "auto.offset.reset": "earliest"})
-    consumer.assign([confluent_kafka.TopicPartition("t", p, 0) for p in range(3)])
+    consumer.assign([confluent_kafka.TopicPartition(topic, p, 0) for p in range(3)])
     found: list[Any] = []
     deadline = time.monotonic() + LIMIT_S
     while len(found) < sent and time.monotonic() < deadline:

@@ -1,0 +1,41 @@
+"""The lowest confluent-kafka that we allow works: before 2.13 a client can't be closed, but only collected.
+
+The garbage collector may run on a thread of librdkafka's own, which aborts the process if a client ends
+there.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+LOCK = ROOT / "requirements" / "lowest.txt"
+LIMIT_S = 300.0
+
+
+def test_the_lowest_is_what_we_say() -> None:
+    (lowest,) = re.findall(r"^confluent-kafka==(\S+)", LOCK.read_text(), re.MULTILINE)
+    allowed = re.findall(r'"confluent-kafka>=([\d.]+)"', (ROOT / "pyproject.toml").read_text())
+    assert {f"{each}.0" for each in allowed} == {lowest}
+
+
+def test_a_drop_in_is_one_there_too(tmp_path: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes"]
+    subprocess.run([*pip, "--target", tmp_path, "-r", LOCK], check=True, timeout=LIMIT_S)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    version = "import confluent_kafka; assert confluent_kafka.__version__.startswith('2.13.')"
+    subprocess.run([sys.executable, "-c", version], env=environment, check=True, timeout=LIMIT_S)
+    tests = ["tests/integration/test_confluent_drop_in.py", "tests/unit/test_unassigned.py"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *tests],
+        cwd=ROOT,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
