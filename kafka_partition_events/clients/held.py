@@ -65,8 +65,8 @@ class Account:
         # By way, topic and partition: what is there and has no copy yet.
         self._placed: dict[tuple[int, str, int], dict[Held, None]] = {}
         self._saved: Counter[str] = Counter()  # by topic
-        self._bytes = self._copies = self._withheld = self._unheld = 0
-        self._is_short = False  # the budget was used up when `hedge` was called last
+        self._bytes = self._copies = self._withheld = self._unheld = self._rescued = 0
+        self.is_short = False  # the budget was used up when `hedge` was called last
         self._news: dict[int | None, tuple[int, int]] = {}
 
     @property
@@ -85,15 +85,17 @@ class Account:
         with self.changed:
             return RescueStats(
                 copies=self._copies,
-                saved=self._saved.total(),
+                saved=self._rescued,
                 withheld=self._withheld,
                 unheld=self._unheld,
                 held_bytes=self._bytes,
             )
 
-    def saved(self) -> dict[str, int]:
-        """Return by topic how many records a copy was delivered of first."""
+    def saved(self, topics: Collection[str] | None = None) -> dict[str, int]:
+        """Return by topic how many records a copy was delivered of first; of others it is forgotten."""
         with self.changed:
+            if topics is not None:
+                self._saved = Counter({topic: self._saved[topic] for topic in topics})
             return dict(self._saved)
 
     # -- what happens --------------------------------------------------------------------------------
@@ -144,6 +146,7 @@ class Account:
                 return False
             if held.home not in (None, partition):
                 self._saved[held.topic] += 1
+                self._rescued += 1
             held.done = True
             return True
 
@@ -200,11 +203,11 @@ class Account:
                         self._queue_copy(held, broker)
                         for way, partition in held.on_the_way:
                             self._forget_place(held, partition, way)
-                    elif self._is_short:
+                    elif self.is_short:
                         return
                     else:
                         short[broker] += 1
-            self._is_short = bool(short)
+            self.is_short = bool(short)
             for broker, count in short.items():
                 copies, withheld = self._news.get(broker, (0, 0))
                 self._news[broker] = (copies, withheld + count)

@@ -198,7 +198,8 @@ def overrides(listener: PartitionChangeListener, method: str) -> bool:
 
 def hears_events(listener: PartitionChangeListener) -> bool:
     """Tell whether a listener overrides any hook; one that does not needs no worker."""
-    return any(overrides(listener, hook) for hook in _HOOKS)
+    own = (name for name in dir(type(listener)) if name.startswith("on_") and name not in _HOOKS)
+    return any(overrides(listener, hook) for hook in _HOOKS) or any(own)
 
 
 class ClusterAdopter(ABC):

@@ -181,6 +181,7 @@ class MetadataPoller:
         self,
         partitioner: PartitionChangeListener,
         topics: Callable[[], Iterable[str]],
+        looked: Callable[[], None] = lambda: None,
         *,
         last_closes: bool = False,
     ) -> "Follower":
@@ -190,6 +191,7 @@ class MetadataPoller:
             partitioner: Who has its table when this returns, if there is a snapshot.
             topics: Returns the topics that the producer writes; asked before each fetch, under a lock. One
                 that nobody writes any more is forgotten, and listeners get a `Resync`.
+            looked: Called after each fetch, without the lock, on the thread that made it.
             last_closes: Whether the poller is to be closed by the last producer that leaves, whichever it is.
 
         Raises:
@@ -198,7 +200,7 @@ class MetadataPoller:
         """
         with self._lock:
             self._check_open()
-            follower = Follower(self, self._news.join(partitioner), topics)
+            follower = Follower(self, self._news.join(partitioner), topics, looked)
             self._last_closes = self._last_closes or last_closes
             self._followers = (*self._followers, follower)
             return follower
@@ -281,10 +283,11 @@ class MetadataPoller:
         """
         with self._lock:
             self._check_open()
+            topics = self._topics_now()
             self._wake = False
             self._begun += 1
             self._in_flight += 1
-            ticket, topics = self._begun, self._topics_now()
+            ticket = self._begun
             started_at, began = self._intake.begin()
         try:
             try:
@@ -308,6 +311,8 @@ class MetadataPoller:
                 self._done = max(self._done, ticket)
                 self._lock.notify_all()
             self._close_idle_source()
+        for follower in self._followers:
+            follower.looked()
         if any(isinstance(event, MetadataUnavailable) for event in events):  # once; I/O, so after the lock
             _log.warning("metadata_unavailable", error=str(trouble), failures=self.health.failures)
         return events
@@ -429,12 +434,25 @@ def check_free(partitioner: PartitionChangeListener, poller: MetadataPoller | No
 class Follower:
     """One producer's use of a poller. Thread-safe."""
 
-    def __init__(self, poller: MetadataPoller, mailbox: Mailbox, topics: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        poller: MetadataPoller,
+        mailbox: Mailbox,
+        topics: Callable[[], Iterable[str]],
+        looked: Callable[[], None],
+    ) -> None:
         self._poller: MetadataPoller | None = poller
         self._mailbox = mailbox
         self._lock = threading.RLock()
         self.topics = topics
         """Returns the topics that the producer writes."""
+        self.looked = looked
+        """Is to be called after each fetch."""
+
+    def is_over(self) -> bool:
+        """Tell whether the poller is closed, or was left."""
+        poller = self._poller
+        return poller is None or poller._news.closed  # noqa: SLF001 - of this file
 
     def look_for(self, topic: str) -> None:
         """Let a topic be looked for that the producer has begun to write."""

@@ -4,6 +4,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import confluent_kafka
@@ -394,3 +395,47 @@ def test_keys_that_librdkafka_must_not_place_fail_when_their_time_is_up() -> Non
     assert producer.flush(LIMIT_S) == 0
     producer.close()
     assert told == ["_MSG_TIMED_OUT", "_PURGE_QUEUE"]
+
+
+def test_keys_are_placed_when_the_topic_is_known_although_nobody_polls(cluster: MockCluster) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 0}
+    with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
+        producer.produce("nobody-polls", b"v", key=b"k")
+        assert producer._unassigned is not None
+        deadline = time.monotonic() + LIMIT_S
+        while producer._unassigned.topics():
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert producer.flush(LIMIT_S) == 0
+
+
+@pytest.mark.parametrize("commits", [True, False])
+def test_a_transaction_takes_along_what_waits_for_its_topic(cluster: MockCluster, commits: bool) -> None:
+    told: list[str | None] = []
+    topic = f"transaction-{commits}"
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": topic, "linger.ms": 0}
+    with PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous")) as producer:
+        producer.init_transactions(LIMIT_S)
+        producer.begin_transaction()
+        producer.produce(
+            topic, b"v", key=b"k", on_delivery=lambda error, _: told.append(error and error.name())
+        )
+        assert producer.partitioner.route(topic) is None
+        (producer.commit_transaction if commits else producer.abort_transaction)(LIMIT_S)
+        producer.flush(LIMIT_S)
+    assert told == [None if commits else "_PURGE_QUEUE"]
+
+
+def test_keys_that_wait_are_refused_as_by_a_plain_producer(cluster: MockCluster) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    ours = PartitioningProducer(config, GrowthSafePartitioner(mapping="rendezvous"))
+    plain = Producer(config)
+    for wrong in ({"value": 5}, {"value": b"v", "headers": 5}):
+        calls = [partial(made.produce, "never-known", key=b"k", **wrong) for made in (ours, plain)]
+        assert outcome(calls[0]) == outcome(calls[1])
+    assert len(ours) == 0
+    for made in (ours, plain):
+        made.close()
+    assert outcome(lambda: ours.produce("t", b"v", key=b"k")) == outcome(
+        lambda: plain.produce("t", b"v", key=b"k")
+    )

@@ -218,6 +218,14 @@ class TestKeysThatLibrdkafkaMustNotPlace:
 # -- topics that are not written any more ------------------------------------------------------------
 
 
+def test_a_topic_of_keyed_records_only_is_not_idle(make: Make, now: list[float]) -> None:
+    chooser = make(OwnKeys())
+    for _ in range(12):
+        chooser.choose("orders", b"k", b"v")
+        now[0] += MAX_IDLE_S / 9
+        assert [*chooser.written()] == ["orders"]
+
+
 def test_a_topic_that_is_not_written_is_forgotten_after_five_minutes(make: Make, now: list[float]) -> None:
     """However its records are placed: one by one, from a chunk, by librdkafka, or by the caller."""
     chooser = make(DefaultPartitioner())

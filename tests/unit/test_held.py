@@ -150,6 +150,15 @@ def test_what_is_beyond_the_limits_waits_for_its_turn() -> None:
     assert account.stats.withheld == 1
 
 
+def test_who_runs_out_of_budget_a_second_time_is_told_so_again() -> None:
+    account = Account(RescueLimits(burst=1, share=1e-9))
+    for _ in range(2):
+        admitted(account, 0, 0)
+        account.hedge({(0, "t", 0): 7})
+        assert account.take_news()[7][1] > 0
+        account.hedge({})
+
+
 def test_what_is_stuck_on_one_way_is_not_on_the_other(account: Account) -> None:
     (here,), there = admitted(account, 0), held()
     assert account.admit(there)

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_partition_events import PartitionOfflineError
-from kafka_partition_events.clients.confluent.unassigned import Record, Unassigned
+from kafka_partition_events.clients.confluent.unassigned import NotPlacedError, Record, Unassigned
 
 LIMIT_S = 5.0
 
@@ -80,6 +80,8 @@ def test_stay_while_librdkafkas_queue_is_full(bench: Bench) -> None:
     [
         (KafkaException(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)), "MSG_SIZE_TOO_LARGE"),
         (PartitionOfflineError("partition 1 of topic orders has no leader"), "_UNKNOWN_PARTITION"),
+        (TypeError("a partitioner of the application's own"), "_UNKNOWN_PARTITION"),
+        (RuntimeError(), "_UNKNOWN_PARTITION"),
     ],
 )
 def test_fail_alone_when_they_are_refused(bench: Bench, error: Exception, name: str) -> None:
@@ -114,6 +116,47 @@ def test_fail_when_their_time_is_up(bench: Bench, monkeypatch: pytest.MonkeyPatc
     bench.known.add("orders")
     bench.unassigned.listened()
     assert bench.sent == ["b"]
+
+
+def test_are_not_too_late_while_nobody_calls(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The topic is known in time; that it was not looked at is no fault of the record."""
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    bench.add("a")
+    bench.known.add("orders")
+    now += 2 * LIMIT_S
+    bench.unassigned.listened()
+    assert (bench.sent, bench.told) == (["a"], [])
+
+
+def test_fail_at_once_where_nothing_will_be_known_any_more(bench: Bench) -> None:
+    bench.add("a")
+    bench.unassigned.hopeless = lambda: True
+    bench.unassigned.listened()
+    assert bench.told == [("a", "_UNKNOWN_TOPIC")]
+
+
+def test_stay_when_their_topic_is_forgotten_just_then(bench: Bench) -> None:
+    def forgotten(_record: Record) -> None:
+        raise NotPlacedError
+
+    usual, bench.send = bench.send, forgotten
+    bench.known.add("orders")
+    bench.add("a")
+    assert (len(bench.unassigned), bench.told) == (1, [])
+    bench.send = usual
+    bench.unassigned.place()
+    assert bench.sent == ["a"]
+
+
+def test_have_the_headers_that_they_were_given(bench: Bench) -> None:
+    headers = {"n": b"1"}
+    bench.unassigned.add("orders", None, "key", None, 0, headers)
+    headers["n"] = b"2"
+    bench.send = lambda record: bench.sent.append(str(record.headers))
+    bench.known.add("orders")
+    bench.unassigned.place()
+    assert bench.sent == ["{'n': b'1'}"]
 
 
 def test_fail_when_they_are_purged(bench: Bench) -> None:

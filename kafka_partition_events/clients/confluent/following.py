@@ -1,7 +1,7 @@
 """How a producer's partitioner follows a poller: one that is given, or one that is the producer's own."""
 
 import weakref
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from confluent_kafka import Producer
@@ -32,7 +32,16 @@ class Following:
         unassigned: Unassigned | None,
     ) -> None:
         self._own = poller is None
-        awaited = tuple if unassigned is None else unassigned.topics
+        # Waiting records hold callbacks of the application's, and these may hold the producer.
+        waiting = (lambda: None) if unassigned is None else weakref.ref(unassigned)
+
+        def awaited() -> Collection[str]:
+            return () if (found := waiting()) is None else found.topics()
+
+        def looked() -> None:
+            if (found := waiting()) is not None:
+                found.place()
+
         if poller is None:
             source = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
             poller = MetadataPoller(source, (), **options)
@@ -43,8 +52,10 @@ class Following:
             self._lesson = poller.source.teach(producer, chooser.turns.keys(), awaited)
         try:
             follower = poller.join(
-                partitioner, lambda: {*chooser.written(), *awaited()}, last_closes=self._own
+                partitioner, lambda: {*chooser.written(), *awaited()}, looked, last_closes=self._own
             )
+            if unassigned is not None:
+                unassigned.hopeless = follower.is_over
         except BaseException:
             if self._own:
                 poller.close(0.0)

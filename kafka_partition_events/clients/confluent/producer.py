@@ -1,5 +1,6 @@
 """A confluent-kafka producer whose records go where a partitioner says."""
 
+import contextlib
 import math
 import time
 import weakref
@@ -26,7 +27,7 @@ from kafka_partition_events.clients.confluent.standby import (
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.tracers import SecondHandle, seen_by_tracers
 from kafka_partition_events.clients.confluent.turns import linger_seconds
-from kafka_partition_events.clients.confluent.unassigned import Record, Unassigned
+from kafka_partition_events.clients.confluent.unassigned import NotPlacedError, Record, Unassigned
 from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rerouting import noting_homes, reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
@@ -253,7 +254,12 @@ class PartitioningProducer(Producer):
     ) -> None:
         """Send a keyed record that librdkafka must not place, as soon as its topic is known."""
         if not unassigned.takes(topic):
-            self._produce_tracked(topic, value, key, callback, timestamp, headers)
+            with contextlib.suppress(NotPlacedError):
+                self._produce_tracked(topic, value, key, callback, timestamp, headers)
+                return
+        wrong = not batches.acceptable([{"value": value, "key": key, "headers": headers}])
+        if wrong or self._following.ended:
+            self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)  # which says so
             return
         if len(self) >= self._most_waiting:
             raise BufferError("Local: Queue full")  # as librdkafka says it
@@ -295,6 +301,8 @@ class PartitioningProducer(Producer):
                 partition = self._chooser.choose(topic, key, value)
         else:
             partition = self._chooser.choose(topic, key, value)
+        if partition == UNASSIGNED and self._unassigned is not None and self._chooser.is_keyed(key):
+            raise NotPlacedError
         route = self._chooser.followed(topic, partition) if self._tracks else None
         unkeyed = key is None or self._chooser.keyless
         handle, way = self._way(topic, partition) if unkeyed or self._keys is not None else (self, MAIN)
@@ -388,6 +396,7 @@ class PartitioningProducer(Producer):
         """
         if callback is None:
             callback = on_delivery
+        self._chooser.turn(topic).given = True
         if partition != UNASSIGNED:
             return _produce_batch(self, topic, messages, partition, callback)
         alone: list[batches.Message] = []
@@ -421,6 +430,8 @@ class PartitioningProducer(Producer):
         self, topic: str, part: list[batches.Message], partition: int, callback: OnDelivery | None
     ) -> int:
         """Send the part of a batch that goes to one partition, and keep account of its first record."""
+        if partition == UNASSIGNED and self._unassigned is not None:
+            return self._produce_each(topic, part, callback)
         followed = self._tracks and partition != UNASSIGNED
         route = self._chooser.followed(topic, partition) if followed else None
         keyed = (
@@ -471,7 +482,7 @@ class PartitioningProducer(Producer):
         """Return what was counted of each topic since the producer was made, for a `CountersReporter`."""
         counted = self._chooser.counted()
         if self._rescue is not None:
-            saved = self._rescue.account.saved()
+            saved = self._rescue.account.saved(counted)
             counted = {topic: evolve(own, rescued=saved.get(topic, 0)) for topic, own in counted.items()}
         return tuple(counted.values())
 
@@ -504,16 +515,20 @@ class PartitioningProducer(Producer):
 
         See ``confluent_kafka.Producer.flush``.
         """
+        deadline = math.inf if timeout < 0 else time.monotonic() + timeout
         if self._rescue is None and self._standby is None and not self._unassigned:
             try:
-                return _flush(self, timeout)
+                waiting = _flush(self, timeout)
             finally:
                 self._listened()
-        deadline = math.inf if timeout < 0 else time.monotonic() + timeout
+            if not self._unassigned:  # else a callback has produced
+                return waiting
         while True:
             left = deadline - time.monotonic()
             try:
-                _flush(self, max(0.0, min(left, _SLICE_S)))
+                # With nothing of its own librdkafka's flush does not wait.
+                wait = _flush if super().__len__() else _poll
+                wait(self, max(0.0, min(left, _SLICE_S)))
                 if self._standby is not None and (second := self._standby.open) is not None:
                     _flush(second, max(0.0, min(left, _POLL_SLICE_S)))
             finally:
@@ -537,6 +552,22 @@ class PartitioningProducer(Producer):
             self._unassigned.purge()
         if self._standby is not None and (second := self._standby.open) is not None:
             second.purge(in_queue, in_flight, blocking)
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Commit what was produced since it began; see ``confluent_kafka.Producer.commit_transaction``.
+
+        Raises:
+            KafkaException: as there; records still wait for their topic to be known.
+        """
+        if self._unassigned and self.flush(timeout):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "records wait for their topic"))  # noqa: SLF001
+        super().commit_transaction(timeout)
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Take back what was produced since it began; see ``confluent_kafka.Producer.abort_transaction``."""
+        if self._unassigned:
+            self._unassigned.purge()
+        super().abort_transaction(timeout)
 
     def set_sasl_credentials(self, username: str, password: str) -> None:
         """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""

@@ -108,7 +108,7 @@ class Rescue:
 
     def hedge(self, route: Callable[[str], Route | None]) -> None:
         """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
-        if self._hedging and (stuck := self._reports.stuck()):
+        if self._hedging and ((stuck := self._reports.stuck()) or self.account.is_short):
             self.account.hedge(hedgeable(stuck, route))
 
     def _reported(

@@ -122,7 +122,7 @@ class Turn:
         self.seen: Mapping[str, Route] | None = None
         """The partitioner's routes when we looked."""
         self.given = False
-        """Whether the caller gave a partition lately."""
+        """Whether something was written lately that leaves no other trace here."""
         self._was: tuple[object, ...] = ()
         self._used_at = time.monotonic()
         self._lock = threading.RLock()  # a signal handler may produce in there

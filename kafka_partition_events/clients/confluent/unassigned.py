@@ -5,6 +5,7 @@ partition before the topic's first metadata. Waiting for it in ``produce`` would
 record is taken, and placed by a later ``produce``, ``poll`` or ``flush``; it fails when its time is up.
 """
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -12,15 +13,19 @@ from collections.abc import Callable
 from typing import Any
 
 from attrs import frozen
-from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import KafkaError, Message
 
 from kafka_partition_events.clients.confluent.reports import OnDelivery
-from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.partitioners.base import UNASSIGNED
 
 _PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001 - librdkafka's public names
 _TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT)  # noqa: SLF001
+_UNKNOWN_TOPIC = KafkaError(KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
 _UNPLACED = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001
+
+
+class NotPlacedError(Exception):
+    """A keyed record that librdkafka must not place has no partition: its topic was forgotten meanwhile."""
 
 
 @frozen
@@ -49,11 +54,13 @@ class Unassigned:
 
         Args:
             known: Tells whether a topic's partitions are known.
-            send: Produces a record of a topic that is.
+            send: Produces a record of a topic that is; raises `NotPlacedError` if it is not so any more.
             seconds: How long a record may wait: librdkafka's ``message.timeout.ms``.
         """
         self._known = known
         self._send = send
+        self.hopeless: Callable[[], bool] = lambda: False
+        """Tells whether nothing will be known any more."""
         self._seconds = seconds
         # By topic, and never dropped: a signal handler that adds to a queue must not find it given up.
         self._waiting: dict[str, deque[Record]] = {}
@@ -85,6 +92,7 @@ class Unassigned:
         """Keep a record, behind those of its topic; place what can be placed by now."""
         timestamp = timestamp or int(time.time() * 1000)
         until = time.monotonic() + self._seconds
+        headers = None if headers is None else headers.copy()  # the caller may use his for the next one
         record = Record(topic, value, key, callback, timestamp, headers, until)
         with self._lock:
             self._waiting.setdefault(topic, deque()).append(record)
@@ -92,10 +100,15 @@ class Unassigned:
 
     def listened(self) -> None:
         """Place what can be placed by now, and tell of what has failed; for ``poll`` and ``flush``."""
+        self.place()
+        with contextlib.suppress(IndexError):  # another thread may tell of the last one
+            while self._failed:
+                _tell(*self._failed.popleft())
+
+    def place(self) -> None:
+        """Place what can be placed by now. Any thread may call this."""
         with self._lock:
             self._place()
-        while self._failed:
-            _tell(*self._failed.popleft())
 
     def _place(self) -> None:
         """Send in order; what finds librdkafka's queue full stays for the next time.
@@ -113,18 +126,20 @@ class Unassigned:
 
     def _place_each(self, topic: str, records: deque[Record]) -> None:
         while records:
-            if records[0].until <= time.monotonic():
-                self._failed.append((records.popleft(), _TIMED_OUT))
-            elif not self._known(topic):
-                return
-            else:
+            if self._known(topic):
                 try:
                     self._send(records[0])
-                except BufferError:
+                except (BufferError, NotPlacedError):
                     return
-                except (KafkaException, KafkaPartitionEventsError) as error:
+                except Exception as error:  # noqa: BLE001 - it must not keep those behind it, nor be told to them
                     self._failed.append((records[0], _as_kafka_error(error)))
                 records.popleft()  # not before: what comes meanwhile must find that somebody waits
+            elif self.hopeless():
+                self._failed.append((records.popleft(), _UNKNOWN_TOPIC))
+            elif records[0].until <= time.monotonic():
+                self._failed.append((records.popleft(), _TIMED_OUT))
+            else:
+                return
 
     def purge(self) -> None:
         """Fail all that waits."""
@@ -135,7 +150,7 @@ class Unassigned:
 
 
 def _as_kafka_error(error: Exception) -> KafkaError:
-    reason = error.args[0]
+    reason = error.args[0] if error.args else error
     return reason if isinstance(reason, KafkaError) else KafkaError(_UNPLACED, str(reason))
 
 

@@ -82,7 +82,12 @@ def attach(
     if poller is None:
         source = _AttachedSource(producer, on_closed=lambda: follower.leave(0.0))
         poller = MetadataPoller(source, **{"topics": (), **poller_options})
-    follower = poller.join(partitioner, cluster.topics, last_closes=source is not None)
+    # What is written stays in `_topics`, also while an answer that lags does not list it.
+    follower = poller.join(
+        partitioner,
+        lambda: {*cluster._topics, *cluster.topics()},  # noqa: SLF001
+        last_closes=source is not None,
+    )
     if waits:
         partitioner.deliveries.wait_for_replicas()
     second = None if way == "off" else Standby(way, producer.config, partitioner, poller)

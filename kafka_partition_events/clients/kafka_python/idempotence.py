@@ -11,10 +11,12 @@ answer keeps the old id, by which brokers know a retry from a double; it fails i
 once more.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from kafka import KafkaProducer
 from kafka.producer.transaction_manager import TransactionState
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
 
 def keep_sending(producer: KafkaProducer) -> None:
@@ -39,19 +41,33 @@ def keep_sending(producer: KafkaProducer) -> None:
         for queue in tuple(sender._in_flight_batches.values()):  # noqa: SLF001
             for _, batch in tuple(queue):
                 if batch.final_state is None and batch.drained > handed_over:
-                    _put_back(batch)
+                    _put_back(batch, sender, accumulator)
         give_up()
         with manager._lock:  # noqa: SLF001
             if manager._current_state == TransactionState.READY:  # noqa: SLF001 - else it is about to get one
                 manager._current_state = TransactionState.UNINITIALIZED  # noqa: SLF001
 
-    def _put_back(batch: Any) -> None:
-        sender._maybe_remove_from_inflight_batches(batch)  # noqa: SLF001
-        if batch.in_retry():
-            accumulator.reenqueue(batch)
-        else:  # the same records without the old id and number, which are closed in
-            accumulator.split_and_reenqueue(batch)
-            accumulator.deallocate(batch)
-
     manager.reset_producer_id = reset_producer_id
     sender._create_produce_requests = create_produce_requests  # noqa: SLF001
+
+
+def _put_back(batch: Any, sender: Any, accumulator: Any) -> None:
+    """Queue a batch that was drained and not handed over."""
+    sender._maybe_remove_from_inflight_batches(batch)  # noqa: SLF001
+    if not batch.in_retry():
+        _write_anew(batch, accumulator.config)
+    tp = batch.topic_partition
+    with accumulator._tp_lock(tp):  # noqa: SLF001
+        accumulator._batches[tp].appendleft(batch)  # noqa: SLF001
+    accumulator.muted.discard(tp)
+
+
+def _write_anew(batch: Any, config: Mapping[str, Any]) -> None:
+    """Put the same records into a batch, without the producer id and the number that are closed in."""
+    packed = batch.records.buffer()
+    size = max(config["batch_size"], 2 * len(packed))
+    builder = MemoryRecordsBuilder(config["message_version"], config["compression_attrs"], size)
+    for of_batch in MemoryRecords(packed):
+        for record in of_batch:
+            builder.append(record.timestamp, record.key, record.value, record.headers)
+    batch.records, batch.drained = builder, None

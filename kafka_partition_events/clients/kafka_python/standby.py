@@ -17,6 +17,7 @@ from typing import Any
 from kafka import KafkaProducer
 
 from kafka_partition_events.clients.kafka_python.exchange import ask
+from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
 from kafka_partition_events.clients.kafka_python.overriding import override, send_by_name
 from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
 from kafka_partition_events.errors import MetadataFetchError
@@ -215,6 +216,7 @@ class Standby:
     def _made(self) -> KafkaProducer:
         first = healthy(self._poller.cluster, self._deliveries.suspects())
         second = KafkaProducer(**{**self._config, **({"bootstrap_servers": first} if first else {})})
+        keep_sending(second)
         if topics := frozenset(self._topics()):
             second._metadata.set_topics(topics)  # noqa: SLF001
             try:

@@ -278,6 +278,24 @@ class TestWhatProducersWrite:
         poller.close()
         follower.look_for("another")
 
+    def test_may_be_more_than_its_producer_can_tell(self, make: Pollers) -> None:
+        source = ScriptedSource(orders(1))
+        poller = make(source, topics=[])
+        poller.join(DefaultPartitioner(), lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+        with pytest.raises(ZeroDivisionError):
+            poller.poll_once()
+        poller.close()
+        assert source.closed == 1
+
+    def test_is_told_after_each_look_without_the_lock(self, make: Pollers) -> None:
+        poller = make(orders(1), topics=["orders"])
+        partitioner = DefaultPartitioner()
+        known: list[bool] = []
+        looked = lambda: known.append(partitioner.route("orders") is not None)  # noqa: E731
+        poller.join(partitioner, lambda: (), looked)
+        poller.poll_once()
+        assert known == [True]
+
     def test_means_nothing_where_all_topics_are_asked_for(self, make: Pollers) -> None:
         source = ScriptedSource(orders(1))
         poller = make(source)
