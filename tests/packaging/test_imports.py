@@ -134,10 +134,10 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_170,
+    "metadata": 2_190,
     "routing": 1_340,
     "partitioners": 1_880,
-    "clients": 3_650,
+    "clients": 3_710,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,
