@@ -24,7 +24,7 @@ def keep_sending(producer: KafkaProducer) -> None:
 
     Nothing happens to one that is not idempotent, or transactional: there the application must abort.
     """
-    manager = producer._transaction_manager  # noqa: SLF001 - kafka-python offers nothing else
+    manager = getattr(producer, "_transaction_manager", None)  # kafka-python offers nothing else
     if manager is None or manager.is_transactional() or "reset_producer_id" in vars(manager):
         return
     sender, accumulator = producer._sender, producer._accumulator  # noqa: SLF001
