@@ -20,7 +20,7 @@ def why_not_live(
         interval: Seconds between polls when all is well.
         timeout: Seconds that one fetch may take.
     """
-    if not health.running:
+    if not health.running and health.last_attempt is not None:  # else it is about to begin
         return "the polling thread has ended"
     since = now - (started if health.last_attempt is None else health.last_attempt)
     limit = LIVE_INTERVALS * max(interval, health.next_delay) + timeout

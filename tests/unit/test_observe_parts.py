@@ -205,9 +205,11 @@ def test_a_thread_that_has_ended_is() -> None:
     assert live(Health(running=False, last_attempt=100.0), 100.0) == "the polling thread has ended"
 
 
-def test_before_the_first_look_the_start_counts() -> None:
-    assert live(Health(running=True), 55.0) is None
-    assert live(Health(running=True), 56.0) is not None
+@pytest.mark.parametrize("running", [True, False])
+def test_before_the_first_look_the_start_counts(running: bool) -> None:
+    """Whoever asks may come before the polling thread has begun."""
+    assert live(Health(running=running), 55.0) is None
+    assert live(Health(running=running), 56.0) is not None
 
 
 def ready(health: Health, now: float = 110.0, journal_error: str | None = None) -> str | None:
