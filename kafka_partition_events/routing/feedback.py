@@ -84,9 +84,8 @@ class Feedback(Charges):
         """Whether records that need nobody suspect are to take it: on the first one they may stand behind
         others that wait. When the second one is blocked itself, and the first no more, they are to return."""
         self._awaited: frozenset[Subject] = frozenset()  # whom the heads of silent connections need
-        self._kept: dict[
-            Any, float
-        ] = {}  # who alone keeps silent connections, of all who are bad; for how long
+        # Whom silent connections wait for, and for nobody else who is bad; for how long.
+        self._kept: dict[int | tuple[str, int], float] = {}
         self._held_up: tuple[Connection, ...] = ()  # those that are silent because of somebody bad
         self._stalled = (0, 0)  # how many connections of each way are silent, or hold what was given up
         self._episodes: dict[int, float] = {}  # brokers that are suspect in some role, and since when
@@ -256,7 +255,7 @@ class Feedback(Charges):
             if a.outstanding or a.rests or a.standing is not Standing.TRUSTED:
                 self._look_at(a, now)
                 uneasy = uneasy or a.standing is not Standing.TRUSTED
-                if self._untold and self._is_no_hiccup(a, now):
+                if self._untold and self._is_no_hiccup(a):
                     changes += self._tell(a, now)
         if uneasy:
             changes += self._readmit_if_needed(now)
@@ -339,9 +338,10 @@ class Feedback(Charges):
         self._awaited = frozenset(a.subject for _, awaited in waited_for for a in awaited)
         self._kept = {}
         for c, awaited in waited_for:
-            bad, *more = {a.subject.id for a in awaited if a.is_bad} or (None,)
-            if bad is not None and not more:
-                self._kept[bad] = max(self._kept.get(bad, 0.0), self._silence(c, now))
+            bad = {a.subject.id for a in awaited if a.is_bad}
+            if len(bad) == 1:
+                (alone,) = bad
+                self._kept[alone] = max(self._kept.get(alone, 0.0), self._silence(c, now))
         self._held_up = tuple(c for c, awaited in waited_for if any(map(self._holds_up, awaited)))
         gave_up = (c for c in self._connections.values() if c.given_up is not None)
         stalled = [c.way for c in {c for c, *_ in waiting}.union(gave_up)]
@@ -487,7 +487,7 @@ class Feedback(Charges):
             return ()
         return (news,)
 
-    def _is_no_hiccup(self, a: Account, now: float) -> bool:
+    def _is_no_hiccup(self, a: Account) -> bool:
         # What waits for others as well is no sign: they may be to blame for all of it.
         return self._kept.get(a.subject.id, 0.0) >= self.policy.told_after or a.rests >= _TOO_OFTEN
 
