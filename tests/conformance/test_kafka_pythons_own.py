@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.testing import KafkaCluster
+from tests.pytest_kit import passed
 
 pytestmark = pytest.mark.kafka
 LIMIT_S = 120.0
@@ -61,7 +62,6 @@ def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
 )
 def test_they_pass(suite: Path, cluster: KafkaCluster, partitioner: str, attached: str) -> None:
     environment = {
-        **os.environ,
         "KAFKA_VERSION": "4.0",
         "KPE_BROKERS": cluster.bootstrap_servers,
         "KPE_PARTITIONER": partitioner,
@@ -69,16 +69,6 @@ def test_they_pass(suite: Path, cluster: KafkaCluster, partitioner: str, attache
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "yes",
         "PYTHONPATH": str(HERE),
     }
-    options = ["-q", "-c", os.devnull, f"--rootdir={suite}", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *options, "-p", "kafka_pythons_own", TESTS],
-        cwd=suite,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert re.search(r"1\d passed", done.stdout), "they were skipped"
+    options = ["-c", os.devnull, f"--rootdir={suite}", "-p", "no:cacheprovider", "-p", "kafka_pythons_own"]
+    said = passed(suite, [*options, TESTS], environment, LIMIT_S)
+    assert re.search(r"1\d passed", said), "they were skipped"

@@ -10,6 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.pytest_kit import passed
+
 ROOT = Path(__file__).parents[2]
 LOCK = ROOT / "requirements" / "lowest.txt"
 LIMIT_S = 300.0
@@ -28,14 +30,4 @@ def test_a_drop_in_is_one_there_too(tmp_path: Path) -> None:
     version = "import confluent_kafka; assert confluent_kafka.__version__.startswith('2.13.')"
     subprocess.run([sys.executable, "-c", version], env=environment, check=True, timeout=LIMIT_S)
     tests = ["tests/integration/test_confluent_drop_in.py", "tests/unit/test_unassigned.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", *tests],
-        cwd=ROOT,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=LIMIT_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    passed(ROOT, tests, {"PYTHONPATH": str(tmp_path)}, LIMIT_S)
