@@ -1,10 +1,12 @@
 """What tests of choosers share: a choice among partitions whose leaders are given, and loads."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.partitioners.choosers import Choice, Chooser
 from kafka_partition_events.partitioners.deliveries import Deliveries
+from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.routing.table import compile_route
 from kafka_partition_events.testing.scripted import cluster_of
 
@@ -36,3 +38,10 @@ def load(choice: Choice, place: int, records: int) -> None:
         choice.deliveries.sent(choice.topic, place, choice.route.leader(place))
     for _ in range(-records):
         choice.deliveries.withdrawn(choice.topic, place)
+
+
+def judged(partitioner: Partitioner, clock: Callable[[], float], policy: Policy | None = None) -> Deliveries:
+    """Let a partitioner judge brokers by another clock and policy."""
+    deliveries = Deliveries(partitioner.routes.renew, policy, clock)
+    partitioner.deliveries = partitioner.routes.deliveries = deliveries
+    return deliveries

@@ -23,10 +23,10 @@ from attrs import define, field, frozen
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
-from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.judgement import NOTHING, Avoidance, Policy
 from kafka_partition_events.routing.lanes import MAIN, STANDBY
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
+from tests.chooser_kit import judged
 
 TOPIC = "t"
 LATE = 0.1
@@ -101,6 +101,14 @@ class Slow(_Fault):
 
 
 @frozen(kw_only=True)
+class Throttled(_Fault):
+    """The broker's links to other brokers let one batch through each ``a_batch`` seconds; others queue."""
+
+    a_batch: float = 0.05
+    hits: Literal["all", "clients", "replica"] = "replica"
+
+
+@frozen(kw_only=True)
 class Dead(_Fault):
     """The broker never answers again. The client is told of the lost connection, or (a lost host) is not."""
 
@@ -124,7 +132,7 @@ class Restarted(_Fault):
         return self.since + self.seconds if self.since <= moment < self.since + self.seconds else moment
 
 
-Fault = Frozen | Slow | Dead | Restarted
+Fault = Frozen | Slow | Throttled | Dead | Restarted
 
 
 @frozen(kw_only=True)
@@ -291,9 +299,7 @@ class _Run:
         self.now = 0.0
         self.out = Outcome()
         self.partitioner = AdaptivePartitioner(rng=random.Random(simulation.seed), clock=self.clock)
-        self.deliveries = self.partitioner.deliveries = Deliveries(
-            self.partitioner._use_current_routes, simulation.policy, self.clock
-        )
+        self.deliveries = judged(self.partitioner, self.clock, simulation.policy)
         self.deliveries.wait_for_batches(simulation.linger)
         if simulation.replication > 1:
             self.deliveries.wait_for_replicas()
@@ -308,6 +314,9 @@ class _Run:
         self.order = count()
         self.reports: list[tuple[float, int, _Batch, bool, int]] = []
         self.free_at: dict[tuple[int, int], float] = {}  # by way and leader
+        self.through_at: dict[
+            tuple[int, int], float
+        ] = {}  # by leader and follower, where links are throttled
         self.turn_ends = 0.0
         self.stuck_to = -1
 
@@ -402,7 +411,7 @@ class _Run:
         if self.s.keyed and self.keys.random() < self.s.keyed:
             partition = self.keys.randrange(self.s.partitions)
         else:
-            partition = self.partitioner.partition(TOPIC, None, None, None, None, None)
+            partition = self.partitioner.current(TOPIC)
             route = self.partitioner.route(TOPIC)
             if self.deliveries.on_standby and route is not None and route.is_safe(partition):
                 way = STANDBY
@@ -461,8 +470,13 @@ class _Run:
         for broker in self.cluster.replicas[batch.partition] if math.isfinite(at) else ():
             if broker != batch.broker:
                 copied = at + self.s.copying(self.rng, at)
+                for fault in (*self.s.faults_of(broker), *self.s.faults_of(batch.broker)):
+                    if isinstance(fault, Throttled) and copied >= fault.since:
+                        link = batch.broker, broker
+                        copied = max(copied, self.through_at.get(link, 0.0)) + fault.a_batch
+                        self.through_at[link] = copied
                 for fault in self.s.faults_of(broker):
-                    if fault.hits != "clients":
+                    if fault.hits != "clients" and not isinstance(fault, Throttled):
                         copied = fault.answer_at(copied)
                 yield max(at, min(copied, self.cluster.left_sync_at(broker, at)))
 

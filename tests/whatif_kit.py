@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from kafka_partition_events import DefaultPartitioner, GrowthSafePartitioner, MemoryPinStore, Partitioner
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.whatif import plan
 from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Placed, Scenario
 from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Outcome, Side, outcomes

@@ -23,7 +23,7 @@ from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.whatif_tables import hot_table, origin, outcome_table
 from kafka_partition_events.jvm import spark_jars
-from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.spark.whatif.page import render
 from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule, scenarios

@@ -26,9 +26,9 @@ _sending = _Sending()
 
 def reroutes(partitioner: Partitioner) -> bool:
     """Tell whether a partitioner may reroute keyed records; if so, it notes their homes from now on."""
-    if partitioner.keyed != "reroute":
+    if partitioner.keys.policy != "reroute":
         return False
-    partitioner.note_home = _note_home
+    partitioner.keys.note_home = _note_home
     return True
 
 

@@ -73,7 +73,7 @@ def rolled_back(spec: Spec, before: Order) -> Order:
 
 
 def as_limits(orders: Iterable[tuple[Spec, Order]]) -> Limits:
-    """Return what partitioners are to be told: `Partitioner.limit`.
+    """Return what partitioners are to be told: `Routes.limit`.
 
     Args:
         orders: What holds for each subject, and a change that names the subject. Where two hold for one name

@@ -25,11 +25,11 @@ from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, Topi
 from kafka_partition_events.metadata.durations import NO_WORK
 from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import (
-    PartitionChangeListener,
+    Registrable,
     RegistrationStats,
     hears_events,
     name_of,
-    overrides,
+    own_method,
 )
 
 FAILURES_BEFORE_PAUSE = 5
@@ -62,7 +62,7 @@ class Mailbox:
 
     def __init__(
         self,
-        listener: PartitionChangeListener,
+        listener: Registrable,
         *,
         capacity: int,
         clock: Clock,
@@ -78,10 +78,10 @@ class Mailbox:
         """
         self.listener = listener
         self.name = name_of(listener)
-        self.wants_changes = overrides(listener, "on_partitions_change")
-        self.wants_settled = overrides(listener, "on_settled")
+        self._on_partitions_change = own_method(listener, "on_partitions_change")
+        self._on_settled = own_method(listener, "on_settled")
+        self._close_listener = own_method(listener, "close")
         self._deaf = not hears_events(listener)
-        self._has_close = overrides(listener, "close")
         self._capacity = capacity
         self._clock = clock
         self._on_closed = on_closed
@@ -113,7 +113,7 @@ class Mailbox:
         Returns:
             Whether the mailbox is still in use.
         """
-        in_use = self.listener.survives_fork and not self._closing
+        in_use = getattr(self.listener, "survives_fork", True) and not self._closing
         self._start_afresh()
         if not in_use:
             self._closing = True
@@ -121,6 +121,16 @@ class Mailbox:
         return in_use
 
     # -- the poller's side ---------------------------------------------------------------------------
+
+    @property
+    def wants_changes(self) -> bool:
+        """Whether the listener overrides `on_partitions_change`."""
+        return self._on_partitions_change is not None
+
+    @property
+    def wants_settled(self) -> bool:
+        """Whether it overrides `on_settled`."""
+        return self._on_settled is not None
 
     def put(self, batch: Batch) -> None:
         """Queue a batch; never blocks for longer than a few microseconds, never raises."""
@@ -219,7 +229,7 @@ class Mailbox:
                 if not drain:
                     self._queue.clear()
                     self._waiting = 0
-                if self._worker is None and not self._queue and not self._has_close:
+                if self._worker is None and not self._queue and self._close_listener is None:
                     self._closed.set()
                 else:
                     self._ensure_worker()
@@ -255,7 +265,8 @@ class Mailbox:
             self._condition.notify_all()
         self._on_closed(self)
         try:
-            self.listener.close()
+            if self._close_listener is not None:
+                self._close_listener()
         except BaseException as error:  # noqa: BLE001 - close() is the listener's code
             _log.warning("listener_close_failed", listener=self.name, error=repr(error))
         finally:
@@ -272,9 +283,8 @@ class Mailbox:
             return batch
 
     def _deliver(self, batch: Batch) -> None:
-        if self.wants_changes and batch.changed and not self._cut_short:
-            changed = batch.changed
-            self._attempt(self.listener.on_partitions_change, batch.cluster, changed)
+        if self._on_partitions_change is not None and batch.changed and not self._cut_short:
+            self._attempt(self._on_partitions_change, batch.cluster, batch.changed)
         listener, rest_at = self.listener, perf_counter() + SLICE_S
         for event in batch.events:
             if self._cut_short:
@@ -284,8 +294,8 @@ class Mailbox:
             if perf_counter() >= rest_at:
                 sleep(REST_S)
                 rest_at = perf_counter() + SLICE_S
-        if self.wants_settled and not self._cut_short:
-            self._attempt(self.listener.on_settled, batch.cluster, batch.looked_at)
+        if self._on_settled is not None and not self._cut_short:
+            self._attempt(self._on_settled, batch.cluster, batch.looked_at)
 
     @property
     def _cut_short(self) -> bool:

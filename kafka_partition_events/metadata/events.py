@@ -7,7 +7,7 @@ answer (`MetadataRejected`) or a topic that was deleted and created again (`Topi
 
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from attrs import frozen
 
@@ -19,9 +19,6 @@ from kafka_partition_events.metadata.cluster import (
     TopicInfo,
     TopicPartition,
 )
-
-if TYPE_CHECKING:
-    from kafka_partition_events.metadata.listener import PartitionChangeListener
 
 _UNSTAMPED = datetime.fromtimestamp(0, UTC)
 
@@ -52,10 +49,11 @@ class Event:
     previous_at: datetime | None = None
     initial: bool = False
 
-    def deliver(self, listener: "PartitionChangeListener") -> None:
+    def deliver(self, listener: object) -> None:
         """Call the listener's method for this kind of event; `on_event` for one that it does not know."""
-        hook = getattr(listener, f"on_{self.kind}", None) or listener.on_event
-        hook(self)
+        hook = getattr(listener, f"on_{self.kind}", None) or getattr(listener, "on_event", None)
+        if hook is not None:
+            hook(self)
 
 
 @frozen(kw_only=True)
@@ -258,6 +256,8 @@ class Suspicion(StrEnum):
 
     SILENT = "silent"
     """Records are outstanding, and a broker that was asked later has answered."""
+    SLOW = "slow"
+    """It answers, but nearly all that took long lately needed it."""
     UNREACHABLE = "unreachable"
     """The client lost the connection, or could not make one."""
 

@@ -18,9 +18,9 @@ The delivery contract
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Protocol, Self
+from typing import ClassVar, Protocol, Self
 
 from attrs import frozen
 
@@ -182,32 +182,16 @@ class PartitionChangeListener:
         """Release what the listener holds. Called once, after its last event."""
 
 
-_HOOKS = tuple(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
-
-
-def name_of(listener: PartitionChangeListener) -> str:
-    """Return how logs, health and events name a listener."""
-    return listener.name or type(listener).__name__
-
-
-def overrides(listener: PartitionChangeListener, method: str) -> bool:
-    """Tell whether a listener has a method of its own, from its class or set on the object."""
-    function = getattr(getattr(listener, method), "__func__", None)
-    return function is not getattr(PartitionChangeListener, method)
-
-
-def hears_events(listener: PartitionChangeListener) -> bool:
-    """Tell whether a listener overrides any hook; one that does not needs no worker."""
-    own = (name for name in dir(type(listener)) if name.startswith("on_") and name not in _HOOKS)
-    return any(overrides(listener, hook) for hook in _HOOKS) or any(own)
-
-
 class ClusterAdopter(ABC):
-    """Something that must know a snapshot before anybody is told: a partitioner, with its table.
+    """Something that must know a snapshot before anybody is told: a partitioner, with its routes.
 
-    Adoption is this library's own code and runs on the polling thread under the poller's lock, so it must
-    be quick and must not call back into the poller.
+    It may define any method of `PartitionChangeListener`, and is then told like one. Adoption is this
+    library's own code and runs on the polling thread under the poller's lock, so it must be quick and must
+    not call back into the poller.
     """
+
+    no_hooks: ClassVar[frozenset[str]] = frozenset()
+    """Its methods that are named ``on_...`` and are not for events."""
 
     @abstractmethod
     def adopt(self, cluster: Cluster | None) -> tuple[ev.Event, ...]:
@@ -216,6 +200,32 @@ class ClusterAdopter(ABC):
         Returns:
             Events that follow from it, unstamped (`CapReached`, `CapLifted`).
         """
+
+    def close(self) -> None:
+        """Release what it holds. Called when the poller that it follows is closed, or followed no more."""
+
+
+Registrable = PartitionChangeListener | ClusterAdopter
+"""Who may be registered with a poller."""
+
+
+def name_of(listener: Registrable) -> str:
+    """Return how logs, health and events name a listener."""
+    return getattr(listener, "name", None) or type(listener).__name__
+
+
+def own_method(listener: Registrable, name: str) -> Callable[..., None] | None:
+    """Return a listener's method, from its class or set on the object; None if it only has the default."""
+    method: Callable[..., None] | None = getattr(listener, name, None)
+    defaults = [getattr(base, name, None) for base in (PartitionChangeListener, ClusterAdopter)]
+    return None if getattr(method, "__func__", method) in defaults else method
+
+
+def hears_events(listener: Registrable) -> bool:
+    """Tell whether a listener overrides any hook; one that does not needs no worker."""
+    no_hooks = listener.no_hooks if isinstance(listener, ClusterAdopter) else frozenset()
+    hooks = {name for name in dir(listener) if name.startswith("on_")} - no_hooks
+    return any(own_method(listener, hook) is not None for hook in hooks)
 
 
 @frozen(kw_only=True)
@@ -246,7 +256,7 @@ class Registration(Protocol):
     """The handle of one registered listener. Thread-safe; also a context manager."""
 
     @property
-    def listener(self) -> PartitionChangeListener:
+    def listener(self) -> Registrable:
         """Who is registered."""
 
     @property

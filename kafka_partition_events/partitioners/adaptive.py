@@ -10,11 +10,11 @@ from types import MappingProxyType
 from attrs import define, frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
-from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.partitioners.argument_routes import ClusterView
-from kafka_partition_events.partitioners.base import KeyedPolicy, Partitioner
-from kafka_partition_events.partitioners.sticky import BATCH_BYTES, StickyPartitioner, Turn, record_bytes
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.partitioners.keys import KeyedPolicy
+from kafka_partition_events.partitioners.routes import ClusterView
+from kafka_partition_events.partitioners.sticky import BATCH_BYTES, Place, StickyPartitioner, record_bytes
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
@@ -102,8 +102,7 @@ class AdaptivePartitioner(StickyPartitioner):
         self.rack = rack
         self.turn_bytes = turn_bytes
         self._clock = clock
-        self._spins: dict[str, _Spin] = {}
-        self._racks: Mapping[int, str | None] = {}
+        self._spins: dict[str, _Spin] = self.routes.by_topic()
         self._began = 0
         self._switched = 0
         self._forced = 0
@@ -123,16 +122,12 @@ class AdaptivePartitioner(StickyPartitioner):
         """Return a key's hash partition, or the partition whose turn it is."""
         if key is not None and not self.ignores_keys:
             return self.keyed_partition(route, key)
-        turn = self._turns.get(topic)
-        if turn is None or turn.route is not route:
-            turn = self._turn_on(route, topic, turn)
-        if value is not None or key is not None:  # else we are asked for a whole turn of the client's own
-            if turn.bytes >= self.turn_bytes or self._clock() >= turn.ends_at:
-                turn = self._begin(route, topic, turn)
-            # Two threads may lose a record here; the turn is longer by that.
-            turn.records += 1
-            turn.bytes += record_bytes(key, value)
-        return turn.partition
+        place = self._place(topic, route)
+        if place.bytes >= self.turn_bytes or self._clock() >= place.ends_at:
+            place = self._begin(topic, route, place)
+        place.records += 1
+        place.bytes += record_bytes(key, value)
+        return place.partition
 
     def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
         """Keep the partition: the client asks about the same record again, and the turn is not over.
@@ -142,45 +137,33 @@ class AdaptivePartitioner(StickyPartitioner):
         """
         Partitioner.on_new_batch(self, topic, cluster, prev_partition)
 
-    def move_on(self, topic: str, partition: int) -> None:  # noqa: D102 - documented by Partitioner
-        turn, route = self._turns.get(topic), self.route(topic)
-        if route is not None and (turn is None or turn.partition == partition):
-            self._begin(route, topic, turn)
-
-    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
-        if cluster is not None:
-            self._racks = {node.id: node.rack for node in cluster.nodes.values()}
-            for topic in self._spins.keys() - cluster.by_topic.keys():
-                self._spins.pop(topic, None)
-        return super().adopt(cluster)
-
     # -- turns ---------------------------------------------------------------------------------------
 
-    def _turn_on(self, route: Route, topic: str, turn: Turn | None) -> Turn:
-        """Stay in the turn if the new route still has its partition, else begin another."""
-        if turn is not None and turn.partition in route.usable_set:
-            turn.route = route
-            return turn
-        self._forced += turn is not None
-        return self._begin(route, topic, turn)
+    def _settle(self, topic: str, route: Route, place: Place | None) -> Place:
+        self._forced += place is not None and place.partition not in route.usable_set
+        return super()._settle(topic, route, place)
 
-    def _begin(self, route: Route, topic: str, before: Turn | None) -> Turn:
+    def _begin(self, topic: str, route: Route, place: Place | None) -> Place:
         now = self._clock()
         partition = self._next(route, topic, now)
         self._began += 1
         self.deliveries.turn_began(topic)
-        if before is not None:
-            self._switched += before.partition != partition
-            if before.records:
-                self._records[TopicPartition(topic, before.partition)] += before.records
-        turn = Turn(route, partition, ends_at=now + max(TURN_S, self.deliveries.linger))
-        self._turns[topic] = turn
-        return turn
+        if place is None:
+            place = Place(route, partition)
+        else:
+            self._switched += place.partition != partition
+            if place.records:
+                self._records[TopicPartition(topic, place.partition)] += place.records
+            place.partition = partition
+            place.route, place.bytes, place.records = route, 0, 0
+        place.ends_at = now + max(TURN_S, self.deliveries.linger)
+        self._places[topic] = place
+        return place
 
     def _next(self, route: Route, topic: str, now: float) -> int:
         spin = self._spins.get(topic)
         if spin is None or spin.route is not route or now - spin.made_at >= _rebuild_after(route):
-            places = self._places(route)
+            places = self._interleaved(route)
             wheel = make_wheel(places, adaptive_weights(self.deliveries.backlogs(topic, places)))
             steps = count(self._rng.randrange(len(places))) if spin is None else spin.steps
             spin = self._spins[topic] = _Spin(route, wheel, now, steps)
@@ -191,7 +174,7 @@ class AdaptivePartitioner(StickyPartitioner):
                 break
         return partition
 
-    def _places(self, route: Route) -> list[int]:
+    def _interleaved(self, route: Route) -> list[int]:
         """Return the partitions to choose among, with the brokers interleaved."""
         places = route.usable
         if self.rack is not None:
@@ -206,7 +189,7 @@ class AdaptivePartitioner(StickyPartitioner):
         return [partition for _rank, partition in sorted(order)]
 
     def _rack_of(self, broker: int | None) -> str | None:
-        return None if broker is None else self._racks.get(broker)
+        return None if broker is None else self.routes.racks.get(broker)
 
 
 def _rebuild_after(route: Route) -> float:

@@ -1,13 +1,11 @@
 """A partitioner made of choosers."""
 
-from collections.abc import Mapping
 from typing import Literal, get_args
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.partitioners.base import KeyedPolicy, Partitioner
+from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.partitioners.choosers.choice import Choice, Chooser
+from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
@@ -58,19 +56,12 @@ class ComposedPartitioner(Partitioner):
             )
         super().__init__(budget=budget, keyed=keyed, hash_name=hash_name)
         self.ignores_keys = keys == "chooser"
-        self.keys_by_hash = self.keys_by_hash and keys == "hash"
+        self.keys.by_hash = self.keys.by_hash and keys == "hash"
         self._chooser = chooser
-        self._racks: Mapping[int, str | None] = {}
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or what the chooser says."""
         if key is not None and not self.ignores_keys:
             return self.keyed_partition(route, key)
-        return self._chooser(Choice(route, topic, key, value, route.usable, self.deliveries, self._racks))
-
-    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
-        nodes = {} if cluster is None else cluster.nodes
-        racks = {node.id: node.rack for node in nodes.values()}
-        if racks != self._racks:
-            self._racks = racks  # else it stays the same object, for choosers that keep what follows from it
-        return super().adopt(cluster)
+        racks = self.routes.racks
+        return self._chooser(Choice(route, topic, key, value, route.usable, self.deliveries, racks))

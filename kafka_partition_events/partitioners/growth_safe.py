@@ -11,11 +11,11 @@ from typing import Literal, get_args
 from kafka_partition_events.errors import ConfigurationError, PinStoreError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
-from kafka_partition_events.partitioners.argument_routes import ClusterView
-from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.partitioners.pin_watcher import PinWatcher
 from kafka_partition_events.partitioners.pinned_topics import PinnedTopics
 from kafka_partition_events.partitioners.pins import INTERVAL_S, History, Pin, PinStore, check_delay
+from kafka_partition_events.partitioners.routes import ClusterView
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES
 from kafka_partition_events.partitioners.user_pins import UserPinStore
 from kafka_partition_events.routing.budget import BufferBudget
@@ -60,8 +60,6 @@ class GrowthSafePartitioner(AdaptivePartitioner):
     the partitioner follows, or when the partitioner is dropped; if a closed one places a key, it is begun
     again.
     """
-
-    falls_back = False
 
     def __init__(
         self,
@@ -114,6 +112,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             rng=rng,
             clock=time.monotonic if clock is None else clock.monotonic,
         )
+        self.keys.until_known = False
         self._interval = interval
         self._topics: PinnedTopics | None = None
         self._unbound: UserPinStore | None = None
@@ -156,7 +155,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         """
         topics = self._topics
         if topics is None:
-            return self._hash(key, route.count)
+            return self.keys.hash(key, route.count)
         if self._unbound is not None and self._cluster_id:
             self._bind(self._unbound, topics)
         topic, present = route.info.name, route.count
@@ -164,12 +163,12 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         count = counts[-1]
         if count > present:
             count = max((known for known in counts if known <= present), default=present)
-        return self._hash(key, count)
+        return self.keys.hash(key, count)
 
     def keyed_partition(self, route: Route, key: bytes) -> int:
         """Return where a keyed record goes; see `Partitioner`."""
         if self._jumps:  # `home`, inlined: a jump takes long enough
-            return self._hash(key, route.count)
+            return self.keys.hash(key, route.count)
         return AdaptivePartitioner.keyed_partition(self, route, key)
 
     @property
@@ -218,4 +217,3 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         """End the thread that reads the store. The store stays open."""
         if self._topics is not None:
             self._watcher.close()
-        super().close()

@@ -9,8 +9,6 @@ from itertools import count
 from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.table import Route
@@ -62,7 +60,7 @@ class RoundRobinPartitioner(Partitioner):
         super().__init__(budget=budget)
         self._start = start
         self._rng = rng or random.Random()
-        self._rounds: dict[str, _Round] = {}
+        self._rounds: dict[str, _Round] = self.routes.by_topic()
         self._renewing = threading.RLock()  # a signal handler may produce in there
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
@@ -90,9 +88,3 @@ class RoundRobinPartitioner(Partitioner):
                 at = self._rng.randrange(len(route.usable))
             renewed = self._rounds[topic] = _Round(route, count(at))
             return renewed
-
-    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
-        if cluster is not None:
-            for topic in self._rounds.keys() - cluster.by_topic.keys():
-                self._rounds.pop(topic, None)
-        return super().adopt(cluster)

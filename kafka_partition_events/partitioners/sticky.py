@@ -5,10 +5,9 @@ from typing import Any
 
 from attrs import define
 
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.partitioners.argument_routes import ClusterView
-from kafka_partition_events.partitioners.base import UNASSIGNED, KeyedPolicy, Partitioner
+from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.partitioners.keys import KeyedPolicy
+from kafka_partition_events.partitioners.routes import ClusterView
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
@@ -25,17 +24,19 @@ def record_bytes(key: bytes | None, value: bytes | None) -> int:
 
 
 @define(eq=False)
-class Turn:
-    """The partition that a topic's unkeyed records stick to, and the route that it was chosen from.
+class Place:
+    """Where a topic's unkeyed records go now; one for each topic, which is dropped with it.
 
-    The rest is for partitioners that end their turns themselves.
+    Threads use it without a lock. Who moves it writes ``partition`` before ``route``: whoever finds his route
+    there finds a partition of this route or of a newer one. The rest is for partitioners that end their turns
+    themselves; two threads may lose a record there, and the turn is longer by that.
     """
 
     route: Route
     partition: int
-    ends_at: float = 0.0
     bytes: int = 0
     records: int = 0
+    ends_at: float = 0.0
 
 
 class StickyPartitioner(Partitioner):
@@ -67,7 +68,7 @@ class StickyPartitioner(Partitioner):
             ConfigurationError: an argument is not one of its choices.
         """
         super().__init__(budget=budget, keyed=keyed, hash_name=hash_name)
-        self._turns: dict[str, Turn] = {}
+        self._places: dict[str, Place] = self.routes.by_topic()
         self._rng = rng or random.Random()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -86,58 +87,76 @@ class StickyPartitioner(Partitioner):
         cluster: ClusterView | None,
     ) -> int:
         # `choose`, inlined: this is the hot path of most producers.
-        route = self._routes.get(topic) or self.route(topic, cluster)
+        route = self.routes.current.get(topic) or self.routes.of(topic, cluster)
         if route is None:
             return UNASSIGNED
-        if serialized_key or (serialized_key is not None and not self.empty_is_no_key):
-            if self.keys_by_hash:
-                return self._hash(serialized_key, route.count)
+        keys = self.keys
+        if serialized_key or (serialized_key is not None and not keys.empty_is_no_key):
+            if keys.by_hash:
+                return keys.hash(serialized_key, route.count)
             return self.keyed_partition(route, serialized_key)
         if self.deliveries.probing:
             return super().partition(topic, key, serialized_key, value, serialized_value, cluster)
-        turn = self._turns.get(topic)
-        if turn is not None and turn.route is route:
-            return turn.partition
-        return self._settle(topic, route, turn).partition
+        place = self._places.get(topic)
+        if place is not None and place.route is route:
+            return place.partition
+        return self._settle(topic, route, place).partition
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or the one that unkeyed records stick to now."""
         if key is not None:
             return self.keyed_partition(route, key)
-        turn = self._turns.get(topic)
-        if turn is not None and turn.route is route:
-            return turn.partition
-        return self._settle(topic, route, turn).partition
+        return self._place(topic, route).partition
 
     def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
         """Move to another partition, unless another thread has moved on from ``prev_partition`` already."""
-        turn = self._turns.get(topic)
-        if turn is not None and turn.partition != prev_partition:
-            if self.deliveries.probing:  # it may be a probe, which is asked about once more
-                super().on_new_batch(topic, cluster, prev_partition)
-            return
-        route = self.route(topic, cluster)
-        if route is not None:
-            self._turns[topic] = Turn(route, self._other_than(prev_partition, route))
+        place = self._places.get(topic)
+        if place is None or place.partition == prev_partition:
+            route = self.routes.of(topic, cluster)
+            if route is not None:
+                self._begin(topic, route, place or Place(route, prev_partition))
+        elif self.deliveries.probing:  # it may be a probe, which is asked about once more
+            super().on_new_batch(topic, cluster, prev_partition)
 
-    def move_on(self, topic: str, partition: int) -> None:  # noqa: D102 - documented by Partitioner
-        self.on_new_batch(topic, None, partition)
+    # -- for clients that place a whole turn of records at once --------------------------------------------
 
-    def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:  # noqa: D102 - documented by Partitioner
-        events = super().adopt(cluster)
-        if cluster is not None:
-            for topic in self._turns.keys() - cluster.by_topic.keys():
-                self._turns.pop(topic, None)
-        return events
+    def current(self, topic: str) -> int:
+        """Return where unkeyed records go until `move_on`; or a probe's partition, for one record."""
+        route = self.routes.of(topic)
+        if route is None:
+            return UNASSIGNED
+        if self.deliveries.probing and (probe := self.deliveries.take_probe(topic, route)) is not None:
+            return probe
+        return self._place(topic, route).partition
 
-    def _settle(self, topic: str, route: Route, turn: Turn | None) -> Turn:
+    def move_on(self, topic: str, partition: int) -> None:
+        """Choose another partition for the records that follow: the turn on ``partition`` is over."""
+        route, place = self.routes.of(topic), self._places.get(topic)
+        if route is not None and (place is None or place.partition == partition):
+            self._begin(topic, route, place)
+
+    # -- places --------------------------------------------------------------------------------------
+
+    def _place(self, topic: str, route: Route) -> Place:
+        place = self._places.get(topic)
+        return place if place is not None and place.route is route else self._settle(topic, route, place)
+
+    def _settle(self, topic: str, route: Route, place: Place | None) -> Place:
         """Stay on the partition if the new route still has it, else choose another."""
-        if turn is not None and turn.partition in route.usable_set:
-            turn = Turn(route, turn.partition, bytes=turn.bytes)
+        if place is None or place.partition not in route.usable_set:
+            return self._begin(topic, route, place)
+        place.route = route
+        return place
+
+    def _begin(self, topic: str, route: Route, place: Place | None) -> Place:
+        """Choose another partition."""
+        if place is None:
+            place = Place(route, self._rng.choice(route.usable))
         else:
-            turn = Turn(route, self._rng.choice(route.usable))
-        self._turns[topic] = turn
-        return turn
+            place.partition = self._other_than(place.partition, route)
+            place.route, place.bytes = route, 0
+        self._places[topic] = place
+        return place
 
     def _other_than(self, previous: int, route: Route) -> int:
         """Draw evenly from all usable partitions but the previous one, in constant time."""

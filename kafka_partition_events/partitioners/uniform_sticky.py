@@ -3,7 +3,7 @@
 import random
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.partitioners.sticky import BATCH_BYTES, StickyPartitioner, Turn, record_bytes
+from kafka_partition_events.partitioners.sticky import BATCH_BYTES, StickyPartitioner, record_bytes
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import HashName
 from kafka_partition_events.routing.table import Route
@@ -48,13 +48,10 @@ class UniformStickyPartitioner(StickyPartitioner):
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return the partition that all records stick to now."""
-        turn = self._turns.get(topic)
+        place = self._place(topic, route)
         # An unkeyed record that moved on here would open a batch, so kafka-python would have it move once
         # more: of two partitions back to where it was, and the other one would get nothing (KAFKA-9965).
-        if key is not None and turn is not None and turn.bytes >= self.batch_bytes:
-            turn = self._turns[topic] = Turn(route, self._other_than(turn.partition, route))
-        elif turn is None or turn.route is not route:
-            turn = self._settle(topic, route, turn)
-        # Two threads may lose a record's bytes here; the turn is longer by that.
-        turn.bytes += record_bytes(key, value)
-        return turn.partition
+        if key is not None and place.bytes >= self.batch_bytes:
+            self._begin(topic, route, place)
+        place.bytes += record_bytes(key, value)
+        return place.partition

@@ -2,9 +2,9 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
-from attrs import frozen
+from attrs import define, field, frozen
 
 from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.routing.lanes import Connection, Lane, Subject
@@ -36,6 +36,43 @@ def most_named(charges: Collection[Charge]) -> tuple[list[int | tuple[str, int]]
     return named, frozenset(a.subject for charge in charges for a in charge.accused if a.subject.id in named)
 
 
+_LATELY_S = 1.0
+"""What is a second old counts half."""
+
+_LEAST_WAITS = 12
+_NEARLY_ALL, _NOT_NEARLY_ALL = 0.9, 0.7
+"""So many answers that took long accuse whom so much of them needed, if they needed nobody else so often.
+
+Of 6 brokers a broker is needed by 40% of what needs a certain other one (replication factor 3); where each
+partition needs all brokers nobody is accused."""
+
+
+@define
+class Waits:
+    """Answers that took long lately, and whom they needed. A count for each connection and request."""
+
+    _count: float = 0.0
+    _needed: dict[int, float] = field(factory=dict)
+    _at: float = -math.inf
+
+    def note(self, brokers: Iterable[int], now: float) -> int | None:
+        """Count one more; return whom nearly all of them needed, if there is one, and begin anew."""
+        keeps = 0.5 ** ((now - self._at) / _LATELY_S)
+        self._at, self._count = now, self._count * keeps + 1
+        needed = self._needed = {broker: times * keeps for broker, times in self._needed.items()}
+        for broker in brokers:
+            needed[broker] = needed.get(broker, 0.0) + 1
+        if self._count < _LEAST_WAITS:
+            return None
+        first, *others = sorted(needed, key=needed.__getitem__, reverse=True)
+        next_most = max((needed[broker] for broker in others), default=0.0)
+        if needed[first] < _NEARLY_ALL * self._count or next_most > _NOT_NEARLY_ALL * self._count:
+            return None
+        self._count = 0.0
+        needed.clear()
+        return first
+
+
 class Charges(Ledger):
     """What silent connections charge brokers with; who judges them is `Feedback`."""
 
@@ -43,6 +80,7 @@ class Charges(Ledger):
         super().__init__(policy)
         self._accused: frozenset[Subject] = frozenset()  # named equally often: avoided, not suspected
         self._accused_since = math.inf
+        self._waits = Waits()
 
     def _charge(self, connection: Connection, accused: tuple[Account, ...]) -> Charge | None:
         """Return who may hold a silent connection up; None if that is known."""

@@ -129,10 +129,14 @@ class Feedback(Charges):
         )
 
     def _lags(self, connection: Connection, now: float) -> bool:
-        head, policy = connection.head, self.policy
-        floor = self._of(Subject(Role.LEADER, connection.broker)).floor
-        limit = policy.linger + max(_LAG_S, policy.silence_factor * floor)
-        return not head.sent_at or now - head.sent_at[0] > limit
+        head = connection.head
+        leader = self._of(Subject(Role.LEADER, connection.broker))
+        return not head.sent_at or now - head.sent_at[0] > self._soon(_LAG_S, leader)
+
+    def _soon(self, least: float, *needed: Account) -> float:
+        """Return within what time an answer comes when nothing queues up at those whom it needs."""
+        floor = max(a.floor for a in needed)
+        return self.policy.linger + max(least, self.policy.silence_factor * floor)
 
     # -- what happens --------------------------------------------------------------------------------
 
@@ -165,8 +169,10 @@ class Feedback(Charges):
         """
         changes: tuple[Change, ...] = ()
         sent = lane.sent_at.popleft() if lane.sent_at else now - latency
+        slow = False
         if lane.leader is not None:
             connection = self._connection(lane)
+            slow = self._silence(connection, now) > self._soon(self.policy.least_silence, *self._needed(lane))
             connection.answered_to = max(connection.answered_to, sent)
             connection.given_up = None
             self._restart(connection, now)
@@ -181,7 +187,7 @@ class Feedback(Charges):
             changes += self._acknowledged(own, sent, latency, now)
             if not own.is_bad:
                 self._bring_back(lane, now)
-        return changes
+        return changes + self._weigh(lane, now) if slow else changes
 
     def failed(self, lane: Lane, now: float) -> tuple[Change, ...]:
         """Note a record that the client gave up: no sign of life, and nothing to wait for any more."""
@@ -396,6 +402,25 @@ class Feedback(Charges):
                 changes += self._suspect(a, Suspicion.SILENT, now, waiting, silence)
         return changes
 
+    def _weigh(self, lane: Lane, now: float) -> tuple[Change, ...]:
+        """Take an answer that took long into account; suspect whom nearly all of these needed.
+
+        Nobody is silent where a link has too little bandwidth: everything is answered in the end, and what
+        stands behind it late. Patience grows along with that, up to its bound.
+        """
+        needed = self._needed(lane)
+        if lane.aside or any(a.is_bad for a in needed):
+            return ()
+        slow = self._waits.note((a.subject.id for a in needed if isinstance(a.subject.id, int)), now)
+        if slow is None:
+            return ()
+        changes: tuple[Change, ...] = ()
+        for role in (Role.REPLICA, Role.LEADER):
+            if (a := self._accounts.get(Subject(role, slow))) is not None:
+                changes += self._suspect(a, Suspicion.SLOW, now)
+        self._judge(now)
+        return changes
+
     def _set_overtaken_aside(self, connection: Connection, patience: float, now: float) -> None:
         """Suspect the partitions that take nothing while their leader answers what was sent later."""
         for lane in tuple(connection.lanes):
@@ -446,8 +471,10 @@ class Feedback(Charges):
         a.probing = False
         if a.standing is Standing.DOUBTED:
             self._give_the_benefit_of_the_doubt(now)
-        elif a.standing is Standing.PROBATION and max(silence, latency) <= patience:
-            return self._count_good(a, now)
+        elif a.standing is Standing.PROBATION:
+            in_time = self._soon(self.policy.least_silence, a) if a.reason is Suspicion.SLOW else patience
+            if max(silence, latency) <= in_time:
+                return self._count_good(a, now)
         elif a.standing is Standing.SUSPECT and now - a.suspected_at <= patience:
             return self._take_back(a, silence, now)
         return ()
@@ -482,7 +509,7 @@ class Feedback(Charges):
             usual=a.usual,
             waiting=waiting,
         )
-        if reason is Suspicion.SILENT and silence < self.policy.told_after:
+        if reason is not Suspicion.UNREACHABLE and silence < self.policy.told_after:
             self._untold[broker] = news
             return ()
         return (news,)

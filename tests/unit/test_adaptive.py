@@ -9,12 +9,12 @@ import pytest
 
 from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node, TopicPartition
 from kafka_partition_events.partitioners.adaptive import TURN_S, AdaptivePartitioner
-from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.partitioners.sticky import record_bytes
 from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.chooser_kit import judged
 
 SIX = [1, 2, 3, 1, 2, 3]
 
@@ -27,11 +27,7 @@ class Asker:
         self.partitioner = AdaptivePartitioner(
             clock=self.clock.monotonic, **{"rng": random.Random(1)} | options
         )
-        self.deliveries = self.partitioner.deliveries = Deliveries(
-            self.partitioner._use_current_routes,
-            Policy(first_rest=0.5, down_for=0.0),
-            self.clock.monotonic,
-        )
+        self.deliveries = judged(self.partitioner, self.clock.monotonic, Policy(first_rest=0.5, down_for=0.0))
         self.adopt(cluster_of({"t": leaders or list(SIX)}, brokers=[1, 2, 3]))
 
     def adopt(self, cluster: Cluster) -> None:
@@ -91,14 +87,14 @@ class TestTurns:
 
     def test_do_not_end_by_themselves_for_a_client_that_has_turns_of_its_own(self) -> None:
         asker = Asker(turn_bytes=1)
-        first = asker.ask(value=None)
+        first = asker.partitioner.current("t")
         asker.clock.advance(10)
-        assert asker.ask(value=None) == first
+        assert asker.partitioner.current("t") == first
         asker.partitioner.move_on("t", first)
-        second = asker.ask(value=None)
+        second = asker.partitioner.current("t")
         assert second != first
         asker.partitioner.move_on("t", first)
-        assert asker.ask(value=None) == second, "another thread has moved on already"
+        assert asker.partitioner.current("t") == second, "another thread has moved on already"
 
     def test_must_hold_something(self) -> None:
         with pytest.raises(ConfigurationError, match="turn_bytes must be at least 1, not 0"):

@@ -70,11 +70,11 @@ class TestALimitedTopic:
         turn = chooser.turn("orders")
         chooser.choose("orders", b"a", None)
         assert next(iter(turn.keyed)) == UNASSIGNED
-        partitioner.limit(Limits(counts={"orders": 2}))
+        partitioner.routes.limit(Limits(counts={"orders": 2}))
         assert not [*turn.keyed]
         assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
         assert not [*turn.keyed]
-        partitioner.limit(NO_LIMITS)
+        partitioner.routes.limit(NO_LIMITS)
         chooser.choose("orders", b"a", None)
         assert next(iter(turn.keyed)) == UNASSIGNED
 
@@ -87,7 +87,7 @@ class TestALimitedTopic:
         sample = type(turn).sample_keyed
 
         def limited_meanwhile(turn: Any, deliveries: Any) -> None:
-            partitioner.limit(Limits(counts={"orders": 2}))
+            partitioner.routes.limit(Limits(counts={"orders": 2}))
             sample(turn, deliveries)
 
         monkeypatch.setattr(type(turn), "sample_keyed", limited_meanwhile)
@@ -97,7 +97,7 @@ class TestALimitedTopic:
     def test_leaves_others_alone(self, make: Make) -> None:
         partitioner = DefaultPartitioner()
         chooser = make(partitioner)
-        partitioner.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
+        partitioner.routes.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
         assert chooser.places_keys("orders")
         assert not chooser.places_keys("other")
 
@@ -158,7 +158,7 @@ class TestAPartitionerThatIgnoresKeys:
 
     def test_leaves_no_keys_to_librdkafka(self, partitioner: Any, make: Make) -> None:
         chooser = make(partitioner())
-        assert (chooser.keyless, chooser.native_keys, chooser.by_turns) == (True, False, True)
+        assert (chooser.keyless, chooser.native_keys, chooser.by_turns is None) == (True, False, False)
 
 
 def test_round_robin_counts_keyed_records_as_it_counts_others(make: Make) -> None:
@@ -180,7 +180,7 @@ def test_a_subclass_with_a_home_of_its_own_is_asked_about_every_key(make: Make) 
             return route.count - 1
 
     chooser = make(AtTheEnd())
-    assert (chooser.by_turns, chooser.native_keys) == (True, False)
+    assert (chooser.by_turns is None, chooser.native_keys) == (False, False)
     assert chooser.choose("orders", "k", "v") == 2
 
 

@@ -23,9 +23,9 @@ from kafka_partition_events.clients.kafka_python.deliveries import SAMPLE_S, Rep
 from kafka_partition_events.clients.kafka_python.overriding import override
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.chooser_kit import judged
 
 MS = 0.001
 
@@ -90,7 +90,7 @@ class Rig:
 @pytest.fixture
 def rig() -> Rig:
     clock, partitioner, poller = ManualClock(start=1.0), DefaultPartitioner(), FakePoller()
-    partitioner.deliveries = Deliveries(partitioner._use_current_routes, clock=clock.monotonic)
+    judged(partitioner, clock.monotonic)
     partitioner.adopt(cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
     return Rig(clock, partitioner, poller, Reports(partitioner, poller, clock.monotonic))  # type: ignore[arg-type]
 

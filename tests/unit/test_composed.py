@@ -29,11 +29,11 @@ from kafka_partition_events.partitioners.choosers import (
     weighted,
 )
 from kafka_partition_events.partitioners.composed import ComposedPartitioner
-from kafka_partition_events.partitioners.deliveries import Deliveries
 from kafka_partition_events.routing.hashing import crc32_partition, murmur2_partition
 from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.chooser_kit import judged
 
 KEYS = [b"", b"a", *(b"order-%d" % number for number in range(100))]
 NODES = (Node(1, "h", 1, "a"), Node(2, "h", 2, "b"), Node(3, "h", 3, "c"))
@@ -175,7 +175,7 @@ class TestKeys:
 
         partitioner = with_table(ComposedPartitioner(fail), *[1] * 12)
         assert [ask(partitioner, key) for key in KEYS] == [murmur2_partition(key, 12) for key in KEYS]
-        assert partitioner.keys_by_hash
+        assert partitioner.keys.by_hash
         assert not partitioner.ignores_keys
 
     def test_go_by_the_hash_that_is_asked_for(self) -> None:
@@ -204,15 +204,13 @@ class TestKeys:
         (choice,) = seen
         assert (choice.topic, choice.key, choice.value, choice.places) == ("t", b"a", b"value", (0, 1))
         assert [choice.rack(place) for place in range(3)] == ["a", "b", None]
-        assert not partitioner.keys_by_hash
+        assert not partitioner.keys.by_hash
 
     def test_that_go_by_the_chooser_avoid_suspects_and_probe_them(self) -> None:
         """Else a broker that gets such records only would be suspect for ever."""
         clock = ManualClock(100.0)
         partitioner = ComposedPartitioner(shuffle_sharded(2, evenly()), keys="chooser")
-        deliveries = partitioner.deliveries = Deliveries(
-            partitioner._use_current_routes, Policy(first_rest=0.5, down_for=0.0), clock.monotonic
-        )
+        deliveries = judged(partitioner, clock.monotonic, Policy(first_rest=0.5, down_for=0.0))
         with_table(partitioner, 1, 2, 3)
         deliveries.unreachable(1, "p")
         assert {ask(partitioner, key) for key in KEYS} == {1, 2}

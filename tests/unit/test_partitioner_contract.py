@@ -164,7 +164,7 @@ class StaysUntilTheBatchIsFull(StickyPartitioner):
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         if key is not None:
             return self.keyed_partition(route, key)
-        return (self._turns.get(topic) or self._settle(topic, route, None)).partition
+        return (self._places.get(topic) or self._settle(topic, route, None)).partition
 
 
 class TakesAllOnline(Correct):
@@ -192,7 +192,7 @@ class RemembersTheFirstRoute(Correct):
 
 class NeedsATable(Correct):
     def partition(self, topic: str, *record: Any) -> int:
-        if topic not in self._routes:
+        if topic not in self.routes.current:
             return UNASSIGNED
         return super().partition(topic, *record)
 

@@ -234,7 +234,7 @@ class TestSticky:
         partitioner = with_table(make(rng=random.Random(7)), *[1] * 5)
         drawn: Counter[int] = Counter()
         for _ in range(3000):
-            partitioner._turns.clear()  # type: ignore[attr-defined]
+            partitioner._places.clear()  # type: ignore[attr-defined]
             partitioner.on_new_batch("t", None, 2)
             drawn[ask(partitioner)] += 1
         assert drawn.keys() == {0, 1, 3, 4}

@@ -58,11 +58,11 @@ def test_a_turn_asks_how_long_brokers_take(monkeypatch: pytest.MonkeyPatch) -> N
     for broker in (1, 2, 3):
         deliveries.sent("orders", broker - 1, broker)
         deliveries.answered("orders", broker - 1, 0.05, "p")
-    first = turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True)
+    first = turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner)
     times.now += 0.149
-    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) == first
+    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner) == first
     times.now += 0.002  # 3 answers of 50 ms
-    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay=True) != first
+    assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner) != first
     poller.close()
 
 
@@ -83,7 +83,7 @@ def test_a_slow_producer_begins_a_turn_with_each_record(monkeypatch: pytest.Monk
     for _ in range(20):
         times.now += 1.0
         assert list(turn.chunk) == []
-        went.append(turn.look("orders", partitioner, SHORT, stay=True))
+        went.append(turn.look("orders", partitioner, SHORT, stay_with=partitioner))
     assert all(one != other for one, other in pairwise(went))
     poller.close()
 
@@ -98,7 +98,7 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
         else:
             before = turn.partition
             looks += 1
-            moves += turn.look("orders", partitioner, SHORT, stay=True) != before
+            moves += turn.look("orders", partitioner, SHORT, stay_with=partitioner) != before
         times.now += 1e-6
     assert looks <= 0.1 / CHUNK_S + 10
     assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
@@ -108,13 +108,13 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
 def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyPatch) -> None:
     times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
     turn = Turn(partitioner)
-    turn.look("orders", partitioner, LONG, stay=True)
-    turn.look("orders", partitioner, LONG, stay=True)  # no time has passed: the longest chunk
+    turn.look("orders", partitioner, LONG, stay_with=partitioner)
+    turn.look("orders", partitioner, LONG, stay_with=partitioner)  # no time has passed: the longest chunk
     assert length_hint(turn.chunk) == LONGEST_CHUNK - 1
     poller.poll_once()
     assert list(turn.chunk) == []  # so a producer looks again, though the turn is not over
     times.now += 1e-6
-    assert turn.look("orders", partitioner, LONG, stay=True) == 0
+    assert turn.look("orders", partitioner, LONG, stay_with=partitioner) == 0
     assert turn.counted() == (1, 0, 0)
     assert [partition for partition, _ in zip(turn.chunk, range(10), strict=False)] == [0] * 10
     assert turn.counted() == (11 + 1, 0, 0)  # zip takes one more than it gives
@@ -123,17 +123,17 @@ def test_a_turn_ends_when_its_partition_goes_offline(monkeypatch: pytest.MonkeyP
 
 def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     _times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
-    turn, partition = Turn(partitioner), partitioner.partition
-    turn.look("orders", partitioner, LONG, stay=True)
+    turn, current = Turn(partitioner), partitioner.current
+    turn.look("orders", partitioner, LONG, stay_with=partitioner)
 
-    def overtaken(*record: Any) -> int:
-        chosen = partition(*record)
+    def overtaken(topic: str) -> int:
+        chosen = current(topic)
         poller.poll_once()  # the poller swaps the routes and drops the chunk before there is one
         return chosen
 
-    monkeypatch.setattr(partitioner, "partition", overtaken)
-    turn.look("orders", partitioner, LONG, stay=True)
-    assert partitioner._routes is not turn.seen
+    monkeypatch.setattr(partitioner, "current", overtaken)
+    turn.look("orders", partitioner, LONG, stay_with=partitioner)
+    assert partitioner.routes.current is not turn.seen
     assert list(turn.chunk) == []
     poller.close()
 
@@ -144,7 +144,7 @@ def test_a_batch_is_taken_from_the_chunk_and_may_be_longer(monkeypatch: pytest.M
     turn = Turn(partitioner)
     for count, left in ((100, LONGEST_CHUNK - 100), (1000, 0)):
         monkeypatch.setattr(turn, "_looked_at", 1000.0)  # no time has passed: the longest chunk
-        turn.look("orders", partitioner, LONG, stay=True, count=count)
+        turn.look("orders", partitioner, LONG, stay_with=partitioner, count=count)
         assert length_hint(turn.chunk) == left
     assert turn.counted() == (1100, 0, 0)
     poller.close()
@@ -204,8 +204,8 @@ def test_a_suspicion_that_comes_meanwhile_is_not_missed(monkeypatch: pytest.Monk
 def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
     partitioner, poller = a_partitioner()
     turn, _gone = Turn(partitioner), Turn(partitioner)
-    assert len(partitioner._keepers) == 2
+    assert len(partitioner.routes._keepers) == 2
     del _gone
     poller.poll_once()
-    assert [reference() for reference in partitioner._keepers] == [turn]
+    assert [reference() for reference in partitioner.routes._keepers] == [turn]
     poller.close()

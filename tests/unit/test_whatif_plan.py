@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events import ConfigurationError, PartitionOfflineError
-from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.whatif.plan import (
     MappingName,
     Place,

@@ -29,7 +29,7 @@ class Chooser:
 
     Attributes:
         turns: By topic; the producer's hot path reads it.
-        by_turns: Whether the partitioner's choice for unkeyed records holds for a whole turn.
+        by_turns: The partitioner, if its choice for unkeyed records holds for a whole turn.
         keyless: Whether keyed records are placed and counted as if they had no key.
         native_keys: Whether librdkafka places keyed records as the partitioner would; see `places_keys`.
         poller: Follows the topics that are written.
@@ -48,9 +48,9 @@ class Chooser:
             chunks: Whether records may be placed without our being asked for each.
         """
         self.turns: dict[str, Turn] = {}
-        self.by_turns = _is_built_in(partitioner)
+        self.by_turns = _by_turns(partitioner)
         self.keyless = partitioner.ignores_keys
-        self.native_keys = self.by_turns and partitioner.keys_by_hash and not self.keyless
+        self.native_keys = self.by_turns is not None and partitioner.keys.by_hash and not self.keyless
         self._partitioner = partitioner
         self._chunks = chunks
         self._length = turn_length(config)
@@ -70,26 +70,27 @@ class Chooser:
                 if not self.places_keys(topic):
                     turn.keyed = ()
             return partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
-        if self.by_turns:
-            return turn.look(topic, partitioner, self._length, stay=True)
+        if self.by_turns is not None:
+            return turn.look(topic, partitioner, self._length, stay_with=self.by_turns)
         if not turn.asked(partitioner):
-            turn.look(topic, partitioner, self._length, stay=False)
+            turn.look(topic, partitioner, self._length, stay_with=None)
         partition = partitioner.partition(topic, key, _encoded(key), value, _encoded(value), None)
         turn.placed(partition)
         return partition
 
     def is_keyed(self, key: str | bytes | None) -> bool:
         """Tell whether a record with this key is placed by it."""
-        return not self.keyless and bool(key or (key is not None and not self._partitioner.empty_is_no_key))
+        keys = self._partitioner.keys
+        return not self.keyless and bool(key or (key is not None and not keys.empty_is_no_key))
 
     def places_keys(self, topic: str) -> bool:
         """Tell whether librdkafka shall place a topic's keyed records: not if it would use too many."""
-        return self.native_keys and topic not in self._partitioner.limits.counts
+        return self.native_keys and topic not in self._partitioner.routes.limits.counts
 
     def choose_for(self, topic: str, count: int) -> tuple[int, int]:
         """Return a partition for unkeyed records, and how many of ``count`` may go there: a probe is one."""
         turn = self.turn(topic)
-        partition = turn.look(topic, self._partitioner, self._length, stay=True, count=count)
+        partition = turn.look(topic, self._partitioner, self._length, stay_with=self.by_turns, count=count)
         if count >= LONGEST_SLICE:
             turn.end()
         route = self._partitioner.route(topic)
@@ -177,13 +178,14 @@ class Chooser:
         )
 
 
-def _is_built_in(partitioner: Partitioner) -> bool:
-    """Tell whether a partitioner chooses as a built-in one does, so that we know what it would answer."""
+def _by_turns(partitioner: Partitioner) -> StickyPartitioner | None:
+    """Return a partitioner that chooses as a built-in one does, so that we know what it would answer."""
     kind = type(partitioner)
-    return any(
+    as_built_in = any(
         kind.partition is built_in.partition and kind.choose is built_in.choose
         for built_in in (StickyPartitioner, AdaptivePartitioner, UniformStickyPartitioner)
     )
+    return partitioner if as_built_in and isinstance(partitioner, StickyPartitioner) else None
 
 
 def _encoded(data: str | bytes | None) -> bytes | None:

@@ -22,7 +22,6 @@ Keyed records that librdkafka places itself are none of our business, until a br
 import sys
 import threading
 import time
-import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import repeat
@@ -33,6 +32,7 @@ from attrs import frozen
 
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.deliveries import Deliveries
+from kafka_partition_events.partitioners.sticky import StickyPartitioner
 from kafka_partition_events.routing.table import Route
 
 LEAST_LINGER_S = 0.005
@@ -140,10 +140,16 @@ class Turn:
         self._avoided = 0
         self._capped = 0
         self._placed: Counter[int] = Counter()
-        partitioner._keepers.add(weakref.ref(self))  # noqa: SLF001 - our own base class
+        partitioner.routes.keep(self)
 
     def look(
-        self, topic: str, partitioner: Partitioner, length: TurnLength, *, stay: bool, count: int = 1
+        self,
+        topic: str,
+        partitioner: Partitioner,
+        length: TurnLength,
+        *,
+        stay_with: StickyPartitioner | None,
+        count: int = 1,
     ) -> int:
         """Begin the next chunk, on another partition if the turn is over or the route has changed.
 
@@ -151,7 +157,8 @@ class Turn:
             topic: The turn's topic.
             partitioner: Who chooses.
             length: How long a turn lasts.
-            stay: Whether the chunk goes to one partition; else the partitioner is asked for each record.
+            stay_with: Says to which partition the whole chunk goes; None: ``partitioner`` is asked for each
+                record.
             count: How many records are taken from the chunk right away; if need be, it is as long.
 
         Returns:
@@ -166,15 +173,15 @@ class Turn:
                 self._placed[self.partition] += self._used
             if now >= self._ends_at:
                 self._ends_at = now + length.while_answers_take(partitioner.deliveries.usual_answer)
-                if self.partition != UNASSIGNED:
+                if self.partition != UNASSIGNED and isinstance(partitioner, StickyPartitioner):
                     partitioner.move_on(topic, self.partition)
-            self._stays = stay
-            self.seen = partitioner._routes  # noqa: SLF001 - our own base class
+            self._stays = stay_with is not None
+            self.seen = partitioner.routes.current
             self._route = route = partitioner.route(topic)
-            if not stay:
+            if stay_with is None:
                 self._begin_chunk(max(count, _fitting(used, took, length.least / 4)), count)
                 return self.partition
-            chosen = partitioner.partition(topic, None, None, None, None, None)
+            chosen = stay_with.current(topic)
             if route is not None and route.avoids(chosen):  # a probe, which is one record
                 self.drop()  # a batch takes it while there still is a chunk
                 self._begin_chunk(0, 0)
@@ -188,7 +195,7 @@ class Turn:
                 self.keyed = self.chunk
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
             # the old routes may have chosen, was there to be dropped, we see it now.
-            if partitioner._routes is not self.seen:  # noqa: SLF001
+            if partitioner.routes.current is not self.seen:
                 self.drop()
             return chosen
 
@@ -234,7 +241,7 @@ class Turn:
 
     def asked(self, partitioner: Partitioner) -> bool:
         """Count a record that the partitioner is asked about; False if it is time to look again."""
-        same = self.seen is partitioner._routes  # noqa: SLF001
+        same = self.seen is partitioner.routes.current
         return same and next(self._rest, None) is not None
 
     def due(self) -> bool:

@@ -14,7 +14,7 @@ from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
-from kafka_partition_events.partitioners.base import KeyedPolicy
+from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
