@@ -1,4 +1,8 @@
-"""The poller: asks the source, lets the gate decide, publishes what changed. The only thread that polls."""
+"""The poller: asks the source, lets `step` decide, has told what changed. The only thread that polls.
+
+One lock covers the state, which is only ever put in place of the one before, and everybody who is told of it:
+first the snapshot, then every table, then every mailbox.
+"""
 
 import contextlib
 import os
@@ -8,7 +12,7 @@ import traceback
 import weakref
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Self
+from typing import Any, Self
 
 from attrs import evolve
 
@@ -19,12 +23,10 @@ from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
-from kafka_partition_events.metadata.health import Health
-from kafka_partition_events.metadata.intake import Intake
 from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
-from kafka_partition_events.metadata.pacing import Pacing
 from kafka_partition_events.metadata.publisher import CAPACITY, Publisher, check_feeder
 from kafka_partition_events.metadata.source import MetadataSource, Observation
+from kafka_partition_events.metadata.state import JITTER, Health, Limits, News, State, step
 
 __all__ = ["Health", "MetadataPoller"]
 
@@ -81,27 +83,23 @@ class MetadataPoller:
         """
         if max_age is None:
             max_age = max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * interval)
-        seconds = {"interval": interval, "fetch_timeout": fetch_timeout, "min_interval": min_interval}
-        for name, value in seconds.items():
-            if not value > 0:
-                raise ConfigurationError(f"{name} must be more than 0 seconds, not {value}")
-        if not max_age >= interval:
-            raise ConfigurationError(
-                f"max_age must be at least the interval of {interval} seconds, not {max_age}: "
-                "the snapshot would turn stale between any two polls"
-            )
+        limits = Limits(interval, fetch_timeout, min_interval, max_age)
         if isinstance(topics, str):
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self._source = source
+        self._rng = rng or random.Random()
         self._topics = None if topics is None else frozenset(topics)
         self._wanted = self._topics  # with what the followers write; what the latest fetch asked for
         self._followers: tuple[Follower, ...] = ()
-        stored = _stored(resume, resume_at, self._topics)
-        self._fetch_timeout = fetch_timeout
         self._clock: Clock = clock or SystemClock()
-        self._news = Publisher(self._clock)
-        self._pacing = Pacing(interval, min_interval, rng or random.Random())
-        self._intake = Intake(self._news, self._pacing, self._clock, max_age, stored)
+        # Who holds the lock puts a new one in its place; who reads it without has all of one moment.
+        self._state = State(limits=limits, since=self._clock.monotonic())
+        if resume is not None and resume_at is not None and resume_at.tzinfo is not None:
+            self._state = self._state.resumed(resume, resume_at, self._topics)
+        elif resume is not None or resume_at is not None:
+            raise ConfigurationError("resume and resume_at go together: a snapshot, and an aware time")
+        self._lock = threading.Condition()
+        self._news = Publisher(self._lock, self._clock)
         self._thread: threading.Thread | None = None
         self._source_closed = False
         self._last_closes = False
@@ -112,17 +110,13 @@ class MetadataPoller:
         self._done = 0  # the latest of them that is finished
         _pollers.add(self)
 
-    @property
-    def _lock(self) -> threading.Condition:
-        return self._news.lock  # one lock for state and news; see publisher.py
-
     # -- reading -------------------------------------------------------------------------------------
 
     @property
     def cluster(self) -> Cluster | None:
         """The snapshot in force; None until the first answer."""
-        cluster = self._news.cluster
-        return None if cluster.generation == 0 else cluster
+        state = self._state
+        return state.cluster if state.confirmed else None
 
     @property
     def source(self) -> MetadataSource:
@@ -132,13 +126,12 @@ class MetadataPoller:
     @property
     def health(self) -> Health:
         """How the poller is doing."""
-        stale = not self._news.trusted and not self._news.closed
-        internal_errors = self._news.internal_errors
+        health = self._state.health
         return evolve(
-            self._intake.health,
+            health,
             running=self._running,
-            stale=stale,
-            internal_errors=internal_errors,
+            stale=health.stale and not self._news.closed,
+            internal_errors=health.internal_errors + self._news.adoption_errors,
             refresh_reason=self._refresh_reason,
         )
 
@@ -175,7 +168,7 @@ class MetadataPoller:
             raise ConfigurationError(f"capacity must be at least 1 event, not {capacity}")
         with self._lock:
             self._check_open()
-            return self._news.register(listener, replay=replay, capacity=capacity)
+            return self._news.register(self._state, listener, replay=replay, capacity=capacity)
 
     def join(
         self,
@@ -200,7 +193,7 @@ class MetadataPoller:
         """
         with self._lock:
             self._check_open()
-            follower = Follower(self, self._news.join(partitioner), topics, looked)
+            follower = Follower(self, self._news.join(self._state, partitioner), topics, looked)
             self._last_closes = self._last_closes or last_closes
             self._followers = (*self._followers, follower)
             return follower
@@ -208,7 +201,8 @@ class MetadataPoller:
     def _leave(self, follower: "Follower", mailbox: Mailbox, timeout: float) -> None:
         with self._lock:
             self._followers = tuple(other for other in self._followers if other is not follower)
-        if not self._news.leave(mailbox) and self._last_closes:
+            in_use = self._news.leave(mailbox)
+        if not in_use and self._last_closes:
             self.close(timeout)
 
     def emit(self, event: Event) -> None:
@@ -216,7 +210,9 @@ class MetadataPoller:
 
         Never waits for a listener or for the cluster; ignored after `close`.
         """
-        self._news.emit(event)
+        with self._lock:
+            if not self._news.closed:
+                self._news.emit(self._state, event)
 
     def track(self, *topics: str) -> None:
         """Ask for these topics too, beginning at once. No effect when all topics are asked for."""
@@ -288,11 +284,12 @@ class MetadataPoller:
             self._begun += 1
             self._in_flight += 1
             ticket = self._begun
-            started_at, began = self._intake.begin()
+            started_at, began = self._clock.monotonic(), self._clock.now()
+            self._note(last_attempt=started_at, polls=self._state.health.polls + 1)
         try:
             try:
                 answer: Observation | BaseException = self._source.fetch(
-                    topics, started_at=started_at, timeout=self._fetch_timeout
+                    topics, started_at=started_at, timeout=self._state.limits.fetch_timeout
                 )
             except BaseException as error:
                 # A source is foreign code: any error means "no answer", and on our own thread so does what
@@ -302,9 +299,9 @@ class MetadataPoller:
                 answer = error
             took = self._clock.monotonic() - started_at
             with self._lock:
-                events, trouble = self._intake.take(answer, began, took)
+                events = self._take(answer, began, took)
                 if not events:
-                    self._news.settle()
+                    self._news.settle(self._state)
         finally:
             with self._lock:
                 self._in_flight -= 1
@@ -313,17 +310,50 @@ class MetadataPoller:
             self._close_idle_source()
         for follower in self._followers:
             follower.looked()
-        if any(isinstance(event, MetadataUnavailable) for event in events):  # once; I/O, so after the lock
-            _log.warning("metadata_unavailable", error=str(trouble), failures=self.health.failures)
+        for event in events:
+            if isinstance(event, MetadataUnavailable):  # once; I/O, so after the lock
+                _log.warning("metadata_unavailable", error=event.error, failures=self.health.failures)
         return events
 
     def _topics_now(self) -> frozenset[str] | None:
         """Return what to ask for, and forget what nobody wants to know any more."""
         if self._topics is not None and self._wanted is not None:
             wanted = self._topics.union(*(follower.topics() for follower in self._followers))
-            self._intake.forget(self._wanted - wanted)
+            if dropped := self._wanted - wanted:
+                self._tell(*self._state.without(dropped, self._news.moment()))
             self._wanted = wanted
         return self._wanted
+
+    def _take(self, answer: Observation | BaseException, began: datetime, took: float) -> tuple[Event, ...]:
+        """Publish what an answer tells, or that there is none, after so many seconds; under the lock."""
+        if self._news.closed:
+            return ()
+        self._note(fetching=self._state.health.fetching.plus(took))
+        if isinstance(answer, BaseException):
+            return self._step(answer, began)
+        came = self._clock.monotonic()
+        try:
+            return self._step(answer, began)
+        except Exception as error:  # noqa: BLE001 - a bug here must not stop the poller
+            _log.error("metadata_answer_not_understood", error=repr(error), exception=traceback.format_exc())
+            self._note(internal_errors=self._state.health.internal_errors + 1)
+            return self._step(error, began)
+        finally:
+            self._note(taking_in=self._state.health.taking_in.plus(self._clock.monotonic() - came))
+
+    def _step(self, answer: Observation | BaseException, began: datetime) -> tuple[Event, ...]:
+        stored, jitter = self._state.known.cluster_id, self._rng.uniform(*JITTER)
+        state, news = step(self._state, answer, began, self._news.moment(), jitter)
+        if news.foreign is not None:  # once, so under the lock
+            _log.warning("stored_snapshot_ignored", stored=stored, cluster_id=news.foreign)
+        return self._tell(state, news)
+
+    def _tell(self, state: State, news: News) -> tuple[Event, ...]:
+        self._state = state  # first: whoever hears of it and reads `cluster` finds what he heard of
+        return self._news.tell(state, news)
+
+    def _note(self, **health: Any) -> None:
+        self._state = self._state.with_health(**health)
 
     def _run(self) -> None:
         while not self._news.closed:
@@ -335,8 +365,8 @@ class MetadataPoller:
             except Exception as error:  # noqa: BLE001 - only `close` ends the thread: nobody would start it again
                 _log.critical("poll_abandoned", error=repr(error), exception=traceback.format_exc())
                 with self._lock:
-                    self._news.internal_errors += 1
-                    self._clock.wait(self._lock, self._pacing.floor)
+                    self._note(internal_errors=self._state.health.internal_errors + 1)
+                    self._clock.wait(self._lock, self._state.limits.floor)
         self._close_idle_source()
 
     def _sleep(self) -> None:
@@ -344,11 +374,13 @@ class MetadataPoller:
             began = self._clock.monotonic()
             while not self._news.closed:
                 waited = self._clock.monotonic() - began
-                due = self._pacing.floor if self._wake else self._intake.health.next_delay
+                due = self._state.limits.floor if self._wake else self._state.health.next_delay
                 if waited >= due:
                     return
                 # At the latest when the snapshot turns stale, even if the next poll is far away.
-                self._clock.wait(self._lock, min(due - waited, self._intake.check_age()))
+                self._tell(*self._state.aged(self._news.moment()))
+                stale_in = self._state.until_stale(self._clock.monotonic())
+                self._clock.wait(self._lock, min(due - waited, stale_in))
 
     # -- the end -------------------------------------------------------------------------------------
 
@@ -365,9 +397,13 @@ class MetadataPoller:
             if self._news.closed:
                 return
             thread, deadline = self._thread, self._clock.monotonic() + timeout
-            self._news.closed = True
+            mailboxes, self._news.closed = self._news.mailboxes, True
+            self._tell(*self._state.closed())
             self._lock.notify_all()
-        self._news.close(deadline)
+        for mailbox in mailboxes:  # first let all of them begin, then wait for each
+            mailbox.close(drain=True)
+        for mailbox in mailboxes:
+            mailbox.close(wait=max(0.0, deadline - self._clock.monotonic()))
         if thread is not None and thread is not threading.current_thread():
             thread.join(max(0.0, deadline - self._clock.monotonic()))
         if not self._running:
@@ -402,24 +438,13 @@ class MetadataPoller:
         was_running, self._thread = self._thread is not None, None
         if self._last_closes:  # it was made for a producer, and that does not work in a child process
             self._news.closed, was_running = True, False
+            self._state, _ = self._state.closed()
         self._wake, self._begun, self._done, self._in_flight = False, 0, 0, 0
-        self._news.reset_after_fork()
+        # Who held the lock may have been anywhere in a step; the state is whole, the one before or after it.
+        self._lock = threading.Condition()
+        self._news.reset_after_fork(self._state, self._lock)
         if was_running and not self._news.closed:
             self.start()
-
-
-def _stored(
-    resume: Cluster | None, resume_at: datetime | None, topics: frozenset[str] | None
-) -> tuple[Cluster, datetime] | None:
-    """Return what to resume from, without topics that nobody asks for any more: they would never change."""
-    if resume is None and resume_at is None:
-        return None
-    if resume is None or resume_at is None or resume_at.tzinfo is None:
-        raise ConfigurationError("resume and resume_at go together: a snapshot, and an aware time")
-    if topics is not None:
-        known = {name: info for name, info in resume.by_topic.items() if name in topics}
-        resume = evolve(resume, by_topic=known)
-    return resume, resume_at
 
 
 def check_free(partitioner: PartitionChangeListener, poller: MetadataPoller | None) -> None:

@@ -1,16 +1,16 @@
-"""Who is told, and in which order: the snapshot first, then every table, then every mailbox.
+"""Who is told, and in which order: every table first, then every mailbox.
 
-One lock covers all three steps, so whoever registers sees either all of a change or none of it. No user code
-and no I/O runs under it (but for the log line of a contained bug). Lock order: this lock, then a mailbox's.
+The poller's lock covers both, and the new snapshot that comes before them, so whoever registers sees either
+all of a change or none of it. No user code and no I/O runs under it (but for the log line of a contained
+bug). Lock order: this lock, then a mailbox's.
 """
 
 import threading
 import traceback
 import weakref
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import TypeVar
 
 from attrs import define, evolve
 
@@ -20,22 +20,21 @@ from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.diff import changed_partitions, diff
 from kafka_partition_events.metadata.dispatch import Batch, Mailbox
-from kafka_partition_events.metadata.events import Event, Resync, TopicEvent
+from kafka_partition_events.metadata.events import Event, Resync
 from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, name_of
+from kafka_partition_events.metadata.state import Moment, News, State
 
 _log = get_logger(__name__)
 
 CAPACITY = 1024
 """How many undelivered events a listener may have before they collapse to one `Resync`."""
 
-AnyEvent = TypeVar("AnyEvent", bound=Event)
-
 
 @define
 class _Replay:
     """What tells a listener that comes late how things stand; all that come between two looks share it.
 
-    That is safe: it is made, found and forgotten under the publisher's lock, and what a mailbox gets of it
+    That is safe: it is made, found and forgotten under the poller's lock, and what a mailbox gets of it
     never changes. It is used only if nothing has been told since it was made, which snapshot and sequence
     prove; so whoever gets it is told the same next.
     """
@@ -69,7 +68,7 @@ def check_feeder(partitioner: PartitionChangeListener, wanted: "Publisher | None
     feeder = None if reference is None else reference()
     if feeder is None or feeder is wanted or feeder.closed:
         return
-    if any(mailbox.listener is partitioner for mailbox in feeder.mailboxes):
+    if feeder.mailbox_of(partitioner) is not None:
         raise ConfigurationError(
             f"{name_of(partitioner)} already follows another poller. Give the producers that share it one "
             "poller, too, or each producer a partitioner of its own"
@@ -77,136 +76,114 @@ def check_feeder(partitioner: PartitionChangeListener, wanted: "Publisher | None
 
 
 class Publisher:
-    """The snapshot in force and everybody who follows it.
+    """Everybody who follows a poller.
 
-    `register`, `forget`, `emit` and `close` take the lock themselves; the other methods are for the poller,
-    which holds it.
+    Not thread-safe: the poller calls it under its lock, and says each time how things stand. Only `forget`
+    takes that lock itself, for mailboxes call it.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self.cluster = EMPTY
-        self.previous_at: datetime | None = None  # when the last good look began
-        self.trusted = True
-        self.internal_errors = 0
-        self.closed = False
-        self._clock = clock
-        self._sequence = 0
+    def __init__(self, lock: threading.Condition, clock: Clock) -> None:
         self.mailboxes: tuple[Mailbox, ...] = ()
+        self.closed = False  # nobody is told any more
+        self.sequence = 0  # the number of the last event
+        self.adoption_errors = 0  # each is a bug
+        self._lock = lock
+        self._clock = clock
         self._users: Counter[Mailbox] = Counter()  # how many producers use each partitioner
         self._joined: set[Mailbox] = set()  # those that were registered for a producer
         self._kept_replay: _Replay | None = None
-        self.lock = threading.Condition()
 
     # -- who is told ---------------------------------------------------------------------------------
 
-    def register(self, listener: PartitionChangeListener, *, replay: bool, capacity: int) -> Mailbox:
+    def register(
+        self, state: State, listener: PartitionChangeListener, *, replay: bool, capacity: int
+    ) -> Mailbox:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         mailbox = Mailbox(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
-        with self.lock:
-            if self._mailbox_of(listener) is not None:
-                raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
-            if isinstance(listener, ClusterAdopter):
-                check_feeder(listener, self)
-                _feeders[listener] = weakref.ref(self)
-            follow_ups = self._adopt_one(mailbox, self._usable)
-            if replay and self.cluster.generation:
-                mailbox.put(self._replay(mailbox))
-            self.mailboxes = (*self.mailboxes, mailbox)
-            self.tell([self.stamped(event) for event in follow_ups])
+        if self.mailbox_of(listener) is not None:
+            raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
+        if isinstance(listener, ClusterAdopter):
+            check_feeder(listener, self)
+            _feeders[listener] = weakref.ref(self)
+        found = self._adopt(mailbox, state.usable)
+        if replay and state.confirmed:
+            mailbox.put(self._replay(state, mailbox))
+        self.mailboxes = (*self.mailboxes, mailbox)
+        self.emit(state, *found)
         return mailbox
 
     def forget(self, mailbox: Mailbox) -> None:
-        """Remove a listener; a partitioner must not trust a table that nobody renews."""
-        with self.lock:
+        """Remove a listener; a partitioner must not trust a table that nobody renews. Thread-safe."""
+        with self._lock:
             if mailbox not in self.mailboxes:
                 return
             self.mailboxes = tuple(known for known in self.mailboxes if known is not mailbox)
-            self._adopt_one(mailbox, None)
+            self._adopt(mailbox, None)
 
-    def _mailbox_of(self, listener: object) -> Mailbox | None:
+    def mailbox_of(self, listener: object) -> Mailbox | None:
+        """Return the mailbox of a listener that is registered."""
         return next((known for known in self.mailboxes if known.listener is listener), None)
 
-    def join(self, partitioner: PartitionChangeListener) -> Mailbox:
+    def join(self, state: State, partitioner: PartitionChangeListener) -> Mailbox:
         """Count one more producer that uses a partitioner, which is registered if it is not yet."""
-        with self.lock:
-            mailbox = self._mailbox_of(partitioner)
-            if mailbox is None:
-                mailbox = self.register(partitioner, replay=True, capacity=CAPACITY)
-                self._joined.add(mailbox)
-            self._users[mailbox] += 1
-            return mailbox
+        mailbox = self.mailbox_of(partitioner)
+        if mailbox is None:
+            mailbox = self.register(state, partitioner, replay=True, capacity=CAPACITY)
+            self._joined.add(mailbox)
+        self._users[mailbox] += 1
+        return mailbox
 
     def leave(self, mailbox: Mailbox) -> bool:
         """Count one producer less; return whether any is left.
 
         The last one that uses a partitioner ends its registration, unless that is the application's own.
         """
-        with self.lock:
-            self._users[mailbox] -= 1
-            if self._users[mailbox] <= 0:
-                del self._users[mailbox]
-                if mailbox in self._joined:
-                    self._joined.discard(mailbox)
-                    mailbox.close()
-            return bool(self._users)
+        self._users[mailbox] -= 1
+        if self._users[mailbox] <= 0:
+            del self._users[mailbox]
+            if mailbox in self._joined:
+                self._joined.discard(mailbox)
+                mailbox.close()
+        return bool(self._users)
 
-    def emit(self, event: Event) -> None:
-        """Stamp one event and tell it."""
-        with self.lock:
-            if not self.closed:
-                self.tell([self.stamped(event)])
+    # -- what is told --------------------------------------------------------------------------------
 
-    # -- what is told (under the lock) ---------------------------------------------------------------
+    def moment(self) -> Moment:
+        """Return what a step has to know of this moment."""
+        return Moment(self._clock.monotonic(), self._clock.now(), self.sequence)
 
-    def advance(
-        self, cluster: Cluster, newly_asked: frozenset[str], doubted: Mapping[str, datetime | None]
-    ) -> tuple[Event, ...]:
-        """Make a snapshot the one in force; return the changes, not told yet.
+    def tell(self, state: State, news: News) -> tuple[Event, ...]:
+        """Tell everybody what a step has found out; return it, with what partitioners find out by it."""
+        self.sequence += len(news.events)
+        found = self._adopt_all(state.usable) if news.adopt else ()
+        rest = self._stamped(state, (*found, *news.rest), news.previous_at)
+        told = (*news.events, *rest)
+        self._put_to_all(state, told, news.changes)
+        return told
 
-        Args:
-            cluster: The snapshot.
-            newly_asked: Topics that no look before this one asked for: they are seen, not created, now.
-            doubted: Topics of which the answers before this one were not believed, or not in all, and when
-                the last look before those began: what is believed now may have happened since then.
-        """
-        found = diff(
-            self.cluster,
-            cluster,
-            first_sequence=self._sequence + 1,
-            observed_at=self._clock.monotonic(),
-            wall_time=self._clock.now(),
-            previous_at=self.previous_at,
-            initial=self.cluster.generation == 0,
-        )
-        self._sequence += len(found)
-        self.cluster = cluster
-        return tuple(_bounded(event, newly_asked, doubted) for event in found)
+    def emit(self, state: State, *events: Event) -> None:
+        """Stamp events that nobody looked for, and tell them."""
+        self._put_to_all(state, self._stamped(state, events, state.previous_at))
 
-    def forget_topics(self, topics: frozenset[str]) -> None:
-        """Drop topics that nobody follows any more. They may well exist: no event tells of an end."""
-        known = {name: info for name, info in self.cluster.by_topic.items() if name not in topics}
-        if len(known) < len(self.cluster.by_topic):
-            self.cluster = evolve(self.cluster, by_topic=known, generation=self.cluster.generation + 1)
-            follow_ups = self.adopt(trusted=self.trusted)
-            self.tell([self.stamped(Resync(cluster=self.cluster)), *follow_ups])
+    def settle(self, state: State) -> None:
+        """Let who overrides `on_settled` know that a look had nothing to tell."""
+        self._kept_replay = None  # so none outlives a look: its events bear the moment at which it was made
+        quiet = Batch(state.cluster, (), looked_at=state.previous_at)
+        for mailbox in self.mailboxes:
+            if mailbox.wants_settled:
+                mailbox.put(quiet)
 
-    def adopt(self, *, trusted: bool) -> list[Event]:
-        """Let every partitioner adopt the snapshot, or drop its table; return what they found out."""
-        self.trusted = trusted
-        usable = self._usable
-        return [self.stamped(e) for mailbox in self.mailboxes for e in self._adopt_one(mailbox, usable)]
+    def _adopt_all(self, cluster: Cluster | None) -> Sequence[Event]:
+        return [event for mailbox in self.mailboxes for event in self._adopt(mailbox, cluster)]
 
-    @property
-    def _usable(self) -> Cluster | None:
-        return self.cluster if self.trusted and not self.closed and self.cluster.generation else None
-
-    def _adopt_one(self, mailbox: Mailbox, cluster: Cluster | None) -> Sequence[Event]:
+    def _adopt(self, mailbox: Mailbox, cluster: Cluster | None) -> Sequence[Event]:
+        """Let a partitioner adopt a snapshot, or drop its table; return what it found out."""
         if not isinstance(mailbox.listener, ClusterAdopter):
             return ()
         try:
             return mailbox.listener.adopt(cluster)
         except Exception as error:  # noqa: BLE001 - one partitioner's trouble must not reach the others
-            self.internal_errors += 1
+            self.adoption_errors += 1
             _log.error(
                 "adoption_failed",
                 partitioner=mailbox.name,
@@ -215,86 +192,45 @@ class Publisher:
             )
             return ()
 
-    def stamped(self, event: AnyEvent) -> AnyEvent:
-        """Return the event with the next sequence number and the common fields of this moment."""
-        self._sequence += 1
-        return self._marked(event, self._sequence)
+    def _stamped(
+        self, state: State, events: Sequence[Event], previous_at: datetime | None
+    ) -> tuple[Event, ...]:
+        marked = self.moment().stamp(events, state.cluster, previous_at)
+        self.sequence += len(marked)
+        return marked
 
-    def _marked(self, event: AnyEvent, sequence: int) -> AnyEvent:
-        return evolve(
-            event,
-            sequence=sequence,
-            cluster_id=self.cluster.cluster_id,
-            generation=self.cluster.generation,
-            observed_at=self._clock.monotonic(),
-            wall_time=self._clock.now(),
-            previous_at=self.previous_at,
-        )
-
-    def tell(self, events: Iterable[Event], changes: Sequence[Event] = ()) -> None:
-        """Put stamped events into every mailbox; ``changes`` are those of them that `advance` returned."""
-        told = tuple(events)
-        if not told:
+    def _put_to_all(self, state: State, events: tuple[Event, ...], changes: Sequence[Event] = ()) -> None:
+        """Put stamped events into every mailbox; ``changes`` are those of which KIP-34's map is made."""
+        if not events:
             return
         self._kept_replay = None
         wanted = changes and any(mailbox.wants_changes for mailbox in self.mailboxes)
         changed = changed_partitions(changes) if wanted else None
-        self._put_to_all(Batch(self.cluster, told, changed, self.previous_at))
-
-    def settle(self) -> None:
-        """Let who overrides `on_settled` know that a look had nothing to tell."""
-        self._kept_replay = None  # so none outlives a look: its events bear the moment at which it was made
-        quiet = Batch(self.cluster, (), looked_at=self.previous_at)
-        for mailbox in self.mailboxes:
-            if mailbox.wants_settled:
-                mailbox.put(quiet)
-
-    def _put_to_all(self, batch: Batch) -> None:
+        batch = Batch(state.cluster, events, changed, state.previous_at)
         for mailbox in self.mailboxes:
             mailbox.put(batch)
 
-    def _replay(self, mailbox: Mailbox) -> Batch:
+    def _replay(self, state: State, mailbox: Mailbox) -> Batch:
         replay = self._kept_replay
-        if replay is None or replay.cluster is not self.cluster or replay.sequence != self._sequence:
+        if replay is None or replay.cluster is not state.cluster or replay.sequence != self.sequence:
             now, wall_time = self._clock.monotonic(), self._clock.now()
-            state = diff(EMPTY, self.cluster, observed_at=now, wall_time=wall_time, initial=True)
-            events = tuple(evolve(event, sequence=self._sequence) for event in state)
-            replay = self._kept_replay = _Replay(self.cluster, self._sequence, events)
+            found = diff(EMPTY, state.cluster, observed_at=now, wall_time=wall_time, initial=True)
+            events = tuple(evolve(event, sequence=self.sequence) for event in found)
+            replay = self._kept_replay = _Replay(state.cluster, self.sequence, events)
         changed = replay.changed if mailbox.wants_changes else None
-        return Batch(self.cluster, replay.events, changed, self.previous_at)
+        return Batch(state.cluster, replay.events, changed, state.previous_at)
 
-    # -- the end -------------------------------------------------------------------------------------
+    # -- in a forked child ---------------------------------------------------------------------------
 
-    def close(self, deadline: float) -> None:
-        """Deliver what is queued and close every listener, until the deadline (the clock's seconds)."""
-        with self.lock:
-            self.closed = True
-            mailboxes = self.mailboxes
-            self.tell(self.adopt(trusted=False))
-        for mailbox in mailboxes:  # first let all of them begin, then wait for each
-            mailbox.close(drain=True)
-        for mailbox in mailboxes:
-            mailbox.close(wait=max(0.0, deadline - self._clock.monotonic()))
-
-    def reset_after_fork(self) -> None:
+    def reset_after_fork(self, state: State, lock: threading.Condition) -> None:
         """Start afresh in a forked child: whoever held a lock or ran a worker exists in the parent only."""
-        self.lock = threading.Condition()
+        self._lock = lock
         self.mailboxes = tuple(mailbox for mailbox in self.mailboxes if mailbox.reset_after_fork())
-        # The fork may have come between `advance` and the last adoption, or the last mailbox, or within a
-        # callback: nobody knows what was told in this process, so everybody starts from the snapshot.
-        resync = self._marked(Resync(cluster=self.cluster), self._sequence)
-        follow_ups = self.adopt(trusted=self.trusted)
-        if self.cluster.generation:
-            changed = changed_partitions(diff(EMPTY, self.cluster))
-            self._put_to_all(Batch(self.cluster, (resync,), changed, self.previous_at))
-        self.tell(follow_ups)
-
-
-def _bounded(event: Event, newly_asked: frozenset[str], doubted: Mapping[str, datetime | None]) -> Event:
-    if not isinstance(event, TopicEvent):
-        return event
-    if event.topic in newly_asked:
-        return evolve(event, initial=True, previous_at=None)
-    if event.topic in doubted:
-        return evolve(event, previous_at=doubted[event.topic])
-    return event
+        # The fork may have come between the new snapshot and the last adoption, or the last mailbox, or
+        # within a callback: nobody knows what was told in this process, so all start from the snapshot.
+        last = evolve(self.moment(), sequence=self.sequence - 1)
+        resync = last.stamp((Resync(cluster=state.cluster),), state.cluster, state.previous_at)
+        found = self._adopt_all(state.usable)
+        if state.confirmed:
+            self._put_to_all(state, resync, diff(EMPTY, state.cluster))
+        self.emit(state, *found)

@@ -1,6 +1,6 @@
 """Whether the service is alive, and whether it is ready. Pure."""
 
-from kafka_partition_events.metadata.health import Health
+from kafka_partition_events.metadata.state import Health
 
 LIVE_INTERVALS = 5
 READY_INTERVALS = 3

@@ -16,9 +16,9 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
 from kafka_partition_events.metadata.forking import reset_in_children
-from kafka_partition_events.metadata.health import Health
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Family, Reading, single

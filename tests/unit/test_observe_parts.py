@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.health import Health
+from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked

@@ -1,62 +1,78 @@
-import random
+"""When the next poll is due, step by step."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
 
 import pytest
 
-from kafka_partition_events.metadata.pacing import Pacing
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.metadata.state import JITTER, Limits, Moment, State, step
+from kafka_partition_events.testing.scripted import observe
+from tests.poller_kit import DOWN
+
+THEN = datetime(2024, 1, 1, tzinfo=UTC)
+ONLINE = observe({"orders": [1]}, brokers=[1, 2], started_at=0.0)
+OFFLINE = observe({"orders": [None]}, brokers=[1, 2], started_at=0.0)
+CHANGED = observe({"orders": [None]}, brokers=[1], started_at=0.0)
 
 
-class Unjittered(random.Random):
-    def uniform(self, a: float, b: float) -> float:
-        return 1.0
+def state(interval: float = 30.0, least: float = 0.25) -> State:
+    return State(limits=Limits(interval, 10.0, least, 300.0), since=0.0)
 
 
-def pacing(interval: float = 30.0, floor: float = 0.25) -> Pacing:
-    return Pacing(interval, floor, Unjittered())
+def after(
+    before: State, answers: Iterable[Observation | BaseException], jitter: float = 1.0
+) -> tuple[State, list[float]]:
+    """Return what is known after the answers, and the delay after each of them."""
+    delays = []
+    for answer in answers:
+        before, _ = step(before, answer, THEN, Moment(0.0, THEN, 0), jitter)
+        delays.append(before.health.next_delay)
+    return before, delays
 
 
 def test_all_is_well() -> None:
-    plan = pacing()
-    assert [plan.after_answer(changed=changed, urgent=False) for changed in (True, False)] == [30.0, 30.0]
+    _, delays = after(state(), [ONLINE, ONLINE])
+    assert delays == [30.0, 30.0]
 
 
 def test_urgent_polls_slow_down_to_a_tenth_of_the_interval() -> None:
-    plan = pacing()
-    assert [plan.after_answer(changed=False, urgent=True) for _ in range(6)] == [0.25, 0.5, 1, 2, 3, 3]
+    _, delays = after(state(), [OFFLINE] * 6)
+    assert delays == [0.25, 0.5, 1, 2, 3, 3]
 
 
 def test_news_makes_urgent_polls_fast_again() -> None:
-    plan = pacing()
-    for _ in range(6):
-        plan.after_answer(changed=False, urgent=True)
-    assert plan.after_answer(changed=True, urgent=True) == 0.25
-    assert plan.after_answer(changed=False, urgent=True) == 0.5
+    _, delays = after(state(), [*[OFFLINE] * 6, CHANGED, CHANGED])
+    assert delays[-2:] == [0.25, 0.5]
+
+
+def test_so_does_a_time_when_all_was_well() -> None:
+    _, delays = after(state(), [*[OFFLINE] * 6, ONLINE, OFFLINE])
+    assert delays[-2:] == [30.0, 0.25]
 
 
 def test_failures_slow_down_to_the_interval() -> None:
-    plan = pacing()
-    delays = [plan.after_failure(n) for n in range(1, 10)]
+    failing, delays = after(state(), [DOWN] * 9)
     assert delays == [0.25, 0.5, 1, 2, 4, 8, 16, 30, 30]
-    assert plan.after_failure(100_000) == 30
+    _, delays = after(failing.with_health(failures=100_000), [DOWN])
+    assert delays == [30]
 
 
 def test_urgent_polls_begin_at_the_floor_after_an_outage() -> None:
-    plan = pacing()
-    for n in range(1, 10):
-        plan.after_failure(n)
-    assert plan.after_answer(changed=False, urgent=True) == 0.25
+    _, delays = after(state(), [*[OFFLINE] * 6, *[DOWN] * 9, OFFLINE])
+    assert delays[-1] == 0.25
 
 
 @pytest.mark.parametrize("interval", [0.1, 0.25, 1.0, 5.0])
-def test_a_short_interval_is_never_exceeded(interval: float) -> None:
-    plan = pacing(interval)
-    assert all(plan.after_answer(changed=False, urgent=True) <= interval for _ in range(20))
-    assert all(plan.after_failure(n) <= interval for n in range(1, 20))
+@pytest.mark.parametrize("answer", [OFFLINE, DOWN])
+def test_a_short_interval_is_never_exceeded(interval: float, answer: Observation | BaseException) -> None:
+    _, delays = after(state(interval), [answer] * 20)
+    assert max(delays) <= interval
 
 
-def test_jitter_is_a_tenth_either_way_and_never_below_the_floor() -> None:
-    """500 numbers leave out the last sixth of the range with a probability of (5/6)**500 = 3e-40."""
-    plan = Pacing(30.0, 0.25, random.Random(7))
-    normal = [plan.after_answer(changed=False, urgent=False) for _ in range(500)]
-    assert 27 <= min(normal) < 28
-    assert 32 < max(normal) <= 33
-    assert min(plan.after_failure(1) for _ in range(500)) == 0.25
+@pytest.mark.parametrize(("jitter", "normal", "first"), [(JITTER[0], 27, 0.25), (JITTER[1], 33, 0.275)])
+def test_jitter_is_a_tenth_either_way_and_never_below_the_floor(
+    jitter: float, normal: float, first: float
+) -> None:
+    for answer, delay in ((ONLINE, normal), (OFFLINE, first), (DOWN, first)):
+        assert after(state(), [answer], jitter)[1] == [pytest.approx(delay)]

@@ -9,12 +9,12 @@ import pytest
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.metadata.intake import COMING_S
 from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.metadata.state import COMING_S
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import Hang, ScriptedSource, observe
-from tests.poller_kit import BROKERS, WAIT_S, Pollers, eventually, orders
+from tests.poller_kit import BROKERS, WAIT_S, Pollers, Table, eventually, orders
 
 
 class TestFetches:
@@ -185,7 +185,7 @@ class TestFetches:
         poller.poll_once()
         before = poller.cluster
         with monkeypatch.context() as broken:
-            broken.setattr("kafka_partition_events.metadata.publisher.diff", lambda *_, **__: 1 / 0)
+            broken.setattr("kafka_partition_events.metadata.state.diff", lambda *_, **__: 1 / 0)
             assert [e.kind for e in poller.poll_once()] == ["metadata_unavailable"]
         assert poller.cluster is before
         assert [e.kind for e in poller.poll_once()] == ["metadata_recovered", "leader_changed"]
@@ -266,6 +266,21 @@ class TestWhatProducersWrite:
         poller.poll_once()
         heard.wait_for(lambda events: isinstance(events[-1], ev.TopicAdded), WAIT_S)
         assert heard.events[-1].initial, "it is seen, not created"
+
+    def test_is_forgotten_before_what_partitioners_find_out_by_that(self, make: Pollers) -> None:
+        found_out = ev.CapLifted(topic="orders", partitions=1, partitioner="mine")
+        poller = make(observe({"orders": [1], "replies": [1]}, brokers=BROKERS), topics=["orders"])
+        follower = poller.join(DefaultPartitioner(), lambda: ("replies",))
+        heard = RecordingListener()
+        poller.register(heard)
+        poller.register(Table(found_out))
+        poller.poll_once()
+        follower.leave(1.0)
+        poller.poll_once()
+        heard.wait_for(lambda events: any(isinstance(event, ev.Resync) for event in events), WAIT_S)
+        forgotten = heard.kinds().index("resync")
+        assert heard.kinds()[forgotten : forgotten + 2] == ["resync", "cap_lifted"]
+        assert [event.sequence for event in heard.events] == list(range(1, len(heard.events) + 1))
 
     def test_is_looked_for_soon_if_it_is_new(self, make: Pollers) -> None:
         poller = make(orders(1), topics=[])

@@ -1,0 +1,397 @@
+"""What the poller knows, and what an answer makes of it: from state to state, with what is to be told. Pure.
+
+`step` takes an answer in, or why there is none; methods of `State` let time pass, drop topics, and end it.
+Time and chance are arguments. The poller puts the new state in place of the old one and has the publisher
+tell the news, so what raises has changed nothing. MongoDB's drivers know their servers in the same way (see
+the specification of Server Discovery And Monitoring).
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any, Self
+
+from attrs import evolve, field, frozen
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.metadata.durations import NO_WORK, Durations
+from kafka_partition_events.metadata.reconcile import Memory, Reconciliation, reconcile
+from kafka_partition_events.metadata.source import Observation
+
+COMING_S = 60.0
+"""How long a topic that is asked for by name and not there yet keeps polls fast: it may just be created."""
+
+FAST_SHARE = 10
+"""While something is offline or refused, polls slow down to this fraction of the interval, no further."""
+
+JITTER = 0.9, 1.1
+"""What delays are multiplied by: a fleet of producers that were started together must not ask together."""
+
+
+@frozen(kw_only=True)
+class Health:
+    """How the poller is doing. Times are seconds of its monotonic clock.
+
+    Attributes:
+        running: Whether the polling thread is alive.
+        last_attempt: When the last fetch began; None before the first.
+        last_success: When the last good answer came; None before the first.
+        failures: Failed fetches in a row.
+        last_error: The last fetch's error, None when it succeeded.
+        polls: Fetches so far.
+        failed: How many of them failed.
+        fetching: How long fetches took, failed ones too.
+        taking_in: How long it took to compare an answer with the snapshot, and to hand out what differs.
+        refusals: What the staleness gate refused so far; every reason is there.
+        stale: Whether the snapshot is too old to be trusted.
+        internal_errors: Bugs of this library that were contained; please report what the log says.
+        next_delay: Seconds between the last answer and the next fetch, as planned.
+        refresh_reason: Why somebody asked for a poll last; None if nobody did.
+    """
+
+    running: bool = False
+    last_attempt: float | None = None
+    last_success: float | None = None
+    failures: int = 0
+    last_error: str | None = None
+    polls: int = 0
+    failed: int = 0
+    fetching: Durations = NO_WORK
+    taking_in: Durations = NO_WORK
+    refusals: Mapping[ev.Rejection, int] = field(factory=lambda: dict.fromkeys(ev.Rejection, 0))
+    stale: bool = False
+    internal_errors: int = 0
+    next_delay: float = 0.0
+    refresh_reason: str | None = None
+
+    @property
+    def refused(self) -> int:
+        """How much the staleness gate refused so far."""
+        return sum(self.refusals.values())
+
+
+@frozen
+class Limits:
+    """What a poller was made with, in seconds.
+
+    Attributes:
+        interval: Between polls when all is well.
+        fetch_timeout: That one fetch may take.
+        min_interval: Between polls at the least, unless the interval is shorter.
+        max_age: After which a snapshot is not trusted any more.
+
+    Raises:
+        ConfigurationError: one is out of range.
+    """
+
+    interval: float
+    fetch_timeout: float
+    min_interval: float
+    max_age: float
+
+    def __attrs_post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        for name in ("interval", "fetch_timeout", "min_interval"):
+            if not (seconds := getattr(self, name)) > 0:
+                raise ConfigurationError(f"{name} must be more than 0 seconds, not {seconds}")
+        if not self.max_age >= self.interval:
+            raise ConfigurationError(
+                f"max_age must be at least the interval of {self.interval} seconds, not {self.max_age}: "
+                "the snapshot would turn stale between any two polls"
+            )
+
+    @property
+    def floor(self) -> float:
+        """The least delay."""
+        return min(self.min_interval, self.interval)
+
+    def doubled(self, times: int, limit: float) -> float:
+        """Return the least delay, doubled so many times but not beyond the limit."""
+        return min(limit, self.floor * 2.0 ** min(times, 32))
+
+
+@frozen
+class Moment:
+    """What of a moment is not in the state.
+
+    Attributes:
+        monotonic: The clock's seconds.
+        wall_time: The same, as an aware UTC time.
+        sequence: The number of the last event that was told.
+    """
+
+    monotonic: float
+    wall_time: datetime
+    sequence: int
+
+    def stamp(
+        self, events: Iterable[ev.Event], cluster: Cluster, previous_at: datetime | None
+    ) -> tuple[ev.Event, ...]:
+        """Return events with the next sequence numbers and the common fields."""
+        common = {
+            "cluster_id": cluster.cluster_id,
+            "generation": cluster.generation,
+            **self.marks(previous_at),
+        }
+        return tuple(evolve(event, sequence=n, **common) for n, event in enumerate(events, self.sequence + 1))
+
+    def marks(self, previous_at: datetime | None) -> dict[str, Any]:
+        """Return the fields that tell when."""
+        return {
+            "observed_at": self.monotonic,
+            "wall_time": self.wall_time,
+            "previous_at": previous_at,
+        }
+
+
+@frozen(kw_only=True)
+class News:
+    """What is to be told after a step, in this order.
+
+    Attributes:
+        events: Stamped, and numbered on from the moment's sequence.
+        changes: Those of them that say how the cluster changed.
+        adopt: Whether partitioners adopt `State.usable` then; what they find out by it comes next.
+        rest: What comes last, neither stamped nor numbered, for nobody knows how much they find out.
+        previous_at: What ``previous_at`` is for what they find out, and for the rest.
+        foreign: The answer's cluster id, if what was stored is of another cluster and has just been dropped.
+    """
+
+    events: tuple[ev.Event, ...] = ()
+    changes: tuple[ev.Event, ...] = ()
+    adopt: bool = False
+    rest: tuple[ev.Event, ...] = ()
+    previous_at: datetime | None = None
+    foreign: str | None = None
+
+
+@frozen(kw_only=True)
+class State:
+    """What is known between two answers.
+
+    Attributes:
+        limits: What does not change.
+        since: When the poller was made, monotonic.
+        known: What the next answer is compared with: the last good look's snapshot, or a stored one.
+        known_at: When that look began; None before the first good one, if nothing was stored.
+        memory: What the gate remembers.
+        asked: Every topic that a good answer was ever asked for by name.
+        coming: Topics asked for by name that are not there, and since when.
+        doubted: Topics with standing strikes, and when the last look before the first of them began.
+        hurried: Polls in a row that were planned soon because something was offline, refused or awaited.
+        health: How it went so far. What the state does not decide, others fill in.
+    """
+
+    limits: Limits
+    since: float
+    known: Cluster = EMPTY
+    known_at: datetime | None = None
+    memory: Memory = field(factory=Memory)
+    asked: frozenset[str] = frozenset()
+    coming: Mapping[str, float] = MappingProxyType({})
+    doubted: Mapping[str, datetime | None] = MappingProxyType({})
+    hurried: int = 0
+    health: Health = field(factory=Health)
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether there was a good answer. Before it, nobody sees what is stored: it may be hours old."""
+        return self.health.last_success is not None
+
+    @property
+    def cluster(self) -> Cluster:
+        """The snapshot in force; `EMPTY` before the first good answer."""
+        return self.known if self.confirmed else EMPTY
+
+    @property
+    def usable(self) -> Cluster | None:
+        """The snapshot if records may be routed by it."""
+        return self.known if self.confirmed and not self.health.stale else None
+
+    @property
+    def previous_at(self) -> datetime | None:
+        """When the last good look began."""
+        return self.known_at if self.confirmed else None
+
+    def with_health(self, **changes: Any) -> Self:
+        """Return the state with other values in its health."""
+        return evolve(self, health=evolve(self.health, **changes))
+
+    def resumed(self, stored: Cluster, seen_at: datetime, topics: frozenset[str] | None) -> Self:
+        """Return the state with a stored snapshot, which a look gave that began then.
+
+        Only what is asked for (None: all) remains of it: the others would never change.
+        """
+        if topics is not None:
+            known = {name: info for name, info in stored.by_topic.items() if name in topics}
+            stored = evolve(stored, by_topic=known)
+        return evolve(self, known=stored, known_at=seen_at, asked=frozenset(stored.by_topic))
+
+    def until_stale(self, now: float) -> float:
+        """Return in how many seconds the snapshot turns stale; infinite if there is none, or it is stale."""
+        last = self.health.last_success
+        if last is None or self.health.stale:
+            return float("inf")
+        return last + self.limits.max_age - now
+
+    def aged(self, at: Moment, *events: ev.Event) -> tuple[Self, News]:
+        """Take in that time has passed without a good answer: too much of it, it may be.
+
+        Args:
+            at: The moment.
+            events: What else is to be told, and comes first.
+        """
+        left, limit, state = self.until_stale(at.monotonic), self.limits.max_age, self
+        if left <= 0:
+            events = (*events, ev.MetadataStale(age_s=limit - left, limit_s=limit))
+            state = self.with_health(stale=True)
+        told = at.stamp(events, self.cluster, self.previous_at)
+        return state, News(events=told, adopt=left <= 0, previous_at=self.previous_at)
+
+    def without(self, topics: frozenset[str], at: Moment) -> tuple[Self, News]:
+        """Drop topics that nobody follows any more; a later look sees them anew.
+
+        They may well exist: no event tells of an end, and listeners get a `Resync`.
+        """
+        after = evolve(self, asked=self.asked - topics)
+        left = {name: info for name, info in self.cluster.by_topic.items() if name not in topics}
+        if len(left) == len(self.cluster.by_topic):
+            return after, News()
+        cluster = evolve(self.known, by_topic=left, generation=self.known.generation + 1)
+        told = at.stamp((ev.Resync(cluster=cluster),), cluster, self.previous_at)
+        return evolve(after, known=cluster), News(events=told, adopt=True, previous_at=self.previous_at)
+
+    def closed(self) -> tuple[Self, News]:
+        """Take in that nobody will look any more: a table that nobody renews is as good as a stale one."""
+        return self.with_health(stale=True), News(adopt=True, previous_at=self.previous_at)
+
+
+def step(
+    state: State, answer: Observation | BaseException, began: datetime, at: Moment, jitter: float
+) -> tuple[State, News]:
+    """Take an answer in.
+
+    Args:
+        state: What was known before.
+        answer: The answer, or why there is none.
+        began: When it was asked for.
+        at: When it came.
+        jitter: What to multiply the next delay by, within `JITTER`.
+
+    Returns:
+        What is known now, and what is to be told of it.
+    """
+    if isinstance(answer, BaseException):
+        return _failed(state, answer, at, jitter)
+    if (foreign := _foreign_to(state, answer)) is not None:
+        state = evolve(state, known=EMPTY, known_at=None, asked=frozenset())
+    outcome = reconcile(state.known, answer, state.memory, at.monotonic)
+    asked = answer.requested or frozenset()
+    refusals = tuple(refusal.as_event() for refusal in outcome.refusals if refusal.worth_telling)
+    state = _planned(state, outcome, asked, at.monotonic, jitter)  # what is known is still as it was
+    if outcome.good:
+        state, news = _believed(state, outcome.cluster, asked, began, at)
+        return state, evolve(news, rest=refusals, foreign=foreign)
+    state, news = state.aged(at, *refusals)  # what was refused whole ends no outage and makes nothing younger
+    return state, evolve(news, foreign=foreign)
+
+
+def _foreign_to(state: State, answer: Observation) -> str | None:
+    """Return the id of the cluster that answered if what is stored is of another one."""
+    stored = None if state.confirmed else state.known.cluster_id
+    return None if stored in {None, answer.cluster_id} else answer.cluster_id
+
+
+def _failed(state: State, error: BaseException, at: Moment, jitter: float) -> tuple[State, News]:
+    text, failures = str(error) or repr(error), state.health.failures + 1
+    delay = state.limits.doubled(failures - 1, state.limits.interval)
+    after = evolve(state, hurried=0).with_health(
+        failures=failures,
+        failed=state.health.failed + 1,
+        last_error=text,
+        next_delay=max(state.limits.floor, delay * jitter),
+    )
+    return after.aged(at, ev.MetadataUnavailable(error=text)) if failures == 1 else after.aged(at)
+
+
+def _believed(
+    state: State, cluster: Cluster, asked: frozenset[str], began: datetime, at: Moment
+) -> tuple[State, News]:
+    health, before, before_at = state.health, state.known, state.known_at
+    stored = not state.confirmed and before_at is not None
+    ended: tuple[ev.Event, ...] = ()
+    if health.failures or health.stale or stored:
+        ended = (ev.MetadataRecovered(attempts=health.failures, blind_s=_blind_s(state, at)),)
+    ended = at.stamp(ended, before, before_at)
+    first = at.sequence + len(ended) + 1
+    initial = before.generation == 0
+    found = diff(before, cluster, first_sequence=first, initial=initial, **at.marks(before_at))
+    changes = tuple(_bounded(event, asked - state.asked, state.doubted) for event in found)
+    adopt = cluster is not before or stored or health.stale
+    in_doubt = {topic for _, topic, _ in state.memory.strikes if topic is not None}
+    after = evolve(
+        state,
+        known=cluster,
+        known_at=began,
+        asked=state.asked | asked,
+        doubted={topic: state.doubted.get(topic, before_at) for topic in in_doubt},
+    ).with_health(last_success=at.monotonic, failures=0, last_error=None, stale=False)
+    return after, News(events=(*ended, *changes), changes=changes, adopt=adopt, previous_at=before_at)
+
+
+def _blind_s(state: State, at: Moment) -> float:
+    """Return for how many seconds nothing was known for sure."""
+    if state.health.last_success is not None:
+        return at.monotonic - state.health.last_success
+    if state.known_at is None:
+        return at.monotonic - state.since
+    # Seen by another process, whose monotonic clock says nothing here.
+    return max(0.0, (at.wall_time - state.known_at).total_seconds())
+
+
+def _bounded(
+    event: ev.Event, newly_asked: frozenset[str], doubted: Mapping[str, datetime | None]
+) -> ev.Event:
+    """Return a change with a true bound of when it happened.
+
+    Args:
+        event: The change, as if the last look had seen what was before.
+        newly_asked: Topics that no look before this one asked for: they are seen, not created, now.
+        doubted: Topics of which the answers before this one were not believed, or not in all, and when the
+            last look before those began: what is believed now may have happened since then.
+    """
+    if not isinstance(event, ev.TopicEvent):
+        return event
+    if event.topic in newly_asked:
+        return evolve(event, initial=True, previous_at=None)
+    if event.topic in doubted:
+        return evolve(event, previous_at=doubted[event.topic])
+    return event
+
+
+def _planned(
+    state: State, outcome: Reconciliation, asked: frozenset[str], now: float, jitter: float
+) -> State:
+    """Return the state with what the gate remembers, and with the delay until the next poll.
+
+    Normal polls come every interval. While something is offline, was refused or is just being created, delays
+    start at the floor and double up to a tenth of the interval (at least 1 s), and again from the floor after
+    a change, for more may follow soon. After errors they double up to the whole interval.
+    """
+    limits, refused = state.limits, Counter(refusal.reason for refusal in outcome.refusals)
+    coming = {t: state.coming.get(t, now) for t in asked if t not in outcome.cluster.by_topic}
+    awaited = any(now < since + COMING_S for since in coming.values())
+    offline = any(not p.online for info in outcome.cluster.by_topic.values() for p in info.partitions)
+    urgent = offline or awaited or any(r.may_pass for r in outcome.refusals)
+    hurried = state.hurried if outcome.cluster is state.known else 0
+    fast_limit = min(limits.interval, max(1.0, limits.interval / FAST_SHARE))
+    delay = limits.doubled(hurried, fast_limit) if urgent else limits.interval
+    after = evolve(state, memory=outcome.memory, coming=coming, hurried=hurried + 1 if urgent else 0)
+    return after.with_health(
+        refusals={reason: count + refused[reason] for reason, count in state.health.refusals.items()},
+        next_delay=max(limits.floor, delay * jitter),
+    )

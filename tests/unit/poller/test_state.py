@@ -1,0 +1,266 @@
+"""What an answer makes of what is known, and what there is to tell: no thread, no clock, no listener."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.cluster import EMPTY
+from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.metadata.state import (
+    Limits,
+    Moment,
+    News,
+    State,
+    step,
+)
+from kafka_partition_events.testing.scripted import cluster_of, observe
+from tests.poller_kit import BROKERS, DOWN, orders
+
+LIMITS = Limits(interval=30.0, fetch_timeout=10.0, min_interval=0.25, max_age=300.0)
+NO_BROKERS = observe({}, brokers=[])
+FOREIGN = observe({"orders": [1, 2]}, brokers=BROKERS, cluster_id="another")
+
+
+def at(seconds: float, sequence: int = 0) -> Moment:
+    return Moment(seconds, on(seconds), sequence)
+
+
+def on(seconds: float) -> datetime:
+    return datetime(2024, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
+
+
+def look(
+    state: State, answer: Observation | BaseException, seconds: float, sequence: int = 0
+) -> tuple[State, News]:
+    """Take in an answer that was asked for a second before it came."""
+    if isinstance(answer, Observation):
+        answer = evolve(answer, started_at=seconds - 1)
+    return step(state, answer, on(seconds - 1), at(seconds, sequence), 1.0)
+
+
+def known(*answers: Observation | BaseException) -> State:
+    """Return what is known after a look every ten seconds, the first at 10."""
+    state = State(limits=LIMITS, since=0.0)
+    for n, answer in enumerate(answers, 1):
+        state, _ = look(state, answer, 10.0 * n)
+    return state
+
+
+def kinds(news: News) -> list[str]:
+    return [event.kind for event in (*news.events, *news.rest)]
+
+
+def stamp(event: ev.Event) -> dict[str, Any]:
+    return {
+        "sequence": event.sequence,
+        "generation": event.generation,
+        "observed_at": event.observed_at,
+        "previous_at": event.previous_at,
+    }
+
+
+class TestBeforeAnyAnswer:
+    def test_nothing_is_known_and_nothing_can_turn_stale(self) -> None:
+        state = State(limits=LIMITS, since=0.0)
+        assert (state.cluster, state.usable, state.previous_at) == (EMPTY, None, None)
+        assert state.until_stale(1e9) == float("inf")
+
+    def test_an_outage_is_told_once(self) -> None:
+        state, news = look(State(limits=LIMITS, since=0.0), DOWN, 10)
+        assert kinds(news) == ["metadata_unavailable"]
+        assert not news.adopt
+        state, news = look(state, DOWN, 20)
+        assert kinds(news) == []
+        assert (state.health.failures, state.health.last_error, state.usable) == (2, "down", None)
+
+    def test_the_end_of_that_outage_counts_from_the_beginning(self) -> None:
+        _, news = look(known(DOWN, DOWN), orders(1), 30)
+        recovered = news.events[0]
+        assert isinstance(recovered, ev.MetadataRecovered)
+        assert (recovered.attempts, recovered.blind_s) == (2, 30)
+
+
+class TestAGoodAnswer:
+    def test_is_the_snapshot_in_force_and_is_to_be_adopted(self) -> None:
+        state, news = look(State(limits=LIMITS, since=0.0), orders(1, 2), 10)
+        assert kinds(news) == [*["broker_added"] * 3, "topic_added"]
+        assert all(event.initial for event in news.events)
+        assert news.adopt
+        assert state.usable is state.cluster
+        assert state.cluster.generation == 1
+        assert (state.previous_at, state.health.last_success) == (on(9), 10)
+
+    def test_tells_what_changed_stamped_and_numbered_on(self) -> None:
+        state, news = look(known(orders(1, 2)), orders(1, 3), 20, sequence=4)
+        (moved,) = news.changes
+        assert news.events == (moved,)
+        assert stamp(moved) == {"sequence": 5, "generation": 2, "observed_at": 20, "previous_at": on(9)}
+        assert state.previous_at == on(19)
+
+    def test_that_says_nothing_new_tells_nothing_and_has_nobody_adopt(self) -> None:
+        before = known(orders(1))
+        state, news = look(before, orders(1), 20)
+        assert (news.events, news.rest, news.adopt) == ((), (), False)
+        assert state.cluster is before.cluster
+        assert state.previous_at == on(19)
+
+    def test_ends_an_outage_before_it_tells_what_changed_in_it(self) -> None:
+        state, news = look(known(orders(1), DOWN, DOWN), orders(2), 40, sequence=7)
+        recovered, moved = news.events
+        assert (recovered.kind, recovered.generation, recovered.sequence) == ("metadata_recovered", 1, 8)
+        assert (moved.kind, moved.generation, moved.sequence) == ("leader_changed", 2, 9)
+        assert news.changes == (moved,)
+        assert (state.health.failures, state.health.failed, state.health.last_error) == (0, 2, None)
+
+    def test_that_is_refused_in_part_tells_that_last(self) -> None:
+        """What partitioners find out by the snapshot comes in between, so the rest has no number yet."""
+        before = known(observe({"orders": [1], "audit": [1]}, brokers=BROKERS))
+        state, news = look(before, orders(2), 20)
+        assert [event.kind for event in news.events] == ["leader_changed"]
+        (rejected,) = news.rest
+        assert isinstance(rejected, ev.MetadataRejected)
+        assert (rejected.topic, rejected.reason) == ("audit", ev.Rejection.MISSING_TOPIC)
+        assert state.health.refusals[ev.Rejection.MISSING_TOPIC] == 1
+
+
+class TestTheTimeOfAChange:
+    def test_is_unknown_for_a_topic_that_was_not_asked_for_before(self) -> None:
+        before = known(observe({"a": [1]}, brokers=[1], requested=["a"]))
+        _, news = look(before, observe({"a": [1], "b": [1]}, brokers=[1], requested=["a", "b"]), 20)
+        (added,) = news.events
+        assert (added.kind, added.initial, added.previous_at) == ("topic_added", True, None)
+
+    def test_begins_with_the_first_doubt_of_what_is_believed_in_the_end(self) -> None:
+        state = known(orders(1, 2))
+        for seconds in (20, 30):
+            state, news = look(state, orders(1), seconds)
+            assert [event.kind for event in news.events] == []
+        _, news = look(state, orders(1), 100)
+        (recreated,) = news.events
+        assert (recreated.kind, recreated.previous_at) == ("topic_recreated", on(9))
+
+
+class TestAnAnswerThatIsRefusedWhole:
+    @pytest.mark.parametrize("answer", [NO_BROKERS, FOREIGN])
+    def test_changes_nothing_but_what_is_counted(self, answer: Observation) -> None:
+        before = known(orders(1), DOWN)
+        state, news = look(before, answer, 30)
+        assert kinds(news) == ["metadata_rejected"]
+        assert not news.adopt
+        for name in ("known", "known_at", "asked", "doubted"):
+            assert getattr(state, name) is getattr(before, name)
+        assert (state.health.last_success, state.health.failures) == (10, 1), "it ends no outage"
+        assert state.health.refused == before.health.refused + 1
+
+    def test_does_not_keep_the_snapshot_from_turning_stale(self) -> None:
+        state, news = look(known(orders(1)), NO_BROKERS, 310)
+        assert kinds(news) == ["metadata_rejected", "metadata_stale"]
+        assert news.adopt
+        assert state.usable is None
+
+
+class TestAge:
+    def test_is_told_once_and_takes_the_tables_away(self) -> None:
+        before = known(orders(1))
+        assert before.until_stale(300) == 10
+        assert before.aged(at(309)) == (before, News(previous_at=on(9)))
+        state, news = before.aged(at(311, sequence=4))
+        (stale,) = news.events
+        assert isinstance(stale, ev.MetadataStale)
+        assert (stale.age_s, stale.limit_s, stale.sequence) == (301, 300, 5)
+        assert news.adopt
+        assert (state.usable, state.cluster) == (None, before.cluster)
+        assert state.aged(at(400))[1].events == ()
+
+    def test_comes_after_the_outage_that_it_is_told_with(self) -> None:
+        _, news = look(known(orders(1)), DOWN, 400)
+        assert kinds(news) == ["metadata_unavailable", "metadata_stale"]
+
+    def test_ends_with_a_good_answer_even_if_nothing_changed(self) -> None:
+        state, news = look(known(orders(1)).aged(at(400))[0], orders(1), 410)
+        assert kinds(news) == ["metadata_recovered"]
+        assert news.adopt
+        assert state.usable is state.cluster
+
+
+class TestWhatIsStored:
+    STORED = cluster_of({"orders": [1], "audit": [2]}, BROKERS, generation=7, cluster_id="test")
+
+    def resumed(self, topics: frozenset[str] | None = None) -> State:
+        return State(limits=LIMITS, since=1000.0).resumed(self.STORED, on(0), topics)
+
+    def test_is_seen_by_nobody_before_an_answer_confirms_it(self) -> None:
+        state, news = look(self.resumed(), DOWN, 1010)
+        assert (state.cluster, state.usable, state.previous_at) == (EMPTY, None, None)
+        (unavailable,) = news.events
+        assert (unavailable.generation, unavailable.cluster_id, unavailable.previous_at) == (0, None, None)
+
+    def test_is_gone_on_from_as_if_it_were_the_last_look(self) -> None:
+        answer = observe({"orders": [3], "audit": [2]}, brokers=BROKERS)
+        state, news = look(self.resumed(), answer, 1010)
+        recovered, moved = news.events
+        assert isinstance(recovered, ev.MetadataRecovered)
+        assert recovered.blind_s == 1010, "by wall clock: that of the look was another process's"
+        assert stamp(recovered) == {
+            "sequence": 1, "generation": 7, "observed_at": 1010, "previous_at": on(0)
+        }  # fmt: skip
+        assert (moved.kind, moved.generation, moved.initial) == ("leader_changed", 8, False)
+        assert moved.previous_at == on(0)
+        assert state.usable is state.cluster
+
+    def test_is_adopted_also_if_nothing_has_changed(self) -> None:
+        state, news = look(self.resumed(), observe({"orders": [1], "audit": [2]}, brokers=BROKERS), 1010)
+        assert kinds(news) == ["metadata_recovered"]
+        assert news.adopt
+        assert state.cluster is state.usable is self.resumed().known
+
+    def test_of_another_cluster_is_dropped_with_the_first_answer_that_says_so(self) -> None:
+        other = observe({"orders": [3]}, brokers=BROKERS, cluster_id="another")
+        state, news = look(self.resumed(), evolve(other, nodes=()), 1010)
+        assert (news.foreign, kinds(news)) == ("another", ["metadata_rejected"])
+        state, news = look(state, other, 1020)
+        assert (news.foreign, state.cluster.generation) == (None, 1)
+        assert kinds(news) == [*["broker_added"] * 3, "topic_added"], "nothing recovered: it was never known"
+
+    def test_remains_as_far_as_it_is_asked_for(self) -> None:
+        assert self.resumed(frozenset({"orders", "new"})).known.topics() == {"orders"}
+
+
+class TestWhatNobodyFollowsAnyMore:
+    BOTH = observe({"a": [1], "b": [1]}, brokers=[1], requested=["a", "b"])
+
+    def test_is_dropped_without_a_word_of_its_end(self) -> None:
+        state, news = known(self.BOTH).without(frozenset("b"), at(20))
+        (resync,) = news.events
+        assert isinstance(resync, ev.Resync)
+        assert resync.cluster is state.cluster
+        assert (state.cluster.topics(), state.cluster.generation, resync.generation) == ({"a"}, 2, 2)
+        assert news.adopt
+
+    def test_is_seen_not_created_when_it_comes_again(self) -> None:
+        state, _ = known(self.BOTH).without(frozenset("b"), at(20))
+        _, news = look(state, self.BOTH, 30)
+        (added,) = news.events
+        assert (added.kind, added.initial) == ("topic_added", True)
+
+    def test_tells_nothing_if_it_was_never_there(self) -> None:
+        before = known(self.BOTH)
+        assert before.without(frozenset("c"), at(20)) == (before, News())
+
+
+def test_in_the_end_nobody_goes_on_with_a_table() -> None:
+    state, news = known(orders(1)).closed()
+    assert (state.usable, news.adopt, news.events) == (None, True, ())
+    assert state.cluster.topics() == {"orders"}, "but it stays readable"
+
+
+def test_what_raises_has_changed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = known(orders(1))
+    with monkeypatch.context() as broken:
+        broken.setattr("kafka_partition_events.metadata.state.diff", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            look(before, orders(2), 20)
+    assert before == known(orders(1))
