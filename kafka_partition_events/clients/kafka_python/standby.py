@@ -232,7 +232,7 @@ class Standby:
         manager, learn = metadata._manager, metadata.update_metadata  # noqa: SLF001
         while True:
             try:
-                ask(manager, topics, limit, exclusive=False, complaints={}, then=learn)
+                ask(manager, topics, limit, exclusive=False, complaints={}, take=lambda said, _: learn(said))
             except MetadataFetchError:
                 limit *= 2
                 if limit > _LONGEST_LIMIT_S or self._ended:
