@@ -44,7 +44,8 @@ def attach(
         producer: A ``kafka.KafkaProducer`` made with ``partitioner=`` one of this library's partitioners.
         rescue: What is sent again of unkeyed records without an explicit partition: ``"failed"``: what timed
             out; ``"hedge"``: also what is stuck on a broker that becomes suspect. At least once: a copy may
-            arrive beside its original. `rescue_stats` counts. It ends with the producer, not with the poller.
+            arrive beside its original, idempotence or not. `rescue_stats` counts. It ends with the producer,
+            not with the poller.
         rescue_limits: How much may be sent again and kept for it.
         standby: Whether unkeyed records may go by a second ``KafkaProducer`` while a write that waits for a
             replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``.
@@ -58,7 +59,7 @@ def attach(
 
     Raises:
         ConfigurationError: the producer has another kind of partitioner, an option is out of range,
-            ``rescue`` is wanted and the producer is transactional, idempotent or has one already, or
+            ``rescue`` is wanted and the producer is transactional or has one already, or
             ``standby="warm"`` and it is transactional.
     """
     partitioner = producer.config["partitioner"]

@@ -64,22 +64,15 @@ def topic_counts(producer: KafkaProducer) -> tuple[TopicCounts, ...]:
 
 
 def refuse_with(producer: KafkaProducer) -> None:
-    """Raise where a rescue would break what a producer's settings promise, or be broken by them.
+    """Raise where a rescue would break what a producer's settings promise.
 
     Raises:
-        ConfigurationError: the producer is transactional or idempotent, or has a rescue already.
+        ConfigurationError: the producer is transactional, or has a rescue already.
     """
     if producer.config["transactional_id"] is not None:
         raise ConfigurationError(
             "rescue can't be used with transactional_id: a copy may arrive beside its original, and a "
             "transaction promises exactly one. Leave rescue out; abort and retry a transaction that fails"
-        )
-    if producer.config["enable_idempotence"]:
-        raise ConfigurationError(
-            "rescue can't be used with an idempotent producer of kafka-python (3.0: the default): when a "
-            "record that was tried before times out, the producer resets its id and never gets a new one, so "
-            "that it sends nothing any more, copies neither. Make it with enable_idempotence=False; "
-            "consumers can drop duplicates by the header kpe-id"
         )
     if producer in _rescues:
         raise ConfigurationError("this producer has a rescue already, which lasts as long as the producer")
