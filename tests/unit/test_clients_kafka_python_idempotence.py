@@ -54,18 +54,21 @@ class FakeClient:
         self._waiting: list[tuple[float, Any]] = []
         self._woken = threading.Event()
         self.ids = 0
+        self.unheard = 0  # requests for an id that are to have no answer
         self.silent: int | None = 1
         self.cluster = ClusterMetadata(bootstrap_servers="a:1")
         self.cluster.update_metadata(metadata())
         self.cluster.request_update = Future
 
     def send(self, node: int, request: Any, wakeup: bool = True) -> Any:
-        if isinstance(request, InitProducerIdRequest):
+        asks = isinstance(request, InitProducerIdRequest)
+        if asks and not self.unheard:
             self.ids += 1
             said = InitProducerIdResponse(version=1, error_code=0, producer_id=self.ids, producer_epoch=0)
             return Future().success(said)
         future = Future()
-        if node == self.silent:
+        if node == self.silent or asks:
+            self.unheard -= asks
             self._waiting.append((time.monotonic() + self._timeout_s, future))
             return future
         topics = [
@@ -152,6 +155,16 @@ def test_a_producer_that_has_given_its_id_up_gets_a_new_one_if_it_is_attached(
             later.get(2 * DELIVERY_LIMIT_S)
         producer._sender._client.silent = None
         producer._transaction_manager._current_state = TransactionState.UNINITIALIZED
+
+
+def test_it_asks_again_where_nobody_answers(make: Callable[..., Any]) -> None:
+    producer = make()
+    assert producer.send("t", b"v", partition=1).get(LIMIT_S)
+    producer._sender._client.unheard = 2
+    with pytest.raises(KafkaTimeoutError, match="Expiring"):
+        producer.send("t", b"v", partition=0).get(LIMIT_S)
+    assert producer.send("t", b"v", partition=1).get(LIMIT_S)
+    assert producer._sender._client.unheard == 0
 
 
 @pytest.mark.parametrize("rescue", ["failed", "hedge"])
