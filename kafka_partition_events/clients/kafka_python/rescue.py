@@ -21,13 +21,7 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka_partition_events.clients.held import Engine, Held
 from kafka_partition_events.clients.kafka_python.deliveries import Reports
 from kafka_partition_events.clients.kafka_python.sending import Sending
-from kafka_partition_events.clients.rescue import (
-    ID_HEADER,
-    Headers,
-    RescueLimits,
-    RescueMode,
-    RescueStats,
-)
+from kafka_partition_events.clients.rescue import ID_HEADER, Headers, RescueLimits, RescueMode, RescueStats
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.partitioners.base import Partitioner

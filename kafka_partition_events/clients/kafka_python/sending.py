@@ -39,15 +39,7 @@ class Sending:
     """What one producer does by its own class, and what we add to it. Holds no reference to the producer."""
 
     def __init__(self, kind: Any, reports: Reports, standby: Standby | None, *, reroutes: bool) -> None:
-        """Prepare to take part.
-
-        Args:
-            kind: The producer's class. It is asked anew each time: a tracer may wrap its methods later.
-            reports: Who hears of each record.
-            standby: The second way, if there is one.
-            reroutes: Whether keyed records may be rerouted.
-        """
-        self._kind = kind
+        self._kind = kind  # the producer's class, asked anew each time: a tracer may wrap its methods later
         self._reports = reports
         self._standby = standby
         self._reroutes = reroutes

@@ -56,14 +56,7 @@ class Standby:
     def __init__(
         self, mode: StandbyMode, config: Mapping[str, Any], partitioner: Partitioner, poller: MetadataPoller
     ) -> None:
-        """Prepare a second way.
-
-        Args:
-            mode: Not ``"off"``.
-            config: The producer's own settings, complete.
-            partitioner: Who knows what is safe.
-            poller: Who knows the brokers.
-        """
+        """Prepare a second way, with the first producer's own settings; the mode is not ``"off"``."""
         own = {"client_id": f"{config['client_id']}-standby", **_OF_ITS_OWN}
         theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
         self._config = {**theirs, **own}
