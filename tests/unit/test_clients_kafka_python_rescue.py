@@ -107,7 +107,7 @@ class FakeProducer:
         self._metadata = None
 
     def send(
-        self, topic: str, *, value: Any, key: Any, headers: Any, partition: Any, timestamp_ms: Any
+        self, topic: str, *, value: Any, headers: Any, timestamp_ms: Any, key: Any = None, partition: Any = 0
     ) -> Any:
         raises, self.raises = self.raises or (IllegalStateError() if self._closed else None), None
         if raises is not None:

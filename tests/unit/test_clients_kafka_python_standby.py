@@ -79,7 +79,7 @@ class FakeProducer:
         if config.get("refuse"):
             raise OSError
 
-    def send(self, topic: str, value: Any, key: Any, partition: Any, **_more: Any) -> Any:
+    def send(self, topic: str, value: Any, key: Any = None, partition: Any = None, **_more: Any) -> Any:
         tp = TopicPartition(topic, 1 if partition is None else partition)
         future, _, _, again = self._accumulator.append(
             tp, None, key, value, [], abort_on_new_batch=partition is None
@@ -137,7 +137,8 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
 
 def send_copy(rig: Rig, partition: int) -> int:
     """Send a record that may take either way to this partition; return the way that it took."""
-    return rig.sending.send(rig.producer, "t", b"v", None, None, partition, None, free=True)[1]  # type: ignore[no-any-return]
+    _, way = rig.sending.send(rig.producer, "t", free=True, value=b"v", headers=[], partition=partition)
+    return int(way)
 
 
 def poller() -> Any:

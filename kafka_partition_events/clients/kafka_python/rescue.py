@@ -112,7 +112,7 @@ class Rescue(Engine):
         mark = ID_HEADER, id_.encode()
         all_headers = [*headers, mark]
         future, way = self._sending.send(
-            producer, topic, value, None, all_headers, None, timestamp_ms, free=True
+            producer, topic, free=True, value=value, headers=all_headers, timestamp_ms=timestamp_ms
         )
         home = future._produce_future.topic_partition  # noqa: SLF001
         if home.partition is None or future.args[_KEY_SIZE] != -1:  # no metadata; a key from the serializer
@@ -137,10 +137,14 @@ class Rescue(Engine):
 
     def _send_copy(self, producer: KafkaProducer | None, held: Held) -> None:
         partition = self._elsewhere(producer, held)
-        value = held.data if self._serializer is None else Serialized(held.data)
-        headers = self.headers(held)
         future, way = self._sending.send(
-            producer, held.topic, value, None, headers, partition, held.timestamp_ms, free=True
+            producer,
+            held.topic,
+            free=True,
+            value=held.data if self._serializer is None else Serialized(held.data),
+            headers=self.headers(held),
+            partition=partition,
+            timestamp_ms=held.timestamp_ms,
         )
         self._follow(held, partition, way, future)
 

@@ -44,34 +44,15 @@ class Sending:
         self._standby = standby
         self._reroutes = reroutes
 
-    def send(
-        self,
-        producer: KafkaProducer,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        *,
-        free: bool,
-    ) -> tuple[Any, int]:
+    def send(self, producer: KafkaProducer, topic: str, *, free: bool, **record: Any) -> tuple[Any, int]:
         """Send a record; return its future, and which way it took.
 
         One is ``free`` to take either way if the application has not given its partition.
         """
         if self._standby is not None:
             self._standby.sending(free=free)
-        with noting_homes(headers) if self._reroutes else contextlib.nullcontext():
-            future = self._kind.send(  # with named arguments: tracers that wrap it add headers by name
-                producer,
-                topic,
-                value=value,
-                key=key,
-                headers=headers,
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-            )
+        with noting_homes(record["headers"]) if self._reroutes else contextlib.nullcontext():
+            future = self._kind.send(producer, topic, **record)  # tracers that wrap it add headers by name
         way = MAIN if self._standby is None else self._standby.latest_way()
         if self._reports.open:
             self._reports.sent(future, way)
@@ -110,8 +91,17 @@ class Sending:
                 if rescue is not None and key is None and reports.open:
                     return rescue.send(producer, topic, value, list(headers or ()), timestamp_ms)
                 headers = list(headers or ()) if reroutes else headers
-            free = partition is None
-            return self.send(producer, topic, value, key, headers, partition, timestamp_ms, free=free)[0]
+            future, _ = self.send(
+                producer,
+                topic,
+                free=partition is None,
+                value=value,
+                key=key,
+                headers=headers,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+            )
+            return future
 
         def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
             (rescue or self).flush(producer, timeout)
