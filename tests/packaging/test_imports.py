@@ -137,7 +137,7 @@ LARGEST = {
     "metadata": 2_190,
     "routing": 1_340,
     "partitioners": 1_880,
-    "clients": 3_620,
+    "clients": 3_610,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,
