@@ -1,14 +1,28 @@
-"""The records that a rescue may send again: where they are, and who gets a copy. Pure; thread-safe."""
+"""The engine of both clients' rescue: the records that may be sent again, where they are, who gets a copy.
 
+What a client adds is how it sends a record, how it tells the application, and who calls `Engine.drain`.
+"""
+
+import secrets
 import threading
+from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from itertools import count
+from typing import Any, ClassVar, Protocol
 
 from attrs import define, field
 
-from kafka_partition_events.clients.rescue import Budget, Headers, RescueLimits, RescueStats
-from kafka_partition_events.metadata.events import RecordsRescued
+from kafka_partition_events.clients.rescue import (
+    ATTEMPT_HEADER,
+    ID_HEADER,
+    PARTITION_HEADER,
+    Headers,
+    RescueLimits,
+    RescueMode,
+    RescueStats,
+)
+from kafka_partition_events.metadata.events import Event, RecordsRescued
 from kafka_partition_events.routing.lanes import MAIN
 from kafka_partition_events.routing.table import Route
 
@@ -51,11 +65,11 @@ class Held:
 
 
 class Account:
-    """All held records of one producer."""
+    """All held records of one producer. Pure; thread-safe."""
 
     def __init__(self, limits: RescueLimits) -> None:
         self._limits = limits
-        self._budget = Budget(limits)
+        self._budget = float(limits.burst)  # copies that may still be sent; each record adds a share of one
         # Re-entrant: the garbage collector may run in here and close a producer.
         self.changed = threading.Condition(threading.RLock())
         self.queue: deque[Held] = deque()
@@ -102,8 +116,8 @@ class Account:
 
     def admit(self, held: Held) -> bool:
         """Keep a record that is sent for the first time, unless too much is kept already."""
-        self._budget.earn()
         with self.changed:
+            self._budget = min(self._limits.burst, self._budget + self._limits.share)
             if self.closed or self._bytes + held.size > self._limits.held_bytes:
                 self._unheld += 1
                 return False
@@ -133,10 +147,11 @@ class Account:
             self._left(held, partition, way)
 
     def put_back(self, held: Held) -> None:
-        """Take `take` back: the copy shall be the next one again."""
+        """Take `take` back: the copy shall be the next one again, unless it is on its way by now."""
         with self.changed:
-            self._in_hand -= 1
-            self.queue.appendleft(held)
+            if held.queued:
+                self._in_hand -= 1
+                self.queue.appendleft(held)
 
     def delivered(self, held: Held, partition: int, way: int = MAIN) -> bool:
         """Note that the record, or a copy, arrived; return whether that is its outcome."""
@@ -199,7 +214,7 @@ class Account:
                     waits = all((way, held.topic, partition) in stuck for way, partition in held.on_the_way)
                     if held.done or held.queued or not waits:
                         continue
-                    if self._budget.has_any:
+                    if self._budget >= 1:
                         self._queue_copy(held, broker)
                         for way, partition in held.on_the_way:
                             self._forget_place(held, partition, way)
@@ -242,13 +257,6 @@ class Account:
             news, self._news = self._news, {}
             return news
 
-    def take_events(self) -> tuple[RecordsRescued, ...]:
-        """Return what `take_news` returns, as events."""
-        return tuple(
-            RecordsRescued(broker=broker, copies=copies, withheld=withheld)
-            for broker, (copies, withheld) in self.take_news().items()
-        )
-
     def wait_for(self, mine: Collection[Held], seconds: float) -> bool:
         """Wait until all of these are resolved, or there is a copy to be sent; return whether they are."""
         with self.changed:
@@ -256,7 +264,8 @@ class Account:
             return self._open.isdisjoint(mine)
 
     def _queue_copy(self, held: Held, broker: int | None) -> bool:
-        allowed = not self.closed and held.attempts < self._limits.attempts and self._budget.spend()
+        allowed = not self.closed and held.attempts < self._limits.attempts and self._budget >= 1
+        self._budget -= allowed
         copies, withheld = self._news.get(broker, (0, 0))
         self._news[broker] = (copies + allowed, withheld + (not allowed))
         if not allowed:
@@ -283,7 +292,98 @@ class Account:
             self._placed.pop(place, None)
 
 
-def hedgeable(stuck: Stuck, route: Callable[[str], Route | None]) -> Stuck:
+class Reports(Protocol):
+    """What a client's own reports do for a rescue."""
+
+    def stuck(self) -> Stuck:
+        """Return where records wait for a suspect."""
+
+    def emit(self, events: Iterable[Event]) -> None:
+        """Tell listeners."""
+
+
+class Engine(ABC):
+    """The rescue of one producer, to which it holds no strong reference. Thread-safe.
+
+    Each record has one outcome, whatever raises: the first copy that arrives, or the last one that fails.
+    """
+
+    no_room: ClassVar[tuple[type[Exception], ...]] = ()
+    """What the client raises where a copy is to wait until there is room for it."""
+
+    def __init__(self, mode: RescueMode, limits: RescueLimits, reports: Reports) -> None:
+        self.account = Account(limits)
+        self._hedging = mode == "hedge"
+        self._reports = reports
+        self._producer_id = secrets.token_hex(8)
+        self._numbers = count(1)
+
+    @abstractmethod
+    def _tell(self, held: Held, arrived: Any) -> None:
+        """Tell the application what became of a record; it has failed with its error if None has arrived."""
+
+    def new_id(self) -> str:
+        """Return an id that no other record has."""
+        return f"{self._producer_id}-{next(self._numbers)}"
+
+    def headers(self, held: Held) -> Headers:
+        """Return the headers for a record's next attempt."""
+        headers: Headers = [*held.headers, (ID_HEADER, held.id.encode())]
+        if held.attempts:
+            home = -1 if held.home is None else held.home
+            headers += [(PARTITION_HEADER, b"%d" % home), (ATTEMPT_HEADER, b"%d" % (held.attempts + 1))]
+        return headers
+
+    def hedge(self, route: Callable[[str], Route | None]) -> None:
+        """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
+        if self._hedging and ((stuck := self._reports.stuck()) or self.account.is_short):
+            self.account.hedge(_hedgeable(stuck, route))
+
+    def drain(self, send: Callable[[Held], None]) -> None:
+        """Send what is queued; what finds no room stays for the next time.
+
+        A copy that can't be sent, for whatever reason (a chooser of the application's that raises, a producer
+        that was closed), leaves its record with the outcome that it had, unless another one is on its way.
+        """
+        while (held := self.account.take()) is not None:
+            try:
+                send(held)
+            except self.no_room:
+                self.account.put_back(held)
+                break
+            except Exception as error:  # noqa: BLE001 - see above
+                if self.account.refused(held, error):
+                    self._settle(held)
+            except BaseException:  # a signal's
+                self.account.put_back(held)
+                raise
+        self._reports.emit(
+            RecordsRescued(broker=broker, copies=copies, withheld=withheld)
+            for broker, (copies, withheld) in self.account.take_news().items()
+        )
+
+    def delivered(self, held: Held, partition: int, way: int, arrived: Any) -> None:
+        """Note that a record, or a copy, arrived."""
+        if self.account.delivered(held, partition, way):
+            self._settle(held, arrived)
+
+    def failed(
+        self, held: Held, partition: int, way: int, error: BaseException, *, worth_a_copy: bool
+    ) -> bool:
+        """Note that a record, or a copy, failed; return whether that is its outcome."""
+        decided = self.account.failed(held, partition, error, worth_a_copy=worth_a_copy, way=way)
+        if decided:
+            self._settle(held)
+        return decided
+
+    def _settle(self, held: Held, arrived: Any = None) -> None:
+        try:
+            self._tell(held, arrived)
+        finally:
+            self.account.settled(held)
+
+
+def _hedgeable(stuck: Stuck, route: Callable[[str], Route | None]) -> Stuck:
     """Leave out the topics without a partition that needs nobody suspect: a copy would be stuck as well."""
     routes = {topic: route(topic) for topic in {topic for _, topic, _ in stuck}}
     safe = {topic for topic, found in routes.items() if found is not None and found.safe != frozenset()}

@@ -5,10 +5,6 @@ at-least-once, and every record that may be rescued carries an id from the start
 second one (``examples/deduplicating_consumer.py``).
 """
 
-import secrets
-import threading
-from collections.abc import Iterable
-from itertools import count
 from typing import Literal, get_args
 
 from attrs import frozen
@@ -90,59 +86,3 @@ def checked_mode(mode: str | None, limits: RescueLimits | None = None) -> Rescue
     if mode is not None and mode not in get_args(RescueMode):
         raise ConfigurationError(f"rescue must be one of {', '.join(get_args(RescueMode))}, not {mode!r}")
     return mode  # type: ignore[return-value]
-
-
-class Budget:
-    """Copies that may still be sent; each record adds a share of one. Thread-safe."""
-
-    def __init__(self, limits: RescueLimits) -> None:
-        self._share = limits.share
-        self._burst = float(limits.burst)
-        self._left = self._burst
-        self._lock = threading.RLock()  # a signal handler may produce in there
-
-    def earn(self) -> None:
-        """Note a record that was sent."""
-        with self._lock:
-            self._left = min(self._burst, self._left + self._share)
-
-    @property
-    def has_any(self) -> bool:
-        """Whether a copy is left."""
-        return self._left >= 1
-
-    def spend(self) -> bool:
-        """Take one copy from the budget, if there is one left."""
-        with self._lock:
-            if self._left < 1:
-                return False
-            self._left -= 1
-            return True
-
-
-class Ids:
-    """Ids for the records of one producer. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._prefix = secrets.token_hex(8)
-        self._numbers = count(1)
-
-    def next(self) -> str:
-        """Return an id that no other record has."""
-        return f"{self._prefix}-{next(self._numbers)}"
-
-
-def original_headers(headers: Iterable[tuple[str, str | bytes | None]], id_: str) -> Headers:
-    """Return the headers of a record that may be rescued later."""
-    return [*headers, (ID_HEADER, id_.encode())]
-
-
-def copy_headers(
-    headers: Iterable[tuple[str, str | bytes | None]], id_: str, partition: int | None, attempt: int
-) -> Headers:
-    """Return the headers of a copy of a record that was first sent to ``partition``; None: nobody knows."""
-    return [
-        *original_headers(headers, id_),
-        (PARTITION_HEADER, str(-1 if partition is None else partition).encode()),
-        (ATTEMPT_HEADER, str(attempt).encode()),
-    ]

@@ -276,11 +276,13 @@ def test_an_idempotent_producer_goes_on_when_a_batch_that_was_retried_expires(
 # -- rescue ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("idempotent", [False, True])
 @pytest.mark.parametrize("rescue", ["failed", "hedge"])
 def test_a_rescue_loses_nothing_when_a_broker_is_killed(
-    rescue: str, cluster: KafkaCluster, topic: str, make: Make
+    rescue: str, idempotent: bool, cluster: KafkaCluster, topic: str, make: Make
 ) -> None:
-    ours, outcomes = make(rescue, delivery_timeout_ms=2000), Outcomes()
+    ours = make(rescue, delivery_timeout_ms=2000, enable_idempotence=idempotent)
+    outcomes = Outcomes()
     warm = len(read_back(cluster, topic))
     write(ours.producer, topic, outcomes, 0.3)
     cluster.freeze(VICTIM)  # so that something is on its way when it dies
@@ -309,8 +311,12 @@ def test_a_rescue_loses_nothing_when_a_broker_is_killed(
     assert warm > 0
 
 
-def test_a_hedge_does_not_wait_for_the_frozen_broker(cluster: KafkaCluster, topic: str, make: Make) -> None:
-    ours, outcomes = make("hedge", request_timeout_ms=20_000, delivery_timeout_ms=30_000), Outcomes()
+@pytest.mark.parametrize("idempotent", [False, True])
+def test_a_hedge_does_not_wait_for_the_frozen_broker(
+    idempotent: bool, cluster: KafkaCluster, topic: str, make: Make
+) -> None:
+    config = {"request_timeout_ms": 20_000, "delivery_timeout_ms": 30_000}
+    ours, outcomes = make("hedge", **config, enable_idempotence=idempotent), Outcomes()
     cluster.freeze(VICTIM)
     try:
         write(ours.producer, topic, outcomes, 0.5)
@@ -392,7 +398,6 @@ def test_a_rescue_keeps_to_its_limits_and_ends_with_the_poller(
     ("options", "config", "cause"),
     [
         ({"rescue": "always"}, {}, "must be one of failed, hedge"),
-        ({"rescue": "failed"}, {"enable_idempotence": True}, "enable_idempotence=False"),
         ({"rescue": "failed"}, {"enable_idempotence": True, "transactional_id": "t"}, "transactional_id"),
         ({"rescue_limits": RescueLimits()}, {}, "without rescue"),
     ],

@@ -146,7 +146,7 @@ LARGEST = {
     "metadata": 2_170,
     "routing": 1_340,
     "partitioners": 1_880,
-    "clients": 3_710,
+    "clients": 3_610,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,

@@ -18,9 +18,14 @@ from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 from kafka.structs import TopicPartition as KafkaTopicPartition
 
 from kafka_partition_events import DefaultPartitioner, Event
-from kafka_partition_events.clients.kafka_python.connections import IDLE_S, watch_connections
-from kafka_partition_events.clients.kafka_python.deliveries import SAMPLE_S, Reports, watch
-from kafka_partition_events.clients.kafka_python.overriding import override
+from kafka_partition_events.clients.kafka_python.deliveries import (
+    IDLE_S,
+    SAMPLE_S,
+    Reports,
+    watch_connections,
+)
+from kafka_partition_events.clients.kafka_python.sending import Sending, override
+from kafka_partition_events.clients.rerouting import HOME_HEADER, reroutes
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
@@ -46,19 +51,26 @@ class FakePoller:
 
 
 class FakeProducer:
-    """Sends what it is told to, as far as `watch` can tell."""
+    """Sends what it is told to, as far as `Sending` can tell."""
 
     def __init__(self) -> None:
         self.closed = False
 
-    def send(self, topic: str, partition: int | None) -> Any:
+    def send(self, topic: str, *, partition: int | None, **_more: Any) -> Any:
         """Send."""
+        if topic == "refused":
+            raise ValueError(topic)
         return FutureRecordMetadata(
             FutureProduceResult(KafkaTopicPartition(topic, partition)), 0, 0, None, -1, 1, -1
         )
 
-    def close(self, timeout: float | None = None) -> None:
+    def flush(self, timeout: float | None = None) -> None:
+        pass
+
+    def close(self, timeout: float | None = None, null_logger: bool = False) -> None:
         self.closed = True
+        if timeout == 0:
+            raise OSError("no time")
 
     def __del__(self) -> None:
         self.closed = True
@@ -72,7 +84,7 @@ class Rig:
     reports: Reports
 
     def send(self, partition: int, topic: str = "t") -> Any:
-        future = FakeProducer().send(topic, partition)
+        future = FakeProducer().send(topic, partition=partition)
         self.reports.sent(future)
         return future
 
@@ -172,9 +184,13 @@ def test_lost_connections_make_a_broker_suspect_until_it_is_over(rig: Rig) -> No
 # -- the producer's class ----------------------------------------------------------------------------
 
 
+def watch(producer: Any, reports: Reports, closed: Callable[[], None] = lambda: None) -> Any:
+    return Sending(type(producer), reports, None, reroutes=False).install(producer, None, closed)
+
+
 def test_a_watched_producer_is_what_it_was_but_for_send(rig: Rig) -> None:
     producer, other = FakeProducer(), FakeProducer()
-    undo = watch(producer, rig.reports, lambda: None)
+    undo = watch(producer, rig.reports)
     assert isinstance(producer, FakeProducer)
     assert type(producer).__qualname__ == "FakeProducer"
     assert producer.send.__doc__ == "Send."
@@ -190,31 +206,59 @@ def test_it_is_told_when_a_watched_producer_was_closed(rig: Rig) -> None:
     producer, told = FakeProducer(), []
     watch(producer, rig.reports, lambda: told.append(producer.closed))
     producer.close(timeout=1)
-    assert told == [True]
+    with pytest.raises(OSError, match="no time"):
+        producer.close(timeout=0)
+    assert told == [True, True]
 
 
 def test_a_send_that_raises_is_not_tracked(rig: Rig) -> None:
     producer: Any = FakeProducer()
-    watch(producer, rig.reports, lambda: None)
-    with pytest.raises(TypeError, match="partition"):
-        producer.send("t")
+    watch(producer, rig.reports)
+    with pytest.raises(ValueError, match="refused"):
+        producer.send("refused", partition=1)
     assert rig.outstanding == {}
+
+
+def test_a_rerouted_record_tells_its_home_by_a_list_of_its_own(rig: Rig) -> None:
+    """By the order in which kafka-python's `send` asks its partitioner; its own is tried on real brokers."""
+
+    class Asking(FakeProducer):
+        def send(self, topic: str, *, partition: int | None, headers: Any = None, **_more: Any) -> Any:
+            if not isinstance(headers, list):
+                raise TypeError
+            note_home(7)
+            return headers
+
+    producer: Any = Asking()
+    rig.partitioner.keyed = "reroute"
+    sending = Sending(Asking, rig.reports, None, reroutes=reroutes(rig.partitioner))
+    note_home: Any = rig.partitioner.note_home
+    end = sending.install(producer, None, lambda: None)
+    rig.reports.open = False
+    own = [("own", b"1")]
+    for given in (own, None):
+        assert producer.send("t", key=b"k", headers=given) == [*(given or ()), (HOME_HEADER, b"7")]
+    assert own == [("own", b"1")]
+    with pytest.raises(TypeError):
+        producer.send("t", key=b"k", headers=(("own", b"1"),))
+    end(producer)
+    assert type(producer) is not Asking, "the partitioner goes on without a poller"
 
 
 def test_two_overrides_end_in_any_order() -> None:
     producer = FakeProducer()
-    undo_first = override(producer, send=lambda self, *_: 1)
-    undo_second = override(producer, send=lambda self, *_: 2)
+    undo_first = override(producer, send=lambda self, *_, **_more: 1)
+    undo_second = override(producer, send=lambda self, *_, **_more: 2)
     undo_first(producer)
-    assert producer.send("t", 0) == 2
+    assert producer.send("t", partition=0) == 2
     undo_second(producer)
-    assert producer.send("t", 0) == 1
+    assert producer.send("t", partition=0) == 1
 
 
 def test_a_watched_producer_ends_as_soon_as_it_is_dropped(rig: Rig) -> None:
     producer = FakeProducer()
-    watch(producer, rig.reports, lambda: None)
-    future, gone = producer.send("t", 1), weakref.ref(producer)
+    watch(producer, rig.reports)
+    future, gone = producer.send("t", partition=1), weakref.ref(producer)
     gc.disable()
     try:
         del producer

@@ -10,7 +10,9 @@ from kafka.structs import TopicPartition
 
 from kafka_partition_events import ConfigurationError, DefaultPartitioner
 from kafka_partition_events.clients.kafka_python import standby as module
-from kafka_partition_events.clients.kafka_python.standby import Anywhere, Standby
+from kafka_partition_events.clients.kafka_python.deliveries import Reports
+from kafka_partition_events.clients.kafka_python.sending import Sending
+from kafka_partition_events.clients.kafka_python.standby import Standby
 from kafka_partition_events.clients.standby import checked_standby, healthy
 from kafka_partition_events.routing.lanes import MAIN, STANDBY
 from kafka_partition_events.testing.scripted import cluster_of
@@ -77,7 +79,7 @@ class FakeProducer:
         if config.get("refuse"):
             raise OSError
 
-    def send(self, topic: str, value: Any, key: Any, partition: Any, **_more: Any) -> Any:
+    def send(self, topic: str, value: Any, key: Any = None, partition: Any = None, **_more: Any) -> Any:
         tp = TopicPartition(topic, 1 if partition is None else partition)
         future, _, _, again = self._accumulator.append(
             tp, None, key, value, [], abort_on_new_batch=partition is None
@@ -100,6 +102,7 @@ class Rig:
     partitioner: DefaultPartitioner = field(factory=DefaultPartitioner)
     producer: Any = None
     standby: Any = None
+    sending: Any = None
     end: Callable[[Any], None] = print
 
     def second(self) -> FakeProducer:
@@ -122,11 +125,20 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     rig.standby = Standby(
         "lazy", {"client_id": "app", "acks": -1, "bootstrap_servers": "a:1"}, rig.partitioner, poller()
     )
-    rig.end = rig.standby.install(rig.producer)
+    reports = Reports(rig.partitioner, poller())
+    reports.open = False
+    rig.sending = Sending(FakeProducer, reports, rig.standby, reroutes=False)
+    rig.end = rig.sending.install(rig.producer, None, lambda: None)
     yield rig
     FakeProducer.may_be_made.set()
     rig.producer.close()
     wait_until(lambda: rig.standby._thread is None, "the end of its thread")
+
+
+def send_copy(rig: Rig, partition: int) -> int:
+    """Send a record that may take either way to this partition; return the way that it took."""
+    _, way = rig.sending.send(rig.producer, "t", free=True, value=b"v", headers=[], partition=partition)
+    return int(way)
 
 
 def poller() -> Any:
@@ -149,9 +161,10 @@ def test_what_may_go_anywhere_takes_the_second_way_and_nothing_else(rig: Rig) ->
     rig.producer.send("t", b"meanwhile")
     FakeProducer.may_be_made.set()
     second = rig.second()
-    for key, partition in [(None, None), (b"k", None), (None, 1), (None, Anywhere(2))]:
+    for key, partition in [(None, None), (b"k", None), (None, 1)]:
         rig.producer.send("t", b"v", key, None, partition)
-        assert rig.standby.latest_way() == (STANDBY if key is None and type(partition) is not int else MAIN)
+        assert rig.standby.latest_way() == (STANDBY if key is None and partition is None else MAIN)
+    assert send_copy(rig, 2) == STANDBY
     assert rig.producer.records == [(1, b"calm"), (1, b"meanwhile"), (1, b"v"), (1, b"v")]
     assert second.records == [(1, b"v"), (2, b"v")]
     assert second.config["client_id"] == "app-standby"
@@ -168,9 +181,9 @@ def test_what_needs_a_suspect_stays_on_the_first_way(rig: Rig) -> None:
 def test_a_topic_that_the_second_producer_does_not_know_is_asked_for(rig: Rig) -> None:
     second = rig.second()
     second._sender.known.clear()
-    rig.producer.send("t", b"v", None, None, Anywhere(1))
+    assert send_copy(rig, 1) == MAIN
     assert second.records == []
-    rig.producer.send("t", b"v", None, None, Anywhere(1))
+    assert send_copy(rig, 1) == STANDBY
     assert second.records == [(1, b"v")]
 
 

@@ -1,9 +1,22 @@
-"""Which records get a copy, and what the application hears of it: the account that both clients keep."""
+"""Which records get a copy, and what the application hears of it: the engine that both clients share."""
+
+import threading
+from collections.abc import Iterable
+from typing import Any
 
 import pytest
+from attrs import define, field
 
-from kafka_partition_events.clients.held import HEADER_BYTES, RECORD_BYTES, Account, Held
-from kafka_partition_events.clients.rescue import RescueLimits, RescueStats
+from kafka_partition_events import DefaultPartitioner, Event, RecordsRescued
+from kafka_partition_events.clients.held import HEADER_BYTES, RECORD_BYTES, Account, Engine, Held, Stuck
+from kafka_partition_events.clients.rescue import (
+    ATTEMPT_HEADER,
+    ID_HEADER,
+    PARTITION_HEADER,
+    RescueLimits,
+    RescueStats,
+)
+from kafka_partition_events.testing.scripted import cluster_of
 
 TIME_OUT = TimeoutError("expired")
 
@@ -214,3 +227,168 @@ def test_a_record_that_the_client_placed_itself_is_not_saved_by_arriving(account
     account.place(record, -1)
     assert account.delivered(record, -1)
     assert account.stats.saved == 0
+
+
+# -- the budget --------------------------------------------------------------------------------------
+
+
+def copies(account: Account, count: int) -> int:
+    """Return how many of so many records that time out get a copy; none of them adds to the budget."""
+    records = [held() for _ in range(count)]
+    return sum(not account.failed(record, 0, TIME_OUT, worth_a_copy=True) for record in records)
+
+
+def test_the_budget_begins_with_a_whole_burst_and_each_record_adds_its_share() -> None:
+    account = Account(RescueLimits(burst=5, share=0.25))
+    assert copies(account, 9) == 5
+    for count, allowed in [(3, 0), (1, 1), (100, 5)]:  # it holds a burst at most
+        admitted(account, *[0] * count)
+        assert copies(account, 9) == allowed
+
+
+def test_the_budget_is_never_overdrawn_by_threads() -> None:
+    account, counts = Account(RescueLimits(burst=1000)), list[int]()
+    threads = [threading.Thread(target=lambda: counts.append(copies(account, 300))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(counts) == 1000
+
+
+# -- the engine --------------------------------------------------------------------------------------
+
+
+@define
+class FakeReports:
+    where: dict[tuple[int, str, int], int | None] = field(factory=dict)
+    events: list[Event] = field(factory=list)
+
+    def stuck(self) -> Stuck:
+        return self.where
+
+    def emit(self, events: Iterable[Event]) -> None:
+        self.events += events
+
+
+class FullError(Exception):
+    pass
+
+
+class FakeRescue(Engine):
+    """Tells into a list, and sends to partition 1 unless it is told to raise."""
+
+    no_room = (FullError,)
+
+    def __init__(self, mode: Any = "hedge") -> None:
+        self.reports = FakeReports()
+        super().__init__(mode, RescueLimits(), self.reports)
+        self.told: list[tuple[str, Any]] = []
+        self.raises: BaseException | None = None
+
+    def _tell(self, held: Held, arrived: Any) -> None:
+        self.told.append((held.id, held.error if arrived is None else arrived))
+
+    def send(self, held: Held) -> None:
+        if self.raises is not None:
+            raise self.raises
+        self.account.place(held, 1)
+
+    def timed_out(self) -> Held:
+        (record,) = admitted(self.account, 0)
+        assert not self.failed(record, 0, 0, TIME_OUT, worth_a_copy=True)
+        return record
+
+
+def test_ids_are_the_producers_own_and_each_records_own() -> None:
+    first, second = FakeRescue(), FakeRescue()
+    ids = [first.new_id(), first.new_id(), second.new_id()]
+    assert len(set(ids)) == 3
+    prefixes = [id_.split("-")[0] for id_ in ids]
+    assert prefixes[0] == prefixes[1] != prefixes[2]
+    assert len(prefixes[0]) == 16
+
+
+def test_a_copy_says_where_the_original_went_and_which_attempt_it_is() -> None:
+    rescue, record = FakeRescue(), held(3)
+    original = [("h", b"1"), (ID_HEADER, b"id")]
+    assert rescue.headers(record) == original
+    rescue.account.admit(record)
+    rescue.account.place(record, 3)
+    assert rescue.headers(record) == [*original, (PARTITION_HEADER, b"3"), (ATTEMPT_HEADER, b"2")]
+    record.home = None  # nobody knows
+    assert (PARTITION_HEADER, b"-1") in rescue.headers(record)
+
+
+def test_a_copy_that_arrives_is_told_once_and_listeners_hear_of_it() -> None:
+    rescue = FakeRescue()
+    record = rescue.timed_out()
+    rescue.drain(rescue.send)
+    rescue.drain(rescue.send)
+    assert [(e.copies, e.withheld) for e in rescue.reports.events if isinstance(e, RecordsRescued)] == [
+        (1, 0)
+    ]
+    rescue.delivered(record, 1, 0, "metadata")
+    rescue.delivered(record, 0, 0, "too late")
+    assert rescue.told == [("id", "metadata")]
+    assert not rescue.account.any_open()
+
+
+def test_a_copy_that_cannot_be_sent_leaves_the_outcome_that_the_record_had() -> None:
+    rescue = FakeRescue()
+    rescue.timed_out()
+    rescue.raises = ValueError("the application's chooser")
+    rescue.drain(rescue.send)
+    assert rescue.told == [("id", TIME_OUT)]
+    assert (rescue.account.waiting, rescue.account.stats.held_bytes) == (0, 0)
+
+
+def test_a_copy_without_room_waits_for_it() -> None:
+    rescue = FakeRescue()
+    rescue.timed_out()
+    rescue.raises = FullError()
+    rescue.drain(rescue.send)
+    assert (rescue.told, rescue.account.waiting) == ([], 1)
+    rescue.raises = None
+    rescue.drain(rescue.send)
+    assert rescue.account.waiting == 0
+
+
+@pytest.mark.parametrize("sent", [False, True])
+def test_a_signal_loses_no_copy_and_makes_none_twice(sent: bool) -> None:
+    rescue = FakeRescue()
+    record = rescue.timed_out()
+
+    def interrupted(held: Held) -> None:
+        if sent:
+            rescue.send(held)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rescue.drain(interrupted)
+    assert rescue.account.waiting == (not sent)
+    rescue.drain(rescue.send)
+    rescue.delivered(record, 1, 0, "metadata")
+    assert (rescue.told, rescue.account.waiting, rescue.account.stats.copies) == ([("id", "metadata")], 0, 1)
+
+
+def test_an_application_that_raises_when_it_is_told_keeps_nothing() -> None:
+    class Raising(FakeRescue):
+        def _tell(self, held: Held, arrived: Any) -> None:
+            raise ZeroDivisionError
+
+    rescue = Raising()
+    (record,) = admitted(rescue.account, 0)
+    with pytest.raises(ZeroDivisionError):
+        rescue.delivered(record, 0, 0, "metadata")
+    assert not rescue.account.any_open()
+
+
+@pytest.mark.parametrize(("mode", "copied"), [("failed", 0), ("hedge", 1)])
+def test_what_is_stuck_is_hedged_where_a_copy_would_not_be(mode: str, copied: int) -> None:
+    rescue, partitioner = FakeRescue(mode), DefaultPartitioner()
+    partitioner.adopt(cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
+    admitted(rescue.account, 0)
+    rescue.reports.where = {(0, "t", 0): 1, (0, "unknown", 0): 1}
+    rescue.hedge(partitioner.route)
+    assert rescue.account.waiting == copied

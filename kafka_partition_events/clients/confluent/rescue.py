@@ -7,23 +7,15 @@ queue what is to be sent again; the producer drains the queue after ``poll`` has
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import KafkaError, KafkaException, Message
 
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
 from kafka_partition_events.clients.confluent.settings import only_errors_are_reported
-from kafka_partition_events.clients.held import Account, Held, hedgeable
-from kafka_partition_events.clients.rescue import (
-    Headers,
-    Ids,
-    RescueLimits,
-    RescueMode,
-    copy_headers,
-    original_headers,
-)
+from kafka_partition_events.clients.held import Engine, Held
+from kafka_partition_events.clients.rescue import Headers
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.routing.table import Route
 
 _TIMED_OUT = frozenset(
     (
@@ -37,16 +29,11 @@ _TIMED_OUT = frozenset(
 _PURGED = KafkaError(KafkaError._PURGE_QUEUE)  # noqa: SLF001
 
 
-class Rescue:
-    """The rescue of one producer, to which it holds no reference. Thread-safe."""
+class Rescue(Engine):
+    """The rescue of one producer, which it does not keep alive. Thread-safe."""
 
-    def __init__(self, mode: RescueMode, limits: RescueLimits, reports: Reports) -> None:
-        self.account = Account(limits)
-        self._hedging = mode == "hedge"
-        self._reports = reports
-        self._ids = Ids()
-
-    # -- sending -------------------------------------------------------------------------------------
+    no_room: ClassVar = (BufferError,)
+    _reports: Reports
 
     def hold(
         self, topic: str, value: str | bytes | None, headers: Any, timestamp: int, theirs: OnDelivery | None
@@ -58,17 +45,11 @@ class Rescue:
             headers=as_list(headers),
             # The copy is to have the time of the original, which librdkafka does not tell of a failed record.
             timestamp_ms=timestamp or int(time.time() * 1000),
-            id=self._ids.next(),
+            id=self.new_id(),
             home=None,
             outcome=theirs,
         )
         return held if self.account.admit(held) else None
-
-    def headers(self, held: Held) -> Headers:
-        """Return the headers for a record's next attempt."""
-        if held.attempts == 0:
-            return original_headers(held.headers, held.id)
-        return copy_headers(held.headers, held.id, held.home, held.attempts + 1)
 
     def placing(self, held: Held, partition: int, way: int) -> OnDelivery:
         """Note that a record is being sent to a partition; return the callback for it."""
@@ -78,38 +59,8 @@ class Rescue:
         return partial(self._reported, held, partition, way)
 
     def drain(self, send: Callable[[Held], None]) -> None:
-        """Send what is queued; what finds the producer's queue full stays for the next time.
-
-        A copy that can't be sent, for whatever reason (a chooser of the application's that raises, a handle
-        that was closed), leaves its record with the outcome that it had, unless another one is on its way.
-        """
-        while (held := self.account.take()) is not None:
-            if held.purged:
-                self._refused(held, KafkaException(_PURGED))
-                continue
-            try:
-                send(held)
-            except BufferError:
-                self.account.put_back(held)
-                break
-            except Exception as error:  # noqa: BLE001 - see above
-                self._refused(held, error)
-            except BaseException:  # a signal's
-                self.account.put_back(held)
-                raise
-        self._reports.emit(self.account.take_events())
-
-    def _refused(self, held: Held, error: Exception) -> None:
-        if self.account.refused(held, error) and held.error is not None:
-            failed, message = held.error.args  # how the original had failed
-            self._settle(held, _PURGED if held.purged else failed, message)
-
-    # -- hearing -------------------------------------------------------------------------------------
-
-    def hedge(self, route: Callable[[str], Route | None]) -> None:
-        """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
-        if self._hedging and ((stuck := self._reports.stuck()) or self.account.is_short):
-            self.account.hedge(hedgeable(stuck, route))
+        """Send what is queued, but for what was purged there; see `Engine.drain`."""
+        super().drain(partial(_unless_purged, send))
 
     def _reported(
         self, held: Held, partition: int, way: int, error: KafkaError | None, message: Message
@@ -118,21 +69,30 @@ class Rescue:
             if partition >= 0:  # else librdkafka chose, and no account was kept
                 self._reports.delivered(error, message, way)
         finally:
-            if held.home is None and error is not None:  # librdkafka chose, and tells by now
-                held.home = message.partition()
             if error is None:
-                decided = self.account.delivered(held, partition, way)
+                self.delivered(held, partition, way, message)
             else:
-                worth_a_copy = error.code() in _TIMED_OUT
-                cause = KafkaException(error, message)
-                decided = self.account.failed(held, partition, cause, worth_a_copy=worth_a_copy, way=way)
-            if decided:
-                self._settle(held, error, message)
+                if held.home is None:  # librdkafka chose, and tells by now
+                    held.home = message.partition()
+                cause, worth_a_copy = KafkaException(error, message), error.code() in _TIMED_OUT
+                self.failed(held, partition, way, cause, worth_a_copy=worth_a_copy)
 
-    def _settle(self, held: Held, error: KafkaError | None, message: Message) -> None:
-        self.account.settled(held)
-        if held.outcome is not None:
-            held.outcome(error, message)
+    def _tell(self, held: Held, arrived: Message | None) -> None:
+        if held.outcome is None:
+            return
+        if arrived is None and held.error is not None:
+            held.outcome(*held.error.args)  # the error and the message, of `_reported` or `_unless_purged`
+        else:
+            held.outcome(None, arrived)
+
+
+def _unless_purged(send: Callable[[Held], None], held: Held) -> None:
+    if not held.purged:
+        send(held)
+        return
+    if held.error is not None and not held.on_the_way:  # it has failed, and is told as purged
+        held.error = KafkaException(_PURGED, held.error.args[1])
+    raise KafkaException(_PURGED)
 
 
 def refuse_with(config: Mapping[str, Any]) -> None:

@@ -6,11 +6,10 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from kafka_partition_events.clients.kafka_python.connections import watch_connections
-from kafka_partition_events.clients.kafka_python.deliveries import Reports, watch
+from kafka_partition_events.clients.kafka_python.deliveries import Reports, watch_connections
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
-from kafka_partition_events.clients.kafka_python.rerouting import note_homes
 from kafka_partition_events.clients.kafka_python.rescue import Rescue, refuse_with
+from kafka_partition_events.clients.kafka_python.sending import Sending
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
 from kafka_partition_events.clients.kafka_python.standby import Standby
 from kafka_partition_events.clients.rerouting import reroutes
@@ -45,7 +44,8 @@ def attach(
         producer: A ``kafka.KafkaProducer`` made with ``partitioner=`` one of this library's partitioners.
         rescue: What is sent again of unkeyed records without an explicit partition: ``"failed"``: what timed
             out; ``"hedge"``: also what is stuck on a broker that becomes suspect. At least once: a copy may
-            arrive beside its original. `rescue_stats` counts. It ends with the producer, not with the poller.
+            arrive beside its original, idempotence or not. `rescue_stats` counts. It ends with the producer,
+            not with the poller.
         rescue_limits: How much may be sent again and kept for it.
         standby: Whether unkeyed records may go by a second ``KafkaProducer`` while a write that waits for a
             replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``.
@@ -59,7 +59,7 @@ def attach(
 
     Raises:
         ConfigurationError: the producer has another kind of partitioner, an option is out of range,
-            ``rescue`` is wanted and the producer is transactional, idempotent or has one already, or
+            ``rescue`` is wanted and the producer is transactional or has one already, or
             ``standby="warm"`` and it is transactional.
     """
     partitioner = producer.config["partitioner"]
@@ -114,24 +114,18 @@ def _report(
 ) -> Callable[[], None]:
     """Bring the producer's deliveries to the partitioner; return what ends it."""
     partitioner.deliveries.wait_for_batches(producer.config["linger_ms"] / 1000)
-    reports = Reports(partitioner, poller, standby=standby)
-    unwatch_connections = watch_connections(producer, reports.lost_connection)
-    end_standby = None if standby is None else standby.install(producer)
-    unwatch = watch(producer, reports, closed)
-    if mode is not None:
-        Rescue(producer, partitioner, reports, mode, limits).install(producer)
-    if reroutes(partitioner):
-        note_homes(producer)
+    reports = Reports(partitioner, poller)
+    sending = Sending(type(producer), reports, standby, reroutes=reroutes(partitioner))
+    rescue = None if mode is None else Rescue(producer, partitioner, reports, sending, mode, limits)
+    unwatch = watch_connections(producer, reports.lost_connection)
+    end = sending.install(producer, rescue, closed)
     reference = weakref.ref(producer)
 
     def stop() -> None:
         reports.open = False
-        unwatch_connections()
-        attached = reference()
-        if attached is not None:
-            unwatch(attached)
-            if end_standby is not None:
-                end_standby(attached)
+        unwatch()
+        if (attached := reference()) is not None:
+            end(attached)
 
     return stop
 

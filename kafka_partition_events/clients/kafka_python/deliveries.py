@@ -1,22 +1,25 @@
-"""Brings what becomes of a running producer's records to its partitioner.
+"""Brings what becomes of a running producer's records and connections to its partitioner.
 
-kafka-python has no interceptor, so `watch` makes the producer an instance of a subclass of its own class, of
-which only ``send`` and ``close`` differ: ``send`` registers two callbacks with the record's future before the
-application can. Beside public names this relies on ``FutureRecordMetadata._produce_future.topic_partition``,
-because a future that fails does not tell where its record was sent.
+``send`` registers two callbacks with a record's future before the application can. Beside public names this
+relies on ``FutureRecordMetadata._produce_future.topic_partition``, because a future that fails does not tell
+where its record was sent.
+
+For connections kafka-python has no public seam. This relies on ``KafkaProducer._sender._client._manager``, on
+that connection manager's ``get_connection``, ``_conns`` and ``closed``, and on
+``KafkaConnection.close_future`` and ``init_future``. Where one of them is missing there is no signal:
+deliveries tell as well, if later.
 """
 
 import contextlib
 import functools
 import time
-from collections.abc import Callable, Iterable
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafka import KafkaProducer
 from kafka.errors import BrokerResponseError, RequestTimedOutError
 
-from kafka_partition_events.clients.kafka_python.overriding import override
-from kafka_partition_events.clients.kafka_python.standby import Standby
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import BrokerSuspected, Event
@@ -27,6 +30,9 @@ from kafka_partition_events.routing.lanes import MAIN
 
 SAMPLE_S = 0.00025
 """At higher rates than one record in this time, only one is tracked: it stands for its neighbours."""
+
+IDLE_S = 60.0
+"""A connection that was not used for so long may have been closed for just that: it says nothing."""
 
 _log = get_logger(__name__)
 
@@ -43,10 +49,8 @@ class Reports:
         partitioner: Partitioner,
         poller: MetadataPoller,
         clock: Callable[[], float] = time.monotonic,
-        standby: Standby | None = None,
     ) -> None:
         self.open = True
-        self.standby = standby
         self._partitioner = partitioner
         self._deliveries = partitioner.deliveries
         self._poller = poller
@@ -54,18 +58,14 @@ class Reports:
         self._clock = clock
         self._next_sample = 0.0
 
-    def latest_way(self) -> int:
-        """Return which way the record took that this thread has sent last."""
-        return MAIN if self.standby is None else self.standby.latest_way()
-
-    def sent(self, future: Any) -> None:
+    def sent(self, future: Any, way: int = MAIN) -> None:
         """Track a record that was just sent, unless another one was a moment ago. Never raises."""
         now = self._clock()
         if now < self._next_sample and not self._deliveries.avoiding:
             return
         try:
             topic, partition = future._produce_future.topic_partition  # noqa: SLF001 - see above
-            self._track(future, topic, partition, now, self.latest_way())
+            self._track(future, topic, partition, now, way)
         except Exception as error:  # noqa: BLE001 - whatever it is, the record has been sent
             self.open = False
             _log.warning("kafka_python_delivery_feedback_lost", error=repr(error))
@@ -104,6 +104,10 @@ class Reports:
         """Look at all brokers; cheap to call often."""
         self.emit(self._deliveries.heard(self._name))
 
+    def stuck(self) -> Mapping[tuple[int, str, int], int | None]:
+        """Return the ways, topics and partitions whose records wait for a suspect; see `Deliveries.stuck`."""
+        return self._deliveries.stuck() if self._deliveries.avoidance else {}
+
     def emit(self, events: Iterable[Event]) -> None:
         """Tell events to the poller's listeners, and look at the cluster anew where a broker is suspect."""
         for event in events:
@@ -113,26 +117,67 @@ class Reports:
                     self._poller.refresh(f"broker {event.broker} is suspect")
 
 
-def watch(
-    producer: KafkaProducer, reports: Reports, closed: Callable[[], None]
-) -> Callable[[KafkaProducer], None]:
-    """Report every record that the producer sends from now on, and when it was closed.
+def watch_connections(
+    producer: KafkaProducer, lost: Callable[[int], None], clock: Callable[[], float] = time.monotonic
+) -> Callable[[], None]:
+    """Call ``lost`` with the broker's id whenever a connection fails, or can't be made.
+
+    Args:
+        producer: The producer; no reference to it is kept.
+        lost: Called on the producer's I/O thread; must not block.
+        clock: Monotonic seconds; for tests.
 
     Returns:
-        What ends this, given the producer.
+        What ends this.
     """
-    base = type(producer)  # asked anew each time: a tracer may wrap its method later
+    try:
+        watcher = _Watcher(producer._sender._client._manager, lost, clock)  # noqa: SLF001
+    except AttributeError as error:
+        _log.warning("kafka_python_connections_not_watched", error=repr(error))
+        return lambda: None
+    return watcher.stop
 
-    def send(self: KafkaProducer, *args: Any, **kwargs: Any) -> Any:
-        future = base.send(self, *args, **kwargs)
-        if reports.open:
-            reports.sent(future)
-        return future
 
-    def close(self: KafkaProducer, *args: Any, **kwargs: Any) -> None:
-        try:
-            base.close(self, *args, **kwargs)
-        finally:
-            closed()
+class _Watcher:
+    """Stands between a connection manager and whoever asks it for a connection."""
 
-    return override(producer, send=send, close=close)
+    def __init__(self, manager: Any, lost: Callable[[int], None], clock: Callable[[], float]) -> None:
+        self._manager = weakref.ref(manager)
+        self._get = type(manager).get_connection
+        self._lost: Callable[[int], None] | None = lost
+        self._clock = clock
+        self._used_at: dict[object, float] = {}
+        self._watched: weakref.WeakSet[Any] = weakref.WeakSet()
+        for node, connection in tuple(manager._conns.items()):  # noqa: SLF001
+            self._watch(node, connection)
+        manager.get_connection = self._get_connection
+
+    def stop(self) -> None:
+        """Give the manager its method back. Connections that are still watched are no longer told of."""
+        self._lost = None
+        manager = self._manager()
+        if manager is not None and vars(manager).get("get_connection") == self._get_connection:
+            del manager.get_connection
+
+    def _get_connection(self, node_id: object, *args: Any, **kwargs: Any) -> Any:
+        connection = self._get(self._manager(), node_id, *args, **kwargs)
+        self._watch(node_id, connection)
+        return connection
+
+    def _watch(self, node_id: object, connection: Any) -> None:
+        self._used_at[node_id] = self._clock()
+        # Bootstrap connections have names for ids; whose they are is not known.
+        if isinstance(node_id, int) and connection not in self._watched:
+            self._watched.add(connection)
+            connection.close_future.add_errback(lambda error: self._closed(node_id, connection, error))
+
+    def _closed(self, broker: int, connection: Any, error: BaseException) -> None:
+        manager, lost = self._manager(), self._lost
+        if lost is None or manager is None or manager.closed:
+            return
+        # It hangs up itself when an answer takes too long. Deliveries tell better who is to blame for that:
+        # the broker may be waiting for a replica.
+        if isinstance(error, RequestTimedOutError) and connection.init_future.succeeded():
+            return
+        if self._clock() - self._used_at[broker] < IDLE_S:
+            lost(broker)

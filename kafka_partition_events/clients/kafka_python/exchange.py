@@ -10,16 +10,17 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import errors
 from kafka.protocol.metadata import MetadataRequest
 
-from kafka_partition_events.clients.kafka_python.answers import Answer, translated
 from kafka_partition_events.errors import MetadataFetchError
 
 _LEAST_TRY_S = 0.2
 _CAN_FORBID_CREATION_SINCE = 4
+
+_Taken = TypeVar("_Taken")
 
 
 def ask(
@@ -29,8 +30,8 @@ def ask(
     *,
     exclusive: bool,
     complaints: dict[int | str, str],
-    then: Callable[[Any], None],
-) -> Answer:
+    take: Callable[[Any, int | str], _Taken],
+) -> _Taken:
     """Ask for topics, without creating any, and wait for the answer.
 
     Args:
@@ -41,7 +42,10 @@ def ask(
             other brokers.
         complaints: Keeps why each broker did not answer: while kafka-python waits to connect again, it does
             not tell. Give the same dictionary each time.
-        then: Called with the response on the manager's I/O thread, before this returns.
+        take: Called with the response and who gave it, on the manager's I/O thread.
+
+    Returns:
+        What ``take`` has returned.
 
     Raises:
         MetadataFetchError: nobody answered in time.
@@ -49,7 +53,7 @@ def ask(
     answered = threading.Event()
     try:
         future = manager.call_soon(
-            _ask_in_turn, manager, topics, time.monotonic() + timeout, exclusive, complaints, then
+            _ask_in_turn, manager, topics, time.monotonic() + timeout, exclusive, complaints, take
         )
     except (RuntimeError, ReferenceError, errors.KafkaError) as error:
         raise MetadataFetchError(f"the client is closed: {error}") from error
@@ -60,8 +64,8 @@ def ask(
         if isinstance(future.exception, MetadataFetchError):
             raise future.exception
         raise MetadataFetchError(f"could not ask: {future.exception!r}") from future.exception
-    answer: Answer = future.value
-    return answer
+    taken: _Taken = future.value
+    return taken
 
 
 async def _ask_in_turn(
@@ -70,8 +74,8 @@ async def _ask_in_turn(
     deadline: float,
     exclusive: bool,
     complaints: dict[int | str, str],
-    then: Callable[[Any], None],
-) -> Answer:
+    take: Callable[[Any, int | str], _Taken],
+) -> _Taken:
     """Try one broker after the other, each with half of the time that is left: one may be frozen."""
     candidates = _candidates(manager)
     for node_id in candidates:
@@ -93,9 +97,7 @@ async def _ask_in_turn(
             complaints[node_id] = f"{error}{explanation}"
             continue
         complaints.clear()
-        answer = translated(response, node_id)
-        then(response)
-        return answer
+        return take(response, node_id)
     reasons = "; ".join(
         f"{node_id}: {complaints[node_id]}" for node_id in candidates if node_id in complaints
     )

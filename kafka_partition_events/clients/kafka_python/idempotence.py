@@ -9,12 +9,16 @@ stays behind, drained and not handed over, until it expires.
 So we put it back to where it asks, and what was not handed over back into its queue. Whoever waits for an
 answer keeps the old id, by which brokers know a retry from a double; it fails if it would have to be sent
 once more.
+
+And it asks once: where a broker hangs that was asked, it takes the time-out for a fatal error, and all that
+is sent from then on fails. So it hears of a lost connection instead, after which it asks again.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
 from kafka import KafkaProducer
+from kafka.errors import KafkaConnectionError, RetriableError
 from kafka.producer.transaction_manager import TransactionState
 from kafka.record import MemoryRecords, MemoryRecordsBuilder
 
@@ -28,6 +32,7 @@ def keep_sending(producer: KafkaProducer) -> None:
     if manager is None or manager.is_transactional() or "reset_producer_id" in vars(manager):
         return
     sender, accumulator = producer._sender, producer._accumulator  # noqa: SLF001
+    enqueue = manager._enqueue_request  # noqa: SLF001
     give_up, hand_over = manager.reset_producer_id, sender._create_produce_requests  # noqa: SLF001
     handed_over = float("-inf")  # when what was handed over last was drained
 
@@ -47,7 +52,16 @@ def keep_sending(producer: KafkaProducer) -> None:
             if manager._current_state == TransactionState.READY:  # noqa: SLF001 - else it is about to get one
                 manager._current_state = TransactionState.UNINITIALIZED  # noqa: SLF001
 
+    def enqueue_request(handler: Any) -> None:
+        def on_complete(number: int, said: Any) -> None:
+            lost = isinstance(said, RetriableError)  # not a response, which has a code
+            type(handler).on_complete(handler, number, KafkaConnectionError(str(said)) if lost else said)
+
+        handler.on_complete = on_complete
+        enqueue(handler)
+
     manager.reset_producer_id = reset_producer_id
+    manager._enqueue_request = enqueue_request  # noqa: SLF001
     sender._create_produce_requests = create_produce_requests  # noqa: SLF001
 
 

@@ -10,28 +10,18 @@ import random
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from attrs import frozen
 from kafka import KafkaProducer
 from kafka.errors import KafkaTimeoutError
 from kafka.producer.future import FutureProduceResult, FutureRecordMetadata
 
-from kafka_partition_events.clients.held import Account, Held, hedgeable
+from kafka_partition_events.clients.held import Engine, Held
 from kafka_partition_events.clients.kafka_python.deliveries import Reports
-from kafka_partition_events.clients.kafka_python.overriding import override, override_send, send_by_name
-from kafka_partition_events.clients.kafka_python.serializing import Serialized, SerializedOnce
-from kafka_partition_events.clients.kafka_python.standby import Anywhere
-from kafka_partition_events.clients.rescue import (
-    Headers,
-    Ids,
-    RescueLimits,
-    RescueMode,
-    RescueStats,
-    copy_headers,
-    original_headers,
-)
+from kafka_partition_events.clients.kafka_python.sending import Sending
+from kafka_partition_events.clients.rescue import ID_HEADER, Headers, RescueLimits, RescueMode, RescueStats
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.partitioners.base import Partitioner
@@ -68,85 +58,62 @@ def topic_counts(producer: KafkaProducer) -> tuple[TopicCounts, ...]:
 
 
 def refuse_with(producer: KafkaProducer) -> None:
-    """Raise where a rescue would break what a producer's settings promise, or be broken by them.
+    """Raise where a rescue would break what a producer's settings promise.
 
     Raises:
-        ConfigurationError: the producer is transactional or idempotent, or has a rescue already.
+        ConfigurationError: the producer is transactional, or has a rescue already.
     """
     if producer.config["transactional_id"] is not None:
         raise ConfigurationError(
             "rescue can't be used with transactional_id: a copy may arrive beside its original, and a "
             "transaction promises exactly one. Leave rescue out; abort and retry a transaction that fails"
         )
-    if producer.config["enable_idempotence"]:
-        raise ConfigurationError(
-            "rescue can't be used with an idempotent producer of kafka-python (3.0: the default): when a "
-            "record that was tried before times out, the producer resets its id and never gets a new one, so "
-            "that it sends nothing any more, copies neither. Make it with enable_idempotence=False; "
-            "consumers can drop duplicates by the header kpe-id"
-        )
     if producer in _rescues:
         raise ConfigurationError("this producer has a rescue already, which lasts as long as the producer")
 
 
-class Rescue:
-    """The rescue of one producer, to which it holds a weak reference only. Thread-safe."""
+class Rescue(Engine):
+    """The rescue of one producer, to which it holds a weak reference only. Thread-safe.
+
+    It lasts as long as the producer. After the poller was closed records are sent without a rescue; what is
+    held by then is looked after to its end.
+    """
+
+    _reports: Reports
 
     def __init__(
         self,
         producer: KafkaProducer,
         partitioner: Partitioner,
         reports: Reports,
+        sending: Sending,
         mode: RescueMode,
         limits: RescueLimits,
     ) -> None:
-        self.account = Account(limits)
+        super().__init__(mode, limits, reports)
         self._producer = weakref.ref(producer)
         self._partitioner = partitioner
-        self._reports = reports
-        self._hedging = mode == "hedge"
-        self._ids = Ids()
-        self._base = type(producer)
+        self._sending = sending
         self._serializer: SerializedOnce | None = None
+        if (theirs := producer.config["value_serializer"]) is not None:
+            producer.config["value_serializer"] = self._serializer = SerializedOnce(theirs)
         self._thread: threading.Thread | None = None
         self._parked = False
-
-    def install(self, producer: KafkaProducer) -> None:
-        """Take part in the producer's ``send`` and ``flush`` (which ``close`` calls) from now on.
-
-        It lasts as long as the producer. After the poller was closed records are sent without a rescue; what
-        is held by then is looked after to its end.
-        """
-        theirs = producer.config["value_serializer"]
-        if theirs is not None:
-            producer.config["value_serializer"] = self._serializer = SerializedOnce(theirs)
-
-        def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
-            self._flush_held(producer, timeout)
-
-        override_send(producer, self._send_or_hold)
-        override(producer, flush=flush)
         _rescues[producer] = self
 
     # -- sending -------------------------------------------------------------------------------------
 
-    def _send_or_hold(
-        self,
-        producer: KafkaProducer,
-        topic: str,
-        value: Any,
-        key: Any,
-        headers: Headers,
-        timestamp_ms: int | None,
+    def send(
+        self, producer: KafkaProducer, topic: str, value: Any, headers: Headers, timestamp_ms: int | None
     ) -> Any:
-        if key is not None or not self._reports.open:
-            return send_by_name(self._base, producer, topic, value, key, headers, None, timestamp_ms)
-        id_ = self._ids.next()
+        """Send an unkeyed record without an explicit partition, and hold it; return its future."""
+        id_ = self.new_id()
         # A serializer may add headers: it gets a list of its own, and a copy repeats what it has made of it.
-        all_headers = original_headers(headers, id_)
-        mark = all_headers[-1]
-        future = send_by_name(self._base, producer, topic, value, None, all_headers, None, timestamp_ms)
-        way = self._reports.latest_way()
+        mark = ID_HEADER, id_.encode()
+        all_headers = [*headers, mark]
+        future, way = self._sending.send(
+            producer, topic, free=True, value=value, headers=all_headers, timestamp_ms=timestamp_ms
+        )
         home = future._produce_future.topic_partition  # noqa: SLF001
         if home.partition is None or future.args[_KEY_SIZE] != -1:  # no metadata; a key from the serializer
             return future
@@ -168,53 +135,18 @@ class Rescue:
             self._wake()
         return theirs
 
-    def _follow(self, held: Held, partition: int, way: int, future: Any) -> None:
-        self.account.place(held, partition, way)
-        future.add_callback(partial(self._delivered, held, partition, way))
-        future.add_errback(partial(self._failed, held, partition, way))
-
-    def _delivered(self, held: Held, partition: int, way: int, metadata: Any) -> None:
-        if self.account.delivered(held, partition, way):
-            held.outcome.topic_partition = metadata.topic_partition
-            self._settle(held, held.outcome.success, (metadata.offset, metadata.timestamp, None))
-
-    def _failed(self, held: Held, partition: int, way: int, error: BaseException) -> None:
-        # What kafka-python would have tried again itself, if there had been time left.
-        worth_a_copy = bool(getattr(error, "retriable", False))
-        if self.account.failed(held, partition, error, worth_a_copy=worth_a_copy, way=way):
-            self._settle(held, held.outcome.failure, error)
-        else:
-            self._wake()
-
-    def _settle(self, held: Held, resolve: Callable[[Any], object], result: Any) -> None:
-        try:
-            resolve(result)  # calls the application's callbacks
-        finally:
-            self.account.settled(held)
-
-    # -- copies --------------------------------------------------------------------------------------
-
-    def _drain(self, producer: KafkaProducer | None) -> None:
-        """Send the copies that are due."""
-        while (held := self.account.take()) is not None:
-            try:
-                partition = self._elsewhere(producer, held)
-                future = send_by_name(
-                    self._base,
-                    producer,
-                    held.topic,
-                    held.data if self._serializer is None else Serialized(held.data),
-                    None,
-                    copy_headers(held.headers, held.id, held.home, held.attempts + 1),
-                    Anywhere(partition),
-                    held.timestamp_ms,
-                )
-            except Exception as error:  # noqa: BLE001 - closed, too large with its headers, topic gone, ...
-                if self.account.refused(held, error):
-                    self._settle(held, held.outcome.failure, held.error)
-                continue
-            self._follow(held, partition, self._reports.latest_way(), future)
-        self._reports.emit(self.account.take_events())
+    def _send_copy(self, producer: KafkaProducer | None, held: Held) -> None:
+        partition = self._elsewhere(producer, held)
+        future, way = self._sending.send(
+            producer,
+            held.topic,
+            free=True,
+            value=held.data if self._serializer is None else Serialized(held.data),
+            headers=self.headers(held),
+            partition=partition,
+            timestamp_ms=held.timestamp_ms,
+        )
+        self._follow(held, partition, way, future)
 
     def _elsewhere(self, producer: KafkaProducer | None, held: Held) -> int:
         """Return a usable partition, rather one where the record has not been."""
@@ -229,6 +161,27 @@ class Rescue:
                 break
             partition = random.choice(route.usable)
         return partition
+
+    def _follow(self, held: Held, partition: int, way: int, future: Any) -> None:
+        self.account.place(held, partition, way)
+        future.add_callback(partial(self.delivered, held, partition, way))
+        future.add_errback(partial(self._failed, held, partition, way))
+
+    def _failed(self, held: Held, partition: int, way: int, error: BaseException) -> None:
+        # What kafka-python would have tried again itself, if there had been time left.
+        worth_a_copy = bool(getattr(error, "retriable", False))
+        if not self.failed(held, partition, way, error, worth_a_copy=worth_a_copy):
+            self._wake()
+
+    def _tell(self, held: Held, arrived: Any) -> None:
+        """Resolve the application's future, which calls its callbacks."""
+        if arrived is None:
+            held.outcome.failure(held.error)
+        else:
+            held.outcome.topic_partition = arrived.topic_partition
+            held.outcome.success((arrived.offset, arrived.timestamp, None))
+
+    # -- our thread ----------------------------------------------------------------------------------
 
     def _wake(self) -> None:
         """Make sure that the thread is there and looks."""
@@ -251,10 +204,10 @@ class Rescue:
                     account.changed.wait(_LOOK_S if busy else _PARKED_S)
                     self._parked = False
             self._look_for_stuck()
-            self._drain(self._producer())
+            self.drain(partial(self._send_copy, self._producer()))
         with account.changed:
             account.closed = True
-        self._drain(None)
+        self.drain(partial(self._send_copy, None))
 
     def _producer_is_gone(self) -> bool:
         producer = self._producer()
@@ -265,14 +218,10 @@ class Rescue:
         if not (self._hedging and self._reports.open):
             return
         self._reports.heard()
-        deliveries = self._partitioner.deliveries
-        standby = self._reports.standby
-        if deliveries.avoidance and (standby is None or not standby.is_coming()):
-            self.account.hedge(hedgeable(deliveries.stuck(), self._partitioner.route))
+        if not self._sending.is_coming():
+            self.hedge(self._partitioner.route)
 
-    # -- waiting -------------------------------------------------------------------------------------
-
-    def _flush_held(self, producer: KafkaProducer, timeout: float | None) -> None:
+    def flush(self, producer: KafkaProducer, timeout: float | None) -> None:
         """Wait as ``KafkaProducer.flush`` does, and until the futures of ours are resolved too.
 
         Raises:
@@ -282,9 +231,43 @@ class Rescue:
         mine = self.account.open
         while True:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            self._drain(producer)
-            self._base.flush(producer, left)  # it waits for what was sent before
+            self.drain(partial(self._send_copy, producer))
+            self._sending.flush(producer, left)  # it waits for what was sent before
             if self.account.wait_for(mine, _FLUSH_STEP_S):
                 return
             if left == 0:
                 raise KafkaTimeoutError(f"records are still being rescued after {timeout} s")
+
+
+@frozen
+class Serialized:
+    """A value that is serialized already."""
+
+    data: str | bytes | None
+
+
+class SerializedOnce:
+    """Stands for a producer's value serializer, and keeps what it made last, for each thread.
+
+    So the very bytes can be sent again, although ``send`` always calls the serializer: the value itself may
+    have changed since it was sent, and serializing may have side effects.
+    """
+
+    def __init__(self, theirs: Any) -> None:
+        self._theirs = theirs
+        self._kept = threading.local()
+
+    @property
+    def latest(self) -> Any:
+        """What this thread's latest value became."""
+        return self._kept.data
+
+    def serialize(self, topic: str, *args: Any) -> Any:
+        """Serialize a value, the last argument; kafka-python also knows serializers without headers."""
+        if isinstance(args[-1], Serialized):
+            return args[-1].data
+        self._kept.data = data = self._theirs.serialize(topic, *args)
+        return data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._theirs, name)

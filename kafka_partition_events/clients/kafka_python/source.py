@@ -1,18 +1,20 @@
 """Metadata through kafka-python."""
 
 import os
+import uuid
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
-from kafka import KafkaProducer
+from kafka import KafkaProducer, errors
 from kafka.net.compat import KafkaNetClient
 
 from kafka_partition_events.clients.kafka_python.exchange import ask
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.source import Observation
+from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.source import Observation, Proof
 
 _log = get_logger(__name__)
 
@@ -22,23 +24,16 @@ _ANSWER_BYTES = 100_000_000
 _FILES = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 """Settings that name a file. kafka-python opens it when it connects, and does not tell which it misses."""
 
+_ZERO_ID = uuid.UUID(int=0)
 
-class _Link(Protocol):
-    """Over whose connections the cluster is asked."""
+_KAFKA_NAMES = {"INVALID_TOPIC": "INVALID_TOPIC_EXCEPTION"}
+"""Where kafka-python's name of an error differs from the one in Kafka's protocol."""
 
-    exclusive: bool
+_EPOCHS_SINCE = 9
+"""Version of the Metadata request from which leader epochs are reliable (KAFKA-9212)."""
 
-    def manager(self) -> Any:
-        """Return the connection manager, or raise `MetadataFetchError`."""
-
-    def wanted(self, topics: frozenset[str] | None) -> frozenset[str] | None:
-        """Return what to ask for, given what the poller wants to know."""
-
-    def learn(self, response: Any) -> None:
-        """Take over the response. Runs on the client's I/O thread."""
-
-    def close(self) -> None:
-        """Close what was opened."""
+_IDS_SINCE = 10
+"""Version of the Metadata request from which topics have an id (KIP-516)."""
 
 
 class KafkaPythonMetadataSource:
@@ -69,7 +64,7 @@ class KafkaPythonMetadataSource:
             ConfigurationError: it is neither, or a file that the settings name does not exist.
         """
         self._complaints: dict[int | str, str] = {}
-        self._link: _Link
+        self._link: _ProducerLink | _OwnLink
         if isinstance(producer_or_config, KafkaProducer):
             self._link = _ProducerLink(producer_or_config, on_closed)
         elif isinstance(producer_or_config, Mapping):
@@ -93,10 +88,14 @@ class KafkaPythonMetadataSource:
         """
         link = self._link
         manager, wanted = link.manager(), link.wanted(topics)
-        answer = ask(
-            manager, wanted, timeout, exclusive=link.exclusive, complaints=self._complaints, then=link.learn
-        )
-        return answer.observation(None if topics is None else wanted, started_at)
+
+        def take(response: Any, node_id: int | str) -> Observation:
+            requested = None if topics is None else wanted
+            observation = _observation(response, node_id, requested, started_at)
+            link.learn(response)  # which may change it
+            return observation
+
+        return ask(manager, wanted, timeout, exclusive=link.exclusive, complaints=self._complaints, take=take)
 
     def close(self) -> None:
         """Close the own connections. A producer is left alone."""
@@ -118,6 +117,7 @@ class _ProducerLink:
         self._pid = os.getpid()
 
     def manager(self) -> Any:
+        """Return the connection manager, or raise `MetadataFetchError`."""
         if self._pid != os.getpid():
             raise MetadataFetchError(
                 "this producer was made before a fork and does not work in the child process; make a new one"
@@ -160,7 +160,7 @@ class _ProducerLink:
             raise MetadataFetchError(f"the producer did not learn of new partitions of {', '.join(lacking)}")
 
     def close(self) -> None:
-        pass
+        """Leave the producer alone."""
 
     def _cluster(self) -> Any:
         producer = self._producer()
@@ -181,6 +181,7 @@ class _OwnLink:
         self._pid = 0
 
     def manager(self) -> Any:
+        """Return the connection manager."""
         if self._client is None or self._pid != os.getpid():
             # In a forked child the parent's client is only let go: it has no thread here to be stopped.
             self._client = KafkaNetClient(**self._config)
@@ -189,6 +190,7 @@ class _OwnLink:
         return self._client._manager  # noqa: SLF001
 
     def wanted(self, topics: frozenset[str] | None) -> frozenset[str] | None:
+        """Return what to ask for, given what the poller wants to know."""
         return topics
 
     def learn(self, response: Any) -> None:
@@ -197,6 +199,7 @@ class _OwnLink:
         self._client._manager.cluster.update_metadata(response)  # noqa: SLF001
 
     def close(self) -> None:
+        """Close the client."""
         client, self._client = self._client, None
         if client is not None and self._pid == os.getpid():
             client.close()
@@ -206,3 +209,47 @@ def _lacking(cluster: Any, counts: Mapping[str, int]) -> list[str]:
     """Return the topics that the client knows, but with fewer partitions."""
     known = {name: cluster.partitions_for_topic(name) for name in counts}
     return [name for name, ids in known.items() if ids is not None and len(ids) < counts[name]]
+
+
+def _observation(
+    response: Any, node_id: int | str, requested: frozenset[str] | None, started_at: float
+) -> Observation:
+    """Translate a ``MetadataResponse`` of any version."""
+    version: int = response.API_VERSION
+    return Observation(
+        started_at=started_at,
+        nodes=tuple(Node(b.node_id, b.host, b.port, b.rack or None) for b in response.brokers),
+        topics={t.name: _topic(t, version) for t in response.topics if not t.error_code},
+        errors={t.name: _error_name(t.error_code) for t in response.topics if t.error_code},
+        requested=requested,
+        cluster_id=response.cluster_id or None,
+        answered_by=node_id if isinstance(node_id, int) else None,
+        proof=Proof(topic_ids=version >= _IDS_SINCE, leader_epochs=version >= _EPOCHS_SINCE, racks=True),
+    )
+
+
+def _error_name(code: int) -> str:
+    """Return Kafka's name of an error code."""
+    name = str(errors.for_code(code).message or code)
+    return _KAFKA_NAMES.get(name, name)
+
+
+def _topic(topic: Any, version: int) -> TopicInfo:
+    partitions = tuple(
+        _partition(topic.name, p, version)
+        for p in sorted(topic.partitions, key=lambda p: int(p.partition_index))
+    )
+    topic_id = topic.topic_id if version >= _IDS_SINCE else None
+    return TopicInfo(topic.name, partitions, None if topic_id in {None, _ZERO_ID} else str(topic_id))
+
+
+def _partition(topic: str, partition: Any, version: int) -> PartitionInfo:
+    leader, epoch = partition.leader_id, partition.leader_epoch
+    return PartitionInfo(
+        topic,
+        partition.partition_index,
+        None if leader < 0 else leader,
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        epoch if version >= _EPOCHS_SINCE and epoch is not None and epoch >= 0 else None,
+    )

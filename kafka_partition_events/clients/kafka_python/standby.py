@@ -6,7 +6,7 @@ producer waits for the cluster, so a thread of ours does it, and closes it again
 take the first way, and copies of stuck ones wait.
 
 Beside public names this relies on ``KafkaProducer._accumulator`` and its ``append``, on ``_sender`` with
-``add_topic``, ``wakeup`` and ``_client.connection_delay``, and on ``_metadata`` and its ``_manager``.
+``add_topic`` and ``wakeup``, and on ``_metadata`` and its ``_manager``.
 """
 
 import threading
@@ -18,7 +18,6 @@ from kafka import KafkaProducer
 
 from kafka_partition_events.clients.kafka_python.exchange import ask
 from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
-from kafka_partition_events.clients.kafka_python.overriding import override, send_by_name
 from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.log import get_logger
@@ -33,8 +32,6 @@ _FIRST_LIMIT_S = 0.4
 _LONGEST_LIMIT_S = 4.0
 """How long to wait for an answer at first, and at last, before it is given up for now."""
 
-_LEAST_WAIT_MS = 5.0
-
 _OF_ITS_OWN: Mapping[str, Any] = {
     "key_serializer": None,
     "value_serializer": None,
@@ -44,10 +41,6 @@ _OF_ITS_OWN: Mapping[str, Any] = {
 """Settings that are not the first producer's; its metrics are of the first way only."""
 
 _log = get_logger(__name__)
-
-
-class Anywhere(int):
-    """A partition that we have chosen: unlike the application's own, it may be reached either way."""
 
 
 class _Sending(threading.local):
@@ -63,14 +56,7 @@ class Standby:
     def __init__(
         self, mode: StandbyMode, config: Mapping[str, Any], partitioner: Partitioner, poller: MetadataPoller
     ) -> None:
-        """Prepare a second way.
-
-        Args:
-            mode: Not ``"off"``.
-            config: The producer's own settings, complete.
-            partitioner: Who knows what is safe.
-            poller: Who knows the brokers.
-        """
+        """Prepare a second way, with the first producer's own settings; the mode is not ``"off"``."""
         own = {"client_id": f"{config['client_id']}-standby", **_OF_ITS_OWN}
         theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
         self._config = {**theirs, **own}
@@ -89,65 +75,16 @@ class Standby:
         self._used_at = 0.0
         self._ended = False
 
-    def install(self, producer: KafkaProducer) -> Callable[[KafkaProducer], None]:
-        """Take part in the producer's ``send``, ``flush`` and ``close`` from now on.
-
-        Returns:
-            What ends this, given the producer. What is on the second way by then is still waited for.
-        """
-        kind, buffer = type(producer), producer._accumulator  # noqa: SLF001 - see above
-        client = producer._sender._client  # noqa: SLF001
-        append, delay = type(buffer).append, type(client).connection_delay
-
-        def send(
-            producer: KafkaProducer,
-            topic: str,
-            value: Any = None,
-            key: Any = None,
-            headers: Any = None,
-            partition: int | None = None,
-            timestamp_ms: int | None = None,
-        ) -> Any:
-            sending = self._sending
-            sending.free, sending.way = partition is None, MAIN
-            if type(partition) is Anywhere:
-                sending.free, partition = True, int(partition)
-            return send_by_name(kind, producer, topic, value, key, headers, partition, timestamp_ms)
-
-        def divert(buffer: Any, tp: Any, timestamp_ms: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
-            result = self._append(tp, timestamp_ms, key, *args, **kwargs) if key is None else None
-            return append(buffer, tp, timestamp_ms, key, *args, **kwargs) if result is None else result
-
-        def flush(producer: KafkaProducer, timeout: float | None = None) -> None:
-            kind.flush(producer, self._flushed(timeout))
-
-        def close(producer: KafkaProducer, timeout: float | None = None, null_logger: bool = False) -> None:
-            try:
-                kind.close(producer, timeout, null_logger)
-            finally:
-                self._close(timeout)
-
-        def connection_delay(client: Any, node_id: Any) -> float:
-            # kafka-python asks again at once, some 5,000 times a second, while a connection has as much in
-            # flight as it may. The second producer needs the processor, and what is awaited wakes the first.
-            theirs: float = delay(client, node_id)
-            return max(_LEAST_WAIT_MS, theirs)
-
-        calm = override(client, connection_delay=connection_delay)
-        release = override(buffer, append=divert)
-        undo = override(producer, send=send, flush=flush, close=close)
+    def begin(self, topics: Callable[[], set[str]]) -> None:
+        """Be there for a producer that knows these topics."""
         self._deliveries.has_standby()
-        self._topics = producer._metadata.topics  # noqa: SLF001
+        self._topics = topics
         if self._keep:
             self._start()
 
-        def end(producer: KafkaProducer) -> None:
-            release(producer._accumulator)  # noqa: SLF001
-            calm(producer._sender._client)  # noqa: SLF001
-            if not self._end():
-                undo(producer)
-
-        return end
+    def sending(self, *, free: bool) -> None:
+        """Note that this thread is about to send a record, and whether it may take either way."""
+        self._sending.free, self._sending.way = free, MAIN
 
     def latest_way(self) -> int:
         """Return which way the record took that this thread has sent last."""
@@ -160,9 +97,9 @@ class Standby:
         self._start()
         return self._making
 
-    def _append(self, tp: Any, *args: Any, **kwargs: Any) -> Any:
+    def append(self, tp: Any, timestamp_ms: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
         """Hand a record to the second producer; None: it is not to go there, or can't yet."""
-        if not (self._deliveries.on_standby and self._sending.free):
+        if not (key is None and self._deliveries.on_standby and self._sending.free):
             return None
         route = self._partitioner.route(tp.topic)
         if route is None or not route.is_safe(tp.partition):
@@ -175,7 +112,7 @@ class Standby:
             if tp.partition not in (second._metadata.partitions_for_topic(tp.topic) or ()):  # noqa: SLF001
                 second._sender.add_topic(tp.topic)  # noqa: SLF001
                 return None
-            result = second._accumulator.append(tp, *args, **kwargs)  # noqa: SLF001
+            result = second._accumulator.append(tp, timestamp_ms, None, *args, **kwargs)  # noqa: SLF001
         _, is_full, is_new, moves_on = result
         if not moves_on:  # kafka-python asks for another partition first
             self._sending.way = STANDBY
@@ -232,7 +169,7 @@ class Standby:
         manager, learn = metadata._manager, metadata.update_metadata  # noqa: SLF001
         while True:
             try:
-                ask(manager, topics, limit, exclusive=False, complaints={}, then=learn)
+                ask(manager, topics, limit, exclusive=False, complaints={}, take=lambda said, _: learn(said))
             except MetadataFetchError:
                 limit *= 2
                 if limit > _LONGEST_LIMIT_S or self._ended:
@@ -240,22 +177,22 @@ class Standby:
             else:
                 return
 
-    def _flushed(self, timeout: float | None) -> float | None:
+    def flush(self, timeout: float | None) -> float | None:
         """Flush the second producer; return what is left of the time."""
         began = time.monotonic()
         if (second := self._second) is not None:
             second.flush(timeout)
         return timeout and max(0.0, began + timeout - time.monotonic())
 
-    def _end(self) -> bool:
+    def end(self) -> bool:
         """Take no records any more; return whether there is, or is about to be, a second producer."""
         with self._changed:
             self._ended, self._takes = True, False
             self._changed.notify_all()
             return self._thread is not None
 
-    def _close(self, timeout: float | None) -> None:
+    def close(self, timeout: float | None) -> None:
         """Close the second producer for good; whoever does so has flushed it. Idempotent."""
-        self._end()
+        self.end()
         if (second := self._second) is not None:
             second.close(timeout)
