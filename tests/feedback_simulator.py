@@ -314,9 +314,7 @@ class _Run:
         self.order = count()
         self.reports: list[tuple[float, int, _Batch, bool, int]] = []
         self.free_at: dict[tuple[int, int], float] = {}  # by way and leader
-        self.through_at: dict[
-            tuple[int, int], float
-        ] = {}  # by leader and follower, where links are throttled
+        self.through_at: dict[tuple[int, int], float] = {}  # by leader and follower
         self.turn_ends = 0.0
         self.stuck_to = -1
 

@@ -168,6 +168,8 @@ def _silence(event: ev.BrokerSuspected) -> str:
     if event.reason is ev.Suspicion.UNREACHABLE:
         return f"unreachable, {outstanding}"
     usual = "" if event.usual_ms is None else f", usual answer {_lasting(event.usual_ms)}"
+    if event.reason is ev.Suspicion.SLOW:
+        return f"slow, {outstanding}{usual}"
     return f"silent for {_lasting(event.silence_ms)} with {outstanding}{usual}"
 
 

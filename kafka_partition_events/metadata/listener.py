@@ -201,7 +201,7 @@ class ClusterAdopter(ABC):
             Events that follow from it, unstamped (`CapReached`, `CapLifted`).
         """
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - there may be nothing to release
         """Release what it holds. Called when the poller that it follows is closed, or followed no more."""
 
 

@@ -23,7 +23,7 @@ from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
-from kafka_partition_events.metadata.listener import PartitionChangeListener, Registration
+from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, Registration
 from kafka_partition_events.metadata.publisher import CAPACITY, Publisher, check_feeder
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 from kafka_partition_events.metadata.state import JITTER, Health, Limits, News, State, step
@@ -147,9 +147,7 @@ class MetadataPoller:
         """The handles of everybody who is registered now, partitioners included. Takes no lock."""
         return self._news.mailboxes
 
-    def register(
-        self, listener: PartitionChangeListener, replay: bool = True, capacity: int = CAPACITY
-    ) -> Registration:
+    def register(self, listener: Registrable, replay: bool = True, capacity: int = CAPACITY) -> Registration:
         """Register a listener or a partitioner.
 
         A partitioner has its table when this returns (if there is a snapshot). A listener's worker then
@@ -172,7 +170,7 @@ class MetadataPoller:
 
     def join(
         self,
-        partitioner: PartitionChangeListener,
+        partitioner: ClusterAdopter,
         topics: Callable[[], Iterable[str]],
         looked: Callable[[], None] = lambda: None,
         *,
@@ -447,7 +445,7 @@ class MetadataPoller:
             self.start()
 
 
-def check_free(partitioner: PartitionChangeListener, poller: MetadataPoller | None) -> None:
+def check_free(partitioner: ClusterAdopter, poller: MetadataPoller | None) -> None:
     """Raise if a partitioner follows another poller than this one.
 
     Raises:

@@ -21,7 +21,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInf
 from kafka_partition_events.metadata.diff import changed_partitions, diff
 from kafka_partition_events.metadata.dispatch import Batch, Mailbox
 from kafka_partition_events.metadata.events import Event, Resync
-from kafka_partition_events.metadata.listener import ClusterAdopter, PartitionChangeListener, name_of
+from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, name_of
 from kafka_partition_events.metadata.state import Moment, News, State
 
 _log = get_logger(__name__)
@@ -52,13 +52,11 @@ class _Replay:
         return self._changed
 
 
-_feeders: "weakref.WeakKeyDictionary[PartitionChangeListener, weakref.ref[Publisher]]" = (
-    weakref.WeakKeyDictionary()
-)
+_feeders: "weakref.WeakKeyDictionary[ClusterAdopter, weakref.ref[Publisher]]" = weakref.WeakKeyDictionary()
 """Whose snapshots each partitioner adopts."""
 
 
-def check_feeder(partitioner: PartitionChangeListener, wanted: "Publisher | None") -> None:
+def check_feeder(partitioner: ClusterAdopter, wanted: "Publisher | None") -> None:
     """Raise if a partitioner follows another poller: each would overwrite what the other one has told.
 
     Raises:
@@ -95,9 +93,7 @@ class Publisher:
 
     # -- who is told ---------------------------------------------------------------------------------
 
-    def register(
-        self, state: State, listener: PartitionChangeListener, *, replay: bool, capacity: int
-    ) -> Mailbox:
+    def register(self, state: State, listener: Registrable, *, replay: bool, capacity: int) -> Mailbox:
         """Add a listener: its table, its replay and its place in the list in one step, hence no gap."""
         mailbox = Mailbox(listener, capacity=capacity, clock=self._clock, on_closed=self.forget)
         if self.mailbox_of(listener) is not None:
@@ -124,7 +120,7 @@ class Publisher:
         """Return the mailbox of a listener that is registered."""
         return next((known for known in self.mailboxes if known.listener is listener), None)
 
-    def join(self, state: State, partitioner: PartitionChangeListener) -> Mailbox:
+    def join(self, state: State, partitioner: ClusterAdopter) -> Mailbox:
         """Count one more producer that uses a partitioner, which is registered if it is not yet."""
         mailbox = self.mailbox_of(partitioner)
         if mailbox is None:

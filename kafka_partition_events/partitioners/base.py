@@ -79,7 +79,7 @@ class Partitioner(ClusterAdopter):
 
     @property
     def budget(self) -> BufferBudget | None:
-        """The cap on the partitions that unkeyed records go to; another one holds from the next snapshot on."""
+        """The cap on the partitions that unkeyed records go to; a new one holds from the next snapshot on."""
         return self.routes.budget
 
     @budget.setter

@@ -12,8 +12,7 @@ from kafka_partition_events.errors import ConfigurationError, PinStoreError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.keys import KeyedPolicy
-from kafka_partition_events.partitioners.pin_watcher import PinWatcher
-from kafka_partition_events.partitioners.pinned_topics import PinnedTopics
+from kafka_partition_events.partitioners.pinned_topics import PinnedTopics, PinWatcher
 from kafka_partition_events.partitioners.pins import INTERVAL_S, History, Pin, PinStore, check_delay
 from kafka_partition_events.partitioners.routes import ClusterView
 from kafka_partition_events.partitioners.sticky import BATCH_BYTES

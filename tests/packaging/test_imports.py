@@ -143,10 +143,10 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_170,
-    "routing": 1_340,
-    "partitioners": 1_880,
-    "clients": 3_610,
+    "metadata": 2_175,
+    "routing": 1_380,
+    "partitioners": 1_895,
+    "clients": 3_615,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,
