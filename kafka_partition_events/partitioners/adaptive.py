@@ -122,7 +122,9 @@ class AdaptivePartitioner(StickyPartitioner):
         """Return a key's hash partition, or the partition whose turn it is."""
         if key is not None and not self.ignores_keys:
             return self.keyed_partition(route, key)
-        place = self._place(topic, route)
+        place = self._places.get(topic)
+        if place is None or place.route is not route:
+            place = self._settle(topic, route, place)
         if place.bytes >= self.turn_bytes or self._clock() >= place.ends_at:
             place = self._begin(topic, route, place)
         place.records += 1

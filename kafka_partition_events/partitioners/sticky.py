@@ -90,8 +90,8 @@ class StickyPartitioner(Partitioner):
         route = self.routes.current.get(topic) or self.routes.of(topic, cluster)
         if route is None:
             return UNASSIGNED
-        keys = self.keys
-        if serialized_key or (serialized_key is not None and not keys.empty_is_no_key):
+        if serialized_key is not None and (serialized_key or not self.keys.empty_is_no_key):
+            keys = self.keys
             if keys.by_hash:
                 return keys.hash(serialized_key, route.count)
             return self.keyed_partition(route, serialized_key)
