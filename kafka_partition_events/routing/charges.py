@@ -37,40 +37,63 @@ def most_named(charges: Collection[Charge]) -> tuple[list[int | tuple[str, int]]
 
 
 _LATELY_S = 1.0
-"""What is a second old counts half."""
+"""What is a second old counts half,"""
+_AT_MOST_S = 500.0
+"""and all is forgotten from time to time, before numbers grow too large."""
 
-_LEAST_WAITS = 12
+_LEAST = 12
 _NEARLY_ALL, _NOT_NEARLY_ALL = 0.9, 0.7
-"""So many answers that took long accuse whom so much of them needed, if they needed nobody else so often.
+"""So many answers that took long accuse whom so much of them needed, if they needed nobody else so often, and
+as many that did not need him came soon.
 
 Of 6 brokers a broker is needed by 40% of what needs a certain other one (replication factor 3); where each
 partition needs all brokers nobody is accused."""
 
 
 @define
-class Waits:
-    """Answers that took long lately, and whom they needed. A count for each connection and request."""
+class _Tally:
+    """Answers, and how many of them needed whom."""
 
-    _count: float = 0.0
-    _needed: dict[int, float] = field(factory=dict)
-    _at: float = -math.inf
+    count: float = 0.0
+    needed: dict[int, float] = field(factory=dict)
 
-    def note(self, brokers: Iterable[int], now: float) -> int | None:
-        """Count one more; return whom nearly all of them needed, if there is one, and begin anew."""
-        keeps = 0.5 ** ((now - self._at) / _LATELY_S)
-        self._at, self._count = now, self._count * keeps + 1
-        needed = self._needed = {broker: times * keeps for broker, times in self._needed.items()}
+    def add(self, brokers: Iterable[int], weight: float) -> None:
+        self.count += weight
         for broker in brokers:
-            needed[broker] = needed.get(broker, 0.0) + 1
-        if self._count < _LEAST_WAITS:
+            self.needed[broker] = self.needed.get(broker, 0.0) + weight
+
+
+class Waits:
+    """Answers of late, those that took long and those that came soon: one for each request of a connection.
+
+    Later ones weigh more, so that earlier ones need not be made to weigh less each time.
+    """
+
+    def __init__(self) -> None:
+        self._since = math.inf
+        self._forget()
+
+    def note(self, brokers: Iterable[int], now: float, *, long: bool) -> int | None:
+        """Count one more; return whom nearly all long ones needed, if there is one, and begin anew."""
+        if not 0 <= now - self._since < _AT_MOST_S:
+            self._forget()
+            self._since = now
+        weight = 2.0 ** ((now - self._since) / _LATELY_S)
+        (self._long if long else self._soon).add(brokers, weight)
+        if not long or self._long.count < _LEAST * weight:
             return None
-        first, *others = sorted(needed, key=needed.__getitem__, reverse=True)
-        next_most = max((needed[broker] for broker in others), default=0.0)
-        if needed[first] < _NEARLY_ALL * self._count or next_most > _NOT_NEARLY_ALL * self._count:
+        most, *others = sorted(self._long.needed.items(), key=lambda item: -item[1])[:2]
+        broker, times = most
+        without = self._soon.count - self._soon.needed.get(broker, 0.0)
+        if times < _NEARLY_ALL * self._long.count or without < _LEAST * weight:
             return None
-        self._count = 0.0
-        needed.clear()
-        return first
+        if others and others[0][1] > _NOT_NEARLY_ALL * self._long.count:
+            return None
+        self._forget()
+        return broker
+
+    def _forget(self) -> None:
+        self._long, self._soon = _Tally(), _Tally()
 
 
 class Charges(Ledger):

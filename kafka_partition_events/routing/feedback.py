@@ -169,10 +169,10 @@ class Feedback(Charges):
         """
         changes: tuple[Change, ...] = ()
         sent = lane.sent_at.popleft() if lane.sent_at else now - latency
-        slow = False
         if lane.leader is not None:
             connection = self._connection(lane)
-            slow = self._silence(connection, now) > self._soon(self.policy.least_silence, *self._needed(lane))
+            if (took := self._silence(connection, now)) > 0:
+                changes = self._weigh(lane, took, now)
             connection.answered_to = max(connection.answered_to, sent)
             connection.given_up = None
             self._restart(connection, now)
@@ -187,7 +187,7 @@ class Feedback(Charges):
             changes += self._acknowledged(own, sent, latency, now)
             if not own.is_bad:
                 self._bring_back(lane, now)
-        return changes + self._weigh(lane, now) if slow else changes
+        return changes
 
     def failed(self, lane: Lane, now: float) -> tuple[Change, ...]:
         """Note a record that the client gave up: no sign of life, and nothing to wait for any more."""
@@ -402,8 +402,8 @@ class Feedback(Charges):
                 changes += self._suspect(a, Suspicion.SILENT, now, waiting, silence)
         return changes
 
-    def _weigh(self, lane: Lane, now: float) -> tuple[Change, ...]:
-        """Take an answer that took long into account; suspect whom nearly all of these needed.
+    def _weigh(self, lane: Lane, took: float, now: float) -> tuple[Change, ...]:
+        """Take into account how long a connection was at a request; suspect whom nearly all long ones needed.
 
         Nobody is silent where a link has too little bandwidth: everything is answered in the end, and what
         stands behind it late. Patience grows along with that, up to its bound.
@@ -411,10 +411,12 @@ class Feedback(Charges):
         needed = self._needed(lane)
         if lane.aside or any(a.is_bad for a in needed):
             return ()
-        slow = self._waits.note((a.subject.id for a in needed if isinstance(a.subject.id, int)), now)
-        if slow is None:
-            return ()
+        long = took > self._soon(self.policy.least_silence, *needed)
+        brokers = [a.subject.id for a in needed if isinstance(a.subject.id, int)]
+        slow = self._waits.note(brokers, now, long=long)
         changes: tuple[Change, ...] = ()
+        if slow is None:
+            return changes
         for role in (Role.REPLICA, Role.LEADER):
             if (a := self._accounts.get(Subject(role, slow))) is not None:
                 changes += self._suspect(a, Suspicion.SLOW, now)

@@ -18,6 +18,7 @@ from tests.feedback_simulator import (
     Restarted,
     Simulation,
     Slow,
+    Throttled,
     noisy,
     once,
     usual,
@@ -156,6 +157,25 @@ def test_replicas_few_records_are_late_and_nobody_else_is_named(
     assert outcome.accused().keys() == faults.keys()
     assert not outcome.avoidance
     assert not outcome.standby
+
+
+@pytest.mark.parametrize("ways", [1, 2])
+@pytest.mark.parametrize("a_batch", [0.05, 0.07])
+def test_replicas_whose_links_let_too_little_through_are_left_though_nobody_falls_silent(
+    a_batch: float, ways: int
+) -> None:
+    faults = {2: Throttled(since=2.5, a_batch=a_batch)}
+    outcome = six(rate=2000.0, latency=usual(), seconds=10.0, ways=ways, faults=faults).run()
+    assert outcome.late_share <= 0.01
+    assert outcome.accused().keys() <= {2}
+    assert outcome.excluded_s[2] > 6
+    assert sum(s for broker, s in outcome.excluded_s.items() if broker != 2) < 1
+
+
+def test_replicas_that_take_a_little_longer_than_others_are_worth_no_detour() -> None:
+    outcome = six(rate=2000.0, latency=usual(), faults={2: Throttled(since=2.5, a_batch=0.01)}).run()
+    assert outcome.late == 0
+    assert outcome.excluded_s == {}
 
 
 @pytest.mark.parametrize("rate", [5.0, 50.0])
