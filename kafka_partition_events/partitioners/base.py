@@ -39,6 +39,9 @@ class Partitioner(ClusterAdopter):
     sticky: ClassVar[bool] = False
     """Whether unkeyed records stay on one partition until `on_new_batch` is called."""
 
+    falls_back: ClassVar[bool] = True
+    """Whether the client may place records by the key hash itself as long as a topic is unknown."""
+
     no_hooks: ClassVar[frozenset[str]] = frozenset({"on_new_batch"})
 
     ignores_keys: bool = False

@@ -60,6 +60,8 @@ class GrowthSafePartitioner(AdaptivePartitioner):
     again.
     """
 
+    falls_back = False
+
     def __init__(
         self,
         *,
@@ -111,7 +113,6 @@ class GrowthSafePartitioner(AdaptivePartitioner):
             rng=rng,
             clock=time.monotonic if clock is None else clock.monotonic,
         )
-        self.keys.until_known = False
         self._interval = interval
         self._topics: PinnedTopics | None = None
         self._unbound: UserPinStore | None = None

@@ -19,7 +19,6 @@ class Keys:
         empty_is_no_key: Whether a record with an empty key counts as unkeyed; see `routing.hashing`.
         follows_client: Whether keys are placed by the client's own hash.
         by_hash: Whether a key's partition is its hash modulo the number of partitions, come what may.
-        until_known: Whether the client may place records by the hash itself as long as a topic is unknown.
         note_home: Called with the home of each keyed record that is rerouted, on the producing thread. The
             clients of this library set it, to tell readers in a header.
     """
@@ -31,7 +30,6 @@ class Keys:
         make_hash: Callable[[HashName], KeyHash] = key_hash,
         *,
         by_hash: bool = True,
-        until_known: bool = True,
     ) -> None:
         if policy not in get_args(KeyedPolicy):
             raise ConfigurationError(
@@ -40,7 +38,6 @@ class Keys:
         self.policy = policy
         self.follows_client = hash_name is None
         self.by_hash = by_hash and policy == "pin"
-        self.until_known = until_known
         self.note_home: Callable[[int], object] | None = None
         self._make_hash = make_hash
         self._client_hash: tuple[HashName, bool] | None = None

@@ -80,4 +80,4 @@ def test_keys_go_by_their_hash_alone_unless_a_policy_or_a_subclass_says_otherwis
 
 def test_every_built_in_leaves_keys_to_the_client_as_long_as_a_topic_is_unknown() -> None:
     for make in (DefaultPartitioner, AdaptivePartitioner, RoundRobinPartitioner, UniformStickyPartitioner):
-        assert make().keys.until_known
+        assert make.falls_back

@@ -164,7 +164,7 @@ class PartitioningProducer(Producer):
         self._turns = self._chooser.turns
         self._reroutes = reroutes(self.partitioner)
         self._unassigned: Unassigned | None = None
-        if not self.partitioner.keys.until_known:
+        if not self.partitioner.falls_back:
             self._unassigned = self._keep_unassigned(settings.delivery_limit(full))
         self._most_waiting = settings.most_waiting(full)
         self._following = Following(
@@ -322,7 +322,7 @@ class PartitioningProducer(Producer):
                 leave()
             if route is not None:
                 self._deliveries.withdrawn(topic, partition, way)
-            final = key is not None and not self.partitioner.keys.until_known
+            final = key is not None and not self.partitioner.falls_back
             if final or partition == UNASSIGNED or not _unknown_partition(error):
                 raise
             self._chooser.fall_back(topic)
@@ -420,7 +420,7 @@ class PartitioningProducer(Producer):
         sent = self._produce_each(topic, alone, callback)
         for chosen, part in parts:
             sent += self._produce_part(topic, part, chosen, callback)
-            may_fall_back = chosen != UNASSIGNED and self.partitioner.keys.until_known
+            may_fall_back = chosen != UNASSIGNED and self.partitioner.falls_back
             if may_fall_back and (refused := batches.refused(part)):
                 chooser.fall_back(topic, len(refused))
                 sent += _produce_batch(self, topic, refused, UNASSIGNED, callback)

@@ -1,6 +1,6 @@
 """Keyed records that wait until their topic is known, as librdkafka keeps those of its unassigned partition.
 
-Where keys must not go by librdkafka's hash (`Keys.until_known` is false) nobody can tell a record's
+Where keys must not go by librdkafka's hash (`Partitioner.falls_back` is false) nobody can tell a record's
 partition before the topic's first metadata. Waiting for it in ``produce`` would stop an event loop. So the
 record is taken, and placed by a later ``produce``, ``poll`` or ``flush``; it fails when its time is up.
 """
