@@ -144,8 +144,8 @@ def code_lines(file: Path) -> int:
 
 LARGEST = {
     "metadata": 2_175,
-    "routing": 1_380,
-    "partitioners": 1_895,
+    "routing": 1_395,
+    "partitioners": 1_900,
     "clients": 3_615,
     "outbox": 1_070,
     "incidents": 1_050,
