@@ -26,7 +26,7 @@ from kafka_partition_events.metadata.events import Event, MetadataUnavailable
 from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, Registration
 from kafka_partition_events.metadata.publisher import CAPACITY, Publisher, check_feeder
 from kafka_partition_events.metadata.source import MetadataSource, Observation
-from kafka_partition_events.metadata.state import JITTER, Health, Limits, News, State, step
+from kafka_partition_events.metadata.state import JITTER, Health, News, State, Timing, step
 
 __all__ = ["Health", "MetadataPoller"]
 
@@ -83,7 +83,7 @@ class MetadataPoller:
         """
         if max_age is None:
             max_age = max(LEAST_MAX_AGE_S, MAX_AGE_INTERVALS * interval)
-        limits = Limits(interval, fetch_timeout, min_interval, max_age)
+        timing = Timing(interval, fetch_timeout, min_interval, max_age)
         if isinstance(topics, str):
             raise ConfigurationError(f"topics must be a list of names, not the text {topics!r}")
         self._source = source
@@ -93,7 +93,7 @@ class MetadataPoller:
         self._followers: tuple[Follower, ...] = ()
         self._clock: Clock = clock or SystemClock()
         # Who holds the lock puts a new one in its place; who reads it without has all of one moment.
-        self._state = State(limits=limits, since=self._clock.monotonic())
+        self._state = State(timing=timing, since=self._clock.monotonic())
         if resume is not None and resume_at is not None and resume_at.tzinfo is not None:
             self._state = self._state.resumed(resume, resume_at, self._topics)
         elif resume is not None or resume_at is not None:
@@ -287,7 +287,7 @@ class MetadataPoller:
         try:
             try:
                 answer: Observation | BaseException = self._source.fetch(
-                    topics, started_at=started_at, timeout=self._state.limits.fetch_timeout
+                    topics, started_at=started_at, timeout=self._state.timing.fetch_timeout
                 )
             except BaseException as error:
                 # A source is foreign code: any error means "no answer", and on our own thread so does what
@@ -364,7 +364,7 @@ class MetadataPoller:
                 _log.critical("poll_abandoned", error=repr(error), exception=traceback.format_exc())
                 with self._lock:
                     self._note(internal_errors=self._state.health.internal_errors + 1)
-                    self._clock.wait(self._lock, self._state.limits.floor)
+                    self._clock.wait(self._lock, self._state.timing.floor)
         self._close_idle_source()
 
     def _sleep(self) -> None:
@@ -372,7 +372,7 @@ class MetadataPoller:
             began = self._clock.monotonic()
             while not self._news.closed:
                 waited = self._clock.monotonic() - began
-                due = self._state.limits.floor if self._wake else self._state.health.next_delay
+                due = self._state.timing.floor if self._wake else self._state.health.next_delay
                 if waited >= due:
                     return
                 # At the latest when the snapshot turns stale, even if the next poll is far away.

@@ -75,7 +75,7 @@ class Health:
 
 
 @frozen
-class Limits:
+class Timing:
     """What a poller was made with, in seconds.
 
     Attributes:
@@ -174,7 +174,7 @@ class State:
     """What is known between two answers.
 
     Attributes:
-        limits: What does not change.
+        timing: What does not change.
         since: When the poller was made, monotonic.
         known: What the next answer is compared with: the last good look's snapshot, or a stored one.
         known_at: When that look began; None before the first good one, if nothing was stored.
@@ -186,7 +186,7 @@ class State:
         health: How it went so far. What the state does not decide, others fill in.
     """
 
-    limits: Limits
+    timing: Timing
     since: float
     known: Cluster = EMPTY
     known_at: datetime | None = None
@@ -236,7 +236,7 @@ class State:
         last = self.health.last_success
         if last is None or self.health.stale:
             return float("inf")
-        return last + self.limits.max_age - now
+        return last + self.timing.max_age - now
 
     def aged(self, at: Moment, *events: ev.Event) -> tuple[Self, News]:
         """Take in that time has passed without a good answer: too much of it, it may be.
@@ -245,7 +245,7 @@ class State:
             at: The moment.
             events: What else is to be told, and comes first.
         """
-        left, limit, state = self.until_stale(at.monotonic), self.limits.max_age, self
+        left, limit, state = self.until_stale(at.monotonic), self.timing.max_age, self
         if left <= 0:
             events = (*events, ev.MetadataStale(age_s=limit - left, limit_s=limit))
             state = self.with_health(stale=True)
@@ -308,12 +308,12 @@ def _foreign_to(state: State, answer: Observation) -> str | None:
 
 def _failed(state: State, error: BaseException, at: Moment, jitter: float) -> tuple[State, News]:
     text, failures = str(error) or repr(error), state.health.failures + 1
-    delay = state.limits.doubled(failures - 1, state.limits.interval)
+    delay = state.timing.doubled(failures - 1, state.timing.interval)
     after = evolve(state, hurried=0).with_health(
         failures=failures,
         failed=state.health.failed + 1,
         last_error=text,
-        next_delay=max(state.limits.floor, delay * jitter),
+        next_delay=max(state.timing.floor, delay * jitter),
     )
     return after.aged(at, ev.MetadataUnavailable(error=text)) if failures == 1 else after.aged(at)
 
@@ -382,16 +382,16 @@ def _planned(
     start at the floor and double up to a tenth of the interval (at least 1 s), and again from the floor after
     a change, for more may follow soon. After errors they double up to the whole interval.
     """
-    limits, refused = state.limits, Counter(refusal.reason for refusal in outcome.refusals)
+    timing, refused = state.timing, Counter(refusal.reason for refusal in outcome.refusals)
     coming = {t: state.coming.get(t, now) for t in asked if t not in outcome.cluster.by_topic}
     awaited = any(now < since + COMING_S for since in coming.values())
     offline = any(not p.online for info in outcome.cluster.by_topic.values() for p in info.partitions)
     urgent = offline or awaited or any(r.may_pass for r in outcome.refusals)
     hurried = state.hurried if outcome.cluster is state.known else 0
-    fast_limit = min(limits.interval, max(1.0, limits.interval / FAST_SHARE))
-    delay = limits.doubled(hurried, fast_limit) if urgent else limits.interval
+    fast_limit = min(timing.interval, max(1.0, timing.interval / FAST_SHARE))
+    delay = timing.doubled(hurried, fast_limit) if urgent else timing.interval
     after = evolve(state, memory=outcome.memory, coming=coming, hurried=hurried + 1 if urgent else 0)
     return after.with_health(
         refusals={reason: count + refused[reason] for reason, count in state.health.refusals.items()},
-        next_delay=max(limits.floor, delay * jitter),
+        next_delay=max(timing.floor, delay * jitter),
     )

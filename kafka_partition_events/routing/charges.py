@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable
 
 from attrs import define, field, frozen
 
@@ -41,13 +41,13 @@ _LATELY_S = 1.0
 _AT_MOST_S = 500.0
 """and all is forgotten from time to time, before numbers grow too large."""
 
-_LEAST = 12
+_LEAST, _AGAIN = 12, 4
 _NEARLY_ALL, _NOT_NEARLY_ALL = 0.9, 0.7
 """So many answers that took long accuse whom so much of them needed, if they needed nobody else so often, and
 as many that did not need him came soon.
 
 Of 6 brokers a broker is needed by 40% of what needs a certain other one (replication factor 3); where each
-partition needs all brokers nobody is accused."""
+partition needs all brokers nobody is accused. Who was slow lately needs fewer to be so again."""
 
 
 @define
@@ -73,19 +73,25 @@ class Waits:
         self._since = math.inf
         self._forget()
 
-    def note(self, brokers: Iterable[int], now: float, *, long: bool) -> int | None:
-        """Count one more; return whom nearly all long ones needed, if there is one, and begin anew."""
+    def note(
+        self, brokers: Iterable[int], now: float, *, long: bool, known: Container[int] = ()
+    ) -> int | None:
+        """Count one more; return whom nearly all long ones needed, if there is one, and begin anew.
+
+        Of who is ``known`` to have been slow lately, a few long ones say that he is again.
+        """
         if not 0 <= now - self._since < _AT_MOST_S:
             self._forget()
             self._since = now
         weight = 2.0 ** ((now - self._since) / _LATELY_S)
         (self._long if long else self._soon).add(brokers, weight)
-        if not long or self._long.count < _LEAST * weight:
+        if not long:
             return None
         most, *others = sorted(self._long.needed.items(), key=lambda item: -item[1])[:2]
         broker, times = most
+        least = weight * (_AGAIN if broker in known else _LEAST)
         without = self._soon.count - self._soon.needed.get(broker, 0.0)
-        if times < _NEARLY_ALL * self._long.count or without < _LEAST * weight:
+        if times < max(least, _NEARLY_ALL * self._long.count) or without < least:
             return None
         if others and others[0][1] > _NOT_NEARLY_ALL * self._long.count:
             return None

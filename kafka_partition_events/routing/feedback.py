@@ -63,6 +63,9 @@ _MOST_MORE_PROBES = 7
 _TOO_OFTEN = 4
 """Who has had to rest so many times lately is told, however short his silences are."""
 
+_SLOW_RESTS = 2
+"""Who is slow rests the first time as if it were the third."""
+
 _LAG_S = 0.01
 """A leader may be behind by so much at least; what it has is not worth a look sooner."""
 
@@ -409,17 +412,22 @@ class Feedback(Charges):
         stands behind it late. Patience grows along with that, up to its bound.
         """
         needed = self._needed(lane)
-        if lane.aside or any(a.is_bad for a in needed):
+        if lane.aside or any(a.is_bad and a.reason is Suspicion.SLOW for a in needed):
             return ()
         long = took > self._soon(self.policy.least_silence, *needed)
         brokers = [a.subject.id for a in needed if isinstance(a.subject.id, int)]
-        slow = self._waits.note(brokers, now, long=long)
+        known = [a.subject.id for a in needed if a.reason is Suspicion.SLOW and a.rests]
+        slow = self._waits.note(brokers, now, long=long, known=known)
         changes: tuple[Change, ...] = ()
         if slow is None:
             return changes
         for role in (Role.REPLICA, Role.LEADER):
             if (a := self._accounts.get(Subject(role, slow))) is not None:
+                # Single records pass soon, whatever the link lets through: it is not tried again so soon.
+                a.rests = max(a.rests, _SLOW_RESTS)
                 changes += self._suspect(a, Suspicion.SLOW, now)
+                # It may be suspect as silent, too: what it answers now does not make that a false alarm.
+                a.reason = Suspicion.SLOW
         self._judge(now)
         return changes
 

@@ -13,15 +13,15 @@ from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.metadata.state import (
     JITTER,
-    Limits,
     Moment,
     News,
     State,
+    Timing,
     step,
 )
 from tests.property.worlds import NAMES, observations, snapshots
 
-LIMITS = Limits(interval=10.0, fetch_timeout=5.0, min_interval=0.25, max_age=100.0)
+TIMING = Timing(interval=10.0, fetch_timeout=5.0, min_interval=0.25, max_age=100.0)
 START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
@@ -65,7 +65,7 @@ class Taken:
 
 def play(history: History, stored: Cluster | None) -> list[Taken]:
     seconds, sequence, taken = 0.0, 0, []
-    state = State(limits=LIMITS, since=0.0)
+    state = State(timing=TIMING, since=0.0)
     if stored is not None:
         state = state.resumed(stored, START - timedelta(hours=1), None)
     for what, passes, jitter in history:
@@ -167,4 +167,4 @@ def test_the_same_history_is_taken_the_same_and_planned_within_limits(
     assert [(one.after, one.news) for one in once] == [(one.after, one.news) for one in again]
     for one in once:
         if isinstance(one.what, Observation | MetadataFetchError):
-            assert LIMITS.floor <= one.after.health.next_delay <= LIMITS.interval * JITTER[1]
+            assert TIMING.floor <= one.after.health.next_delay <= TIMING.interval * JITTER[1]

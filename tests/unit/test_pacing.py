@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.metadata.state import JITTER, Limits, Moment, State, step
+from kafka_partition_events.metadata.state import JITTER, Moment, State, Timing, step
 from kafka_partition_events.testing.scripted import observe
 from tests.poller_kit import DOWN
 
@@ -17,7 +17,7 @@ CHANGED = observe({"orders": [None]}, brokers=[1], started_at=0.0)
 
 
 def state(interval: float = 30.0, least: float = 0.25) -> State:
-    return State(limits=Limits(interval, 10.0, least, 300.0), since=0.0)
+    return State(timing=Timing(interval, 10.0, least, 300.0), since=0.0)
 
 
 def after(

@@ -10,16 +10,16 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.metadata.state import (
-    Limits,
     Moment,
     News,
     State,
+    Timing,
     step,
 )
 from kafka_partition_events.testing.scripted import cluster_of, observe
 from tests.poller_kit import BROKERS, DOWN, orders
 
-LIMITS = Limits(interval=30.0, fetch_timeout=10.0, min_interval=0.25, max_age=300.0)
+TIMING = Timing(interval=30.0, fetch_timeout=10.0, min_interval=0.25, max_age=300.0)
 NO_BROKERS = observe({}, brokers=[])
 FOREIGN = observe({"orders": [1, 2]}, brokers=BROKERS, cluster_id="another")
 
@@ -43,7 +43,7 @@ def look(
 
 def known(*answers: Observation | BaseException) -> State:
     """Return what is known after a look every ten seconds, the first at 10."""
-    state = State(limits=LIMITS, since=0.0)
+    state = State(timing=TIMING, since=0.0)
     for n, answer in enumerate(answers, 1):
         state, _ = look(state, answer, 10.0 * n)
     return state
@@ -64,12 +64,12 @@ def stamp(event: ev.Event) -> dict[str, Any]:
 
 class TestBeforeAnyAnswer:
     def test_nothing_is_known_and_nothing_can_turn_stale(self) -> None:
-        state = State(limits=LIMITS, since=0.0)
+        state = State(timing=TIMING, since=0.0)
         assert (state.cluster, state.usable, state.previous_at) == (EMPTY, None, None)
         assert state.until_stale(1e9) == float("inf")
 
     def test_an_outage_is_told_once(self) -> None:
-        state, news = look(State(limits=LIMITS, since=0.0), DOWN, 10)
+        state, news = look(State(timing=TIMING, since=0.0), DOWN, 10)
         assert kinds(news) == ["metadata_unavailable"]
         assert not news.adopt
         state, news = look(state, DOWN, 20)
@@ -85,7 +85,7 @@ class TestBeforeAnyAnswer:
 
 class TestAGoodAnswer:
     def test_is_the_snapshot_in_force_and_is_to_be_adopted(self) -> None:
-        state, news = look(State(limits=LIMITS, since=0.0), orders(1, 2), 10)
+        state, news = look(State(timing=TIMING, since=0.0), orders(1, 2), 10)
         assert kinds(news) == [*["broker_added"] * 3, "topic_added"]
         assert all(event.initial for event in news.events)
         assert news.adopt
@@ -190,7 +190,7 @@ class TestWhatIsStored:
     STORED = cluster_of({"orders": [1], "audit": [2]}, BROKERS, generation=7, cluster_id="test")
 
     def resumed(self, topics: frozenset[str] | None = None) -> State:
-        return State(limits=LIMITS, since=1000.0).resumed(self.STORED, on(0), topics)
+        return State(timing=TIMING, since=1000.0).resumed(self.STORED, on(0), topics)
 
     def test_is_seen_by_nobody_before_an_answer_confirms_it(self) -> None:
         state, news = look(self.resumed(), DOWN, 1010)
