@@ -74,7 +74,7 @@ class Waits:
         self._forget()
 
     def note(
-        self, brokers: Iterable[int], now: float, *, long: bool, known: Container[int] = ()
+        self, brokers: Iterable[int], now: float, *, long: bool, known: Container[object] = ()
     ) -> int | None:
         """Count one more; return whom nearly all long ones needed, if there is one, and begin anew.
 
