@@ -20,7 +20,6 @@ from benchmarks.faults.metrics import Run
 from benchmarks.faults.one_run import Bench
 from benchmarks.faults.plan import CALM_HOUR, FAULTS, PRODUCERS, SCENARIOS, Scenario
 from benchmarks.faults.results import Result
-from benchmarks.faults.slow_disk import preloaded
 from kafka_partition_events.testing import KafkaCluster, KitError
 
 _QUICK_S = 6.0
@@ -174,13 +173,14 @@ def _java_load(scenarios: Sequence[Scenario]) -> Iterator[str | None]:
 @contextmanager
 def _bench(kind: ClusterKind, classpath: str | None) -> Iterator[Bench]:
     """Start a cluster."""
-    with (
-        preloaded(kind.slow_disk) as slow_disk,
-        KafkaCluster(
-            kind.brokers, session_timeout_ms=kind.session_ms, links=kind.links or False, progress=say
-        ) as cluster,
-    ):
-        yield Bench(cluster, classpath, slow_disk)
+    with KafkaCluster(
+        kind.brokers,
+        session_timeout_ms=kind.session_ms,
+        links=kind.links or False,
+        slow_disks=kind.slow_disk,
+        progress=say,
+    ) as cluster:
+        yield Bench(cluster, classpath)
 
 
 def _draw(found: Mapping[str, Result]) -> dict[str, str | None]:

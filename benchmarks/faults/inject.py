@@ -8,8 +8,16 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from benchmarks.faults.plan import CALM_HOUR, FROZEN_S, FROZEN_WHOLE_S, PAUSE_S, SLOW_MS, THAWED_S, THROTTLED
-from benchmarks.faults.slow_disk import SlowDisk
+from benchmarks.faults.plan import (
+    CALM_HOUR,
+    DISK_MS,
+    FROZEN_S,
+    FROZEN_WHOLE_S,
+    PAUSE_S,
+    SLOW_MS,
+    THAWED_S,
+    THROTTLED,
+)
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError, ask_broker
 from kafka_partition_events.testing.errors import KitError
@@ -27,7 +35,6 @@ class Order:
     cluster: KafkaCluster
     broker: int
     until_ns: int
-    slow_disk: SlowDisk | None = None
 
 
 @frozen
@@ -122,11 +129,6 @@ def press(order: Order) -> Injected:
 _BUSY = "import sys, time\nwhile time.monotonic_ns() < int(sys.argv[1]): pass"  # ends by itself in any case
 
 
-def _slow_disk(order: Order) -> SlowDisk:
-    assert order.slow_disk is not None  # noqa: S101 - the plan asks for it
-    return order.slow_disk
-
-
 # -- links between clients and a broker, or between brokers ----------------------------------------------
 
 
@@ -164,8 +166,8 @@ INJECT: dict[str, Inject] = {
     **_link_faults("link"),
     **_link_faults("brokers", between_brokers=True),
     "slow-disk": _lasting(
-        lambda order: _slow_disk(order).slow_down(order.cluster.pids[order.broker]),
-        lambda order: _slow_disk(order).heal(),
+        lambda order: order.cluster.slow_disk(order.broker, DISK_MS),
+        lambda order: order.cluster.slow_disk(order.broker, 0),
     ),
     "paused": _freeze_for(PAUSE_S),
     "busy": press,

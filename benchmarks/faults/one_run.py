@@ -17,7 +17,6 @@ from benchmarks.faults.inject import INJECT, Order, repair, sleep_until
 from benchmarks.faults.java_load import java_command
 from benchmarks.faults.load import FINISH_LIMIT_S
 from benchmarks.faults.plan import PRODUCERS, Scenario
-from benchmarks.faults.slow_disk import SlowDisk
 from benchmarks.faults.spec import LoadSpec
 from benchmarks.faults.stored import read_back
 from benchmarks.faults.tape import EXCLUSIONS, Tape, exclusions_of
@@ -35,7 +34,6 @@ class Bench:
 
     cluster: KafkaCluster
     java_classpath: str | None
-    slow_disk: SlowDisk | None = None
 
 
 @frozen
@@ -102,7 +100,7 @@ def _load_and_disturb(bench: Bench, scenario: Scenario, specs: Sequence[LoadSpec
         sleep_until(begin)
         stolen_before = stolen()
         sleep_until(begin + round(scenario.layout.calm_s * _NS))
-        injected = INJECT[scenario.fault.name](Order(bench.cluster, broker, end, bench.slow_disk))
+        injected = INJECT[scenario.fault.name](Order(bench.cluster, broker, end))
         elapsed = (time.monotonic_ns() - begin) / _NS
         steal = (stolen() - stolen_before) / (elapsed * (os.cpu_count() or 1))
         for load in loads:

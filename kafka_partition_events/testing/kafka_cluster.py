@@ -42,6 +42,7 @@ class KafkaCluster:
             `confluent_options` and `kafka_python_options`.
         links: Whether the network can be disturbed; see `link`. True or ``"clients"``: between clients and
             brokers. ``"all"``: between brokers, too. The controller is always reached.
+        slow_disks: Whether disks can be made slow; see `slow_disk`. Linux only, and it takes a C compiler.
         progress: Called with one line of text before each step that takes long.
 
     Raises:
@@ -61,6 +62,7 @@ class KafkaCluster:
         auto_create_topics: bool = False,
         secured: bool = False,
         links: Literal["clients", "all"] | bool | None = None,
+        slow_disks: bool = False,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         if brokers < 1:
@@ -73,6 +75,7 @@ class KafkaCluster:
                 controllers=controllers,
                 secured=secured,
                 links=_link_mode(links),
+                slow_disks=slow_disks,
                 overrides={
                     "broker.session.timeout.ms": str(session_timeout_ms),
                     "auto.create.topics.enable": str(auto_create_topics).lower(),
@@ -362,6 +365,13 @@ class KafkaCluster:
         """
         self._node(broker).fill_disk()
         self._nodes.await_death(broker)
+
+    def slow_disk(self, broker: int, ms: float) -> None:
+        """Let each write of a broker to a file take so much longer; 0 is the right time again.
+
+        Needs ``slow_disks=True``. Other brokers' writes take as long as ever.
+        """
+        self._node(broker).slow_disk(ms)
 
     def skew_clock(self, broker: int, seconds: float) -> None:
         """Restart a broker (cleanly) with a clock that is so much ahead of, or (negative) behind ours.

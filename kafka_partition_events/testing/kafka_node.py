@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,6 +18,9 @@ from kafka_partition_events.testing.ports import HOST
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 
 CONTROLLER_ID = 100  # of the first one
+
+_SLOW_DISK = Path(__file__).with_name("slow_disk.c")
+_COMPILE_LIMIT_S = 60
 
 # A test broker lives for seconds and holds little: what counts is that it starts soon and stays small.
 _JVM_OPTIONS = (
@@ -133,6 +137,7 @@ class KafkaNode:
         self.log = directory / "logs" / f"{name}.log"
         self.frozen = False
         self.skew_s = 0.0
+        self._slow_disk = directory / _SLOW_DISK.stem
         self._java = (java, *_JVM_OPTIONS, "-cp", classpath)
         self._process: SupervisedProcess | None = None
         self._properties = directory / f"{name}.properties"
@@ -166,8 +171,16 @@ class KafkaNode:
             KitError: there is no library that could make the clock wrong.
         """
         self.frozen = False
-        clock: tuple[str, ...] = _wrong_clock(self.skew_s) if self.skew_s else ()
-        command: list[str | Path] = [*clock, *self._java, "kafka.Kafka", self._properties]
+        preloaded, told = [], []
+        if self.skew_s:
+            # Only the time of day is wrong. Without the last two a JVM's timed waits would return at once.
+            preloaded.append(str(require_faketime()))
+            told = [f"FAKETIME={self.skew_s:+f}s", "DONT_FAKE_MONOTONIC=1", "FAKETIME_FORCE_MONOTONIC_FIX=0"]
+        if self._can_be_slowed:
+            preloaded.append(str(_library(self._slow_disk)))
+            told.append(f"KPE_SLOW_DISK={self._slowness}")
+        env = ["/usr/bin/env", f"LD_PRELOAD={':'.join(preloaded)}", *told] if preloaded else []
+        command: list[str | Path] = [*env, *self._java, "kafka.Kafka", self._properties]
         self._process = SupervisedProcess(command, log=self.log)
 
     def ask(self) -> BrokerView:
@@ -227,6 +240,50 @@ class KafkaNode:
         _, hard = resource.prlimit(self.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (0, hard))
 
+    def slow_disk(self, ms: float) -> None:
+        """Let each write to a file take so much longer, until told otherwise.
+
+        Raises:
+            KitError: disks of this cluster can't be slowed down.
+        """
+        if not self._can_be_slowed:
+            raise KitError("disks can't be slowed down; make the KafkaCluster with slow_disks=True")
+        self._slowness.write_text(f"{round(ms)}\n")
+
+    @property
+    def _can_be_slowed(self) -> bool:
+        return _library(self._slow_disk).exists()
+
+    @property
+    def _slowness(self) -> Path:
+        return self._slow_disk / self.name
+
+
+def compile_slow_disk(directory: Path) -> None:
+    """Make disks slow where nodes of this directory are told so. No device can be slowed down in user space.
+
+    Raises:
+        KitError: this is no Linux, or there is no C compiler, or it refuses.
+    """
+    compiler = shutil.which("cc")
+    if sys.platform != "linux" or compiler is None:
+        raise KitError("slow disks need Linux and a C compiler, cc (Debian: apt-get install gcc libc6-dev)")
+    (directory / _SLOW_DISK.stem).mkdir()
+    library = _library(directory / _SLOW_DISK.stem)
+    done = subprocess.run(  # noqa: S603 - fixed arguments
+        [compiler, "-O2", "-Wall", "-shared", "-fPIC", "-o", library, _SLOW_DISK, "-ldl"],
+        capture_output=True,
+        text=True,
+        timeout=_COMPILE_LIMIT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise KitError(f"{compiler} refuses {_SLOW_DISK.name}:\n{done.stderr}")
+
+
+def _library(directory: Path) -> Path:
+    return directory / "slow_disk.so"
+
 
 def require_faketime() -> Path:
     """Return the library that gives a process a wrong clock.
@@ -243,11 +300,3 @@ def require_faketime() -> Path:
         "a wrong clock needs libfaketime, which is not installed (Debian: apt-get install faketime), "
         "or let KPE_LIBFAKETIME name libfaketimeMT.so.1"
     )
-
-
-def _wrong_clock(skew_s: float) -> tuple[str, ...]:
-    # Only the time of day is wrong. Without the last two a JVM's timed waits would return at once.
-    return (
-        "/usr/bin/env", f"LD_PRELOAD={require_faketime()}", f"FAKETIME={skew_s:+f}s",
-        "DONT_FAKE_MONOTONIC=1", "FAKETIME_FORCE_MONOTONIC_FIX=0",
-    )  # fmt: skip

@@ -20,6 +20,7 @@ from kafka_partition_events.testing.kafka_node import (
     KafkaNode,
     Listener,
     broker_settings,
+    compile_slow_disk,
     controller_settings,
 )
 from kafka_partition_events.testing.links import LinkMode, Links
@@ -41,6 +42,7 @@ class Plan:
     controllers: int
     secured: bool
     links: LinkMode | None
+    slow_disks: bool
     overrides: Mapping[str, str]
 
 
@@ -94,6 +96,8 @@ class Nodes:
         classpath = kafka_classpath()
         self.directory = directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
         (directory / "logs").mkdir()
+        if self._plan.slow_disks:
+            compile_slow_disk(directory)
         if self._plan.secured:
             self._progress("making certificates")
             self.security = Security.made_in(directory / "tls", java_executable)

@@ -1,5 +1,6 @@
-"""Controllers that fail over, settings, quotas, elections, full disks, wrong clocks: on a real Kafka."""
+"""Controllers that fail over, settings, quotas, elections, disks and clocks in trouble: on a real Kafka."""
 
+import shutil
 import time
 import uuid
 from collections.abc import Callable
@@ -14,11 +15,12 @@ from kafka_partition_events.testing.kafka_node import require_faketime
 pytestmark = pytest.mark.kafka
 
 LIMIT_S = 60.0
+HAS_COMPILER = shutil.which("cc") is not None
 
 
 @pytest.fixture(scope="module")
 def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    return own_kafka_cluster(brokers=2, controllers=3, session_timeout_ms=2000)
+    return own_kafka_cluster(brokers=2, controllers=3, session_timeout_ms=2000, slow_disks=HAS_COMPILER)
 
 
 @pytest.fixture
@@ -121,6 +123,26 @@ def test_a_full_disk_halts_a_broker(cluster: KafkaCluster, topic: str) -> None:
     finally:
         cluster.restart(2)
     assert not failed(cluster, topic, 1)
+
+
+def test_a_slow_disk(cluster: KafkaCluster, topic: str) -> None:
+    if not HAS_COMPILER:
+        with pytest.raises(KitError, match="slow_disks=True"):
+            cluster.slow_disk(2, 400)
+        return
+
+    def takes() -> float:
+        began = time.monotonic()
+        assert not failed(cluster, topic, 1)
+        return time.monotonic() - began
+
+    cluster.elect(topic)
+    cluster.slow_disk(2, 400)
+    try:
+        assert takes() >= 0.4
+    finally:
+        cluster.slow_disk(2, 0)
+    assert min(takes() for _ in range(3)) < 0.4
 
 
 def test_a_wrong_clock(cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch) -> None:

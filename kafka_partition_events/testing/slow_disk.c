@@ -1,4 +1,4 @@
-/* Preloaded into brokers: a write to a file takes DISK_MS longer while $BENCH_SLOW_DISK/PID exists. */
+/* Preloaded into brokers: a write to a file takes as many ms longer as the file $KPE_SLOW_DISK says. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -8,12 +8,15 @@
 #include <unistd.h>
 
 static void hold(int file) {
-    const char *where = getenv("BENCH_SLOW_DISK");
+    const char *where = getenv("KPE_SLOW_DISK");
     struct stat what;
-    char flag[4096];
+    FILE *said;
+    long ms = 0;
     if (where == NULL || fstat(file, &what) != 0 || !S_ISREG(what.st_mode)) return;
-    snprintf(flag, sizeof flag, "%s/%d", where, (int)getpid());
-    if (access(flag, F_OK) == 0) usleep(DISK_MS * 1000);
+    if ((said = fopen(where, "r")) == NULL) return;
+    if (fscanf(said, "%ld", &ms) != 1) ms = 0;
+    fclose(said);
+    if (ms > 0) usleep(ms * 1000);
 }
 
 #define SLOWED(name, more, given)                                         \
