@@ -6,6 +6,7 @@ from collections.abc import Collection, Container, Iterable
 
 from attrs import define, field, frozen
 
+from kafka_partition_events.metadata.events import Role
 from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.routing.lanes import Connection, Lane, Subject
 from kafka_partition_events.routing.ledger import Account, Ledger, Standing
@@ -56,10 +57,12 @@ class _Tally:
 
     count: float = 0.0
     needed: dict[int, float] = field(factory=dict)
+    led: dict[int, float] = field(factory=dict)
 
-    def add(self, brokers: Iterable[int], weight: float) -> None:
+    def add(self, leader: int, followers: Iterable[int], weight: float) -> None:
         self.count += weight
-        for broker in brokers:
+        self.led[leader] = self.led.get(leader, 0.0) + weight
+        for broker in (leader, *followers):
             self.needed[broker] = self.needed.get(broker, 0.0) + weight
 
 
@@ -74,9 +77,9 @@ class Waits:
         self._forget()
 
     def note(
-        self, brokers: Iterable[int], now: float, *, long: bool, known: Container[object] = ()
-    ) -> int | None:
-        """Count one more; return whom nearly all long ones needed, if there is one, and begin anew.
+        self, leader: int, followers: Iterable[int], now: float, *, long: bool, known: Container[object] = ()
+    ) -> tuple[Subject, ...]:
+        """Count one more; return whom nearly all long ones needed, in which roles, and begin anew.
 
         Of who is ``known`` to have been slow lately, a few long ones say that he is again.
         """
@@ -84,19 +87,21 @@ class Waits:
             self._forget()
             self._since = now
         weight = 2.0 ** ((now - self._since) / _LATELY_S)
-        (self._long if long else self._soon).add(brokers, weight)
+        (self._long if long else self._soon).add(leader, followers, weight)
         if not long:
-            return None
+            return ()
         most, *others = sorted(self._long.needed.items(), key=lambda item: -item[1])[:2]
         broker, times = most
         least = weight * (_AGAIN if broker in known else _LEAST)
         without = self._soon.count - self._soon.needed.get(broker, 0.0)
         if times < max(least, _NEARLY_ALL * self._long.count) or without < least:
-            return None
+            return ()
         if others and others[0][1] > _NOT_NEARLY_ALL * self._long.count:
-            return None
+            return ()
+        only_leads = self._long.led.get(broker, 0.0) >= _NEARLY_ALL * self._long.count
         self._forget()
-        return broker
+        as_leader = Subject(Role.LEADER, broker)  # what it leads waits for its answers, too
+        return (as_leader,) if only_leads else (Subject(Role.REPLICA, broker), as_leader)
 
     def _forget(self) -> None:
         self._long, self._soon = _Tally(), _Tally()
