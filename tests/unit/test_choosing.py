@@ -235,7 +235,7 @@ def test_a_topic_that_is_not_written_is_forgotten_after_five_minutes(make: Make,
             next(iter(chunk), None)
 
     def give_a_partition() -> None:
-        chooser.turns["given"].given = True
+        chooser.turns["given"].written_past = True
 
     chooser.choose("idle", None, b"v")
     for topic in ("chunks", "given", "one by one"):

@@ -62,7 +62,7 @@ class Chooser:
         """Return the partition of one record, `UNASSIGNED` if librdkafka shall choose."""
         partitioner, turn = self._partitioner, self.turn(topic)
         if self.is_keyed(key):
-            turn.given = True
+            turn.written_past = True
             if key and self.places_keys(topic):
                 turn.sample_keyed(partitioner.deliveries)
                 # A limit is first set, then drops what is here. If it did both before we put something

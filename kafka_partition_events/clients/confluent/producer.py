@@ -216,7 +216,7 @@ class PartitioningProducer(Producer):
         except KeyError:
             turn = self._chooser.turn(topic)
         if partition != UNASSIGNED:
-            turn.given = True
+            turn.written_past = True
             callback = on_delivery if callback is None else callback
             self.plain(topic, value, key, partition, callback, None, timestamp, headers)
             return
@@ -396,7 +396,7 @@ class PartitioningProducer(Producer):
         """
         if callback is None:
             callback = on_delivery
-        self._chooser.turn(topic).given = True
+        self._chooser.turn(topic).written_past = True
         if partition != UNASSIGNED:
             return _produce_batch(self, topic, messages, partition, callback)
         alone: list[batches.Message] = []

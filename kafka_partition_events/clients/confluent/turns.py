@@ -100,7 +100,7 @@ class Turn:
     __slots__ = (
         "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_keyed_at",
         "_keyed_rest", "_keyed_size", "_keyless", "_lock", "_looked_at", "_placed", "_rerouted", "_rest",
-        "_route", "_size", "_stays", "_used_at", "_was", "chunk", "given", "keyed", "partition", "seen",
+        "_route", "_size", "_stays", "_used_at", "_was", "chunk", "keyed", "partition", "seen", "written_past",
     )  # fmt: skip
 
     def __init__(self, partitioner: Partitioner, *, chunks: bool = True, keyless: bool = False) -> None:
@@ -121,7 +121,7 @@ class Turn:
         """Where the chunk goes, or the last record went if the partitioner is asked for each."""
         self.seen: Mapping[str, Route] | None = None
         """The partitioner's routes when we looked."""
-        self.given = False
+        self.written_past = False
         """Whether something was written lately that leaves no other trace here."""
         self._was: tuple[object, ...] = ()
         self._used_at = time.monotonic()
@@ -235,8 +235,8 @@ class Turn:
     def idle(self, now: float) -> float:
         """Return for how many seconds nothing was written, as far as earlier calls tell."""
         state = self.records.total(), self._keyed_at, length_hint(self._keyed_rest)
-        if self.given or state != self._was:
-            self.given, self._was, self._used_at = False, state, now
+        if self.written_past or state != self._was:
+            self.written_past, self._was, self._used_at = False, state, now
         return now - self._used_at
 
     def asked(self, partitioner: Partitioner) -> bool:
