@@ -100,7 +100,8 @@ class Turn:
     __slots__ = (
         "__weakref__", "_avoided", "_capped", "_chunks", "_ends_at", "_followed_at", "_keyed_at",
         "_keyed_rest", "_keyed_size", "_keyless", "_lock", "_looked_at", "_placed", "_rerouted", "_rest",
-        "_route", "_size", "_stays", "_used_at", "_was", "chunk", "keyed", "partition", "seen", "written_past",
+        "_route", "_size", "_stays", "_used_at", "_was", "chunk", "keyed", "partition", "seen",
+        "written_past",
     )  # fmt: skip
 
     def __init__(self, partitioner: Partitioner, *, chunks: bool = True, keyless: bool = False) -> None:
@@ -122,7 +123,7 @@ class Turn:
         self.seen: Mapping[str, Route] | None = None
         """The partitioner's routes when we looked."""
         self.written_past = False
-        """Whether something was written lately that leaves no other trace here."""
+        """Whether something was written lately that neither chunk counts."""
         self._was: tuple[object, ...] = ()
         self._used_at = time.monotonic()
         self._lock = threading.RLock()  # a signal handler may produce in there
