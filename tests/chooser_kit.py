@@ -42,6 +42,6 @@ def load(choice: Choice, place: int, records: int) -> None:
 
 def judged(partitioner: Partitioner, clock: Callable[[], float], policy: Policy | None = None) -> Deliveries:
     """Let a partitioner judge brokers by another clock and policy."""
-    deliveries = Deliveries(partitioner.routes.renew, policy, clock)
-    partitioner.deliveries = partitioner.routes.deliveries = deliveries
+    deliveries = Deliveries(partitioner.routing.renew, policy, clock)
+    partitioner.deliveries = partitioner.routing.deliveries = deliveries
     return deliveries

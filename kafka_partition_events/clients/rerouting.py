@@ -26,9 +26,9 @@ _sending = _Sending()
 
 def reroutes(partitioner: Partitioner) -> bool:
     """Tell whether a partitioner may reroute keyed records; if so, it notes their homes from now on."""
-    if partitioner.keys.policy != "reroute":
+    if partitioner.keying.policy != "reroute":
         return False
-    partitioner.keys.note_home = _note_home
+    partitioner.keying.note_home = _note_home
     return True
 
 

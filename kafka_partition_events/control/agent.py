@@ -137,11 +137,11 @@ class InstanceAgent(ControlAgent, PartitionChangeListener):
         self._duties.affords(_least(budgets), _most(budgets))
         used: dict[str, int] = {}
         for partitioner in partitioners:
-            for event in partitioner.routes.limit(limits):
+            for event in partitioner.routing.limit(limits):
                 self._poller.emit(event)
-            if cluster is None or partitioner.routes.generation is None:
+            if cluster is None or partitioner.routing.generation is None:
                 continue
-            if partitioner.routes.generation != cluster.generation != self._awaited:
+            if partitioner.routing.generation != cluster.generation != self._awaited:
                 self._awaited = cluster.generation  # once: it may have failed to
                 return None
             for topic in cluster.by_topic:

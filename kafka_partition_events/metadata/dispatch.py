@@ -29,7 +29,7 @@ from kafka_partition_events.metadata.listener import (
     RegistrationStats,
     hears_events,
     name_of,
-    own_method,
+    overrides,
 )
 
 FAILURES_BEFORE_PAUSE = 5
@@ -78,10 +78,10 @@ class Mailbox:
         """
         self.listener = listener
         self.name = name_of(listener)
-        self._on_partitions_change = own_method(listener, "on_partitions_change")
-        self._on_settled = own_method(listener, "on_settled")
-        self._close_listener = own_method(listener, "close")
+        self.wants_changes = overrides(listener, "on_partitions_change")
+        self.wants_settled = overrides(listener, "on_settled")
         self._deaf = not hears_events(listener)
+        self._has_close = overrides(listener, "close")
         self._capacity = capacity
         self._clock = clock
         self._on_closed = on_closed
@@ -113,7 +113,7 @@ class Mailbox:
         Returns:
             Whether the mailbox is still in use.
         """
-        in_use = getattr(self.listener, "survives_fork", True) and not self._closing
+        in_use = self.listener.survives_fork and not self._closing
         self._start_afresh()
         if not in_use:
             self._closing = True
@@ -121,16 +121,6 @@ class Mailbox:
         return in_use
 
     # -- the poller's side ---------------------------------------------------------------------------
-
-    @property
-    def wants_changes(self) -> bool:
-        """Whether the listener overrides `on_partitions_change`."""
-        return self._on_partitions_change is not None
-
-    @property
-    def wants_settled(self) -> bool:
-        """Whether it overrides `on_settled`."""
-        return self._on_settled is not None
 
     def put(self, batch: Batch) -> None:
         """Queue a batch; never blocks for longer than a few microseconds, never raises."""
@@ -229,7 +219,7 @@ class Mailbox:
                 if not drain:
                     self._queue.clear()
                     self._waiting = 0
-                if self._worker is None and not self._queue and self._close_listener is None:
+                if self._worker is None and not self._queue and not self._has_close:
                     self._closed.set()
                 else:
                     self._ensure_worker()
@@ -265,8 +255,7 @@ class Mailbox:
             self._condition.notify_all()
         self._on_closed(self)
         try:
-            if self._close_listener is not None:
-                self._close_listener()
+            self.listener.close()
         except BaseException as error:  # noqa: BLE001 - close() is the listener's code
             _log.warning("listener_close_failed", listener=self.name, error=repr(error))
         finally:
@@ -283,8 +272,8 @@ class Mailbox:
             return batch
 
     def _deliver(self, batch: Batch) -> None:
-        if self._on_partitions_change is not None and batch.changed and not self._cut_short:
-            self._attempt(self._on_partitions_change, batch.cluster, batch.changed)
+        if self.wants_changes and batch.changed and not self._cut_short:
+            self._attempt(self._hook("on_partitions_change"), batch.cluster, batch.changed)
         listener, rest_at = self.listener, perf_counter() + SLICE_S
         for event in batch.events:
             if self._cut_short:
@@ -294,8 +283,12 @@ class Mailbox:
             if perf_counter() >= rest_at:
                 sleep(REST_S)
                 rest_at = perf_counter() + SLICE_S
-        if self._on_settled is not None and not self._cut_short:
-            self._attempt(self._on_settled, batch.cluster, batch.looked_at)
+        if self.wants_settled and not self._cut_short:
+            self._attempt(self._hook("on_settled"), batch.cluster, batch.looked_at)
+
+    def _hook(self, name: str) -> Callable[..., None]:
+        hook: Callable[..., None] = getattr(self.listener, name)
+        return hook
 
     @property
     def _cut_short(self) -> bool:

@@ -18,9 +18,9 @@ The delivery contract
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 from attrs import frozen
 
@@ -180,6 +180,7 @@ class PartitionChangeListener:
 
     def close(self) -> None:
         """Release what the listener holds. Called once, after its last event."""
+        _close_next(self, PartitionChangeListener)
 
 
 class ClusterAdopter(ABC):
@@ -201,31 +202,57 @@ class ClusterAdopter(ABC):
             Events that follow from it, unstamped (`CapReached`, `CapLifted`).
         """
 
-    def close(self) -> None:  # noqa: B027 - there may be nothing to release
+    name: str | None = None
+    survives_fork: bool = True
+
+    def close(self) -> None:
         """Release what it holds. Called when the poller that it follows is closed, or followed no more."""
+        _close_next(self, ClusterAdopter)
 
 
 Registrable = PartitionChangeListener | ClusterAdopter
 """Who may be registered with a poller."""
 
+_DEFAULTS = (PartitionChangeListener, ClusterAdopter)
+
+
+_HOOKS = frozenset(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
+
 
 def name_of(listener: Registrable) -> str:
     """Return how logs, health and events name a listener."""
-    return getattr(listener, "name", None) or type(listener).__name__
+    return listener.name or type(listener).__name__
 
 
-def own_method(listener: Registrable, name: str) -> Callable[..., None] | None:
-    """Return a listener's method, from its class or set on the object; None if it only has the default."""
-    method: Callable[..., None] | None = getattr(listener, name, None)
-    defaults = [getattr(base, name, None) for base in (PartitionChangeListener, ClusterAdopter)]
-    return None if getattr(method, "__func__", method) in defaults else method
+def overrides(listener: Registrable, name: str) -> bool:
+    """Tell whether a listener has a method of its own, from its class or set on the object."""
+    if name in getattr(listener, "__dict__", ()):
+        return True
+    by = next((kind for kind in type(listener).__mro__ if name in vars(kind)), None)
+    if by in _DEFAULTS:
+        return name == "close" and _next_close(listener, by) is not None
+    return by is not None
+
+
+def _close_next(listener: Registrable, after: type) -> None:
+    """Close what is next in the order of classes, where somebody is both a partitioner and a listener."""
+    if (kind := _next_close(listener, after)) is not None:
+        kind.close(listener)
+
+
+def _next_close(listener: Registrable, after: type) -> Any:
+    """Return the next class of either family that releases something; what else is mixed in is not ours."""
+    kinds = type(listener).__mro__
+    rest = kinds[kinds.index(after) + 1 :]
+    ours = (kind for kind in rest if issubclass(kind, _DEFAULTS) and kind not in _DEFAULTS)
+    return next((kind for kind in ours if "close" in vars(kind)), None)
 
 
 def hears_events(listener: Registrable) -> bool:
     """Tell whether a listener overrides any hook; one that does not needs no worker."""
     no_hooks = listener.no_hooks if isinstance(listener, ClusterAdopter) else frozenset()
-    hooks = {name for name in dir(listener) if name.startswith("on_")} - no_hooks
-    return any(own_method(listener, hook) is not None for hook in hooks)
+    hooks = {name for name in dir(type(listener)) if name.startswith("on_")} | _HOOKS
+    return any(overrides(listener, hook) for hook in hooks - no_hooks)
 
 
 @frozen(kw_only=True)

@@ -341,7 +341,13 @@ class MetadataPoller:
 
     def _step(self, answer: Observation | BaseException, began: datetime) -> tuple[Event, ...]:
         stored, jitter = self._state.known.cluster_id, self._rng.uniform(*JITTER)
-        state, news = step(self._state, answer, began, self._news.moment(), jitter)
+        while True:
+            before, at = self._state, self._news.moment()
+            state, news = step(before, answer, began, at, jitter)
+            if self._state is before:  # else a signal handler has polled in there, in this thread
+                break
+        # It, or the garbage collector, may have emitted something.
+        news = news.later(self._news.sequence - at.sequence)
         if news.foreign is not None:  # once, so under the lock
             _log.warning("stored_snapshot_ignored", stored=stored, cluster_id=news.foreign)
         return self._tell(state, news)

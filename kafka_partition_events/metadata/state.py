@@ -154,7 +154,7 @@ class News:
 
     Attributes:
         events: Stamped, and numbered on from the moment's sequence.
-        changes: Those of them that say how the cluster changed.
+        changes: The last of them, which say how the cluster changed.
         adopt: Whether partitioners adopt `State.usable` then; what they find out by it comes next.
         rest: What comes last, neither stamped nor numbered, for nobody knows how much they find out.
         previous_at: What ``previous_at`` is for what they find out, and for the rest.
@@ -167,6 +167,13 @@ class News:
     rest: tuple[ev.Event, ...] = ()
     previous_at: datetime | None = None
     foreign: str | None = None
+
+    def later(self, by: int) -> Self:
+        """Return the same with higher numbers, where so many other events were told meanwhile."""
+        if not by:
+            return self
+        events = tuple(evolve(event, sequence=event.sequence + by) for event in self.events)
+        return evolve(self, events=events, changes=events[len(events) - len(self.changes) :])
 
 
 @frozen(kw_only=True)

@@ -102,7 +102,7 @@ class AdaptivePartitioner(StickyPartitioner):
         self.rack = rack
         self.turn_bytes = turn_bytes
         self._clock = clock
-        self._spins: dict[str, _Spin] = self.routes.by_topic()
+        self._spins: dict[str, _Spin] = self.routing.by_topic()
         self._began = 0
         self._switched = 0
         self._forced = 0
@@ -150,16 +150,12 @@ class AdaptivePartitioner(StickyPartitioner):
         partition = self._next(route, topic, now)
         self._began += 1
         self.deliveries.turn_began(topic)
-        if place is None:
-            place = Place(route, partition)
-        else:
+        if place is not None:
             self._switched += place.partition != partition
             if place.records:
                 self._records[TopicPartition(topic, place.partition)] += place.records
-            place.partition = partition
-            place.route, place.bytes, place.records = route, 0, 0
-        place.ends_at = now + max(TURN_S, self.deliveries.linger)
-        self._places[topic] = place
+        ends_at = now + max(TURN_S, self.deliveries.linger)
+        place = self._places[topic] = Place(route, partition, ends_at=ends_at)
         return place
 
     def _next(self, route: Route, topic: str, now: float) -> int:
@@ -191,7 +187,7 @@ class AdaptivePartitioner(StickyPartitioner):
         return [partition for _rank, partition in sorted(order)]
 
     def _rack_of(self, broker: int | None) -> str | None:
-        return None if broker is None else self.routes.racks.get(broker)
+        return None if broker is None else self.routing.racks.get(broker)
 
 
 def _rebuild_after(route: Route) -> float:

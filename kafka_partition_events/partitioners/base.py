@@ -71,11 +71,11 @@ class Partitioner(ClusterAdopter):
         inherited = all(
             getattr(type(self), name) is getattr(Partitioner, name) for name in ("home", "keyed_partition")
         )
-        self.keys = Keys(keyed, hash_name, self._key_hash, by_hash=inherited)
+        self.keying = Keys(keyed, hash_name, self._key_hash, by_hash=inherited)
         """How keys are placed."""
-        self.routes = Routes(lambda: name_of(self), budget, self._meet)
+        self.routing = Routes(lambda: name_of(self), budget, self._meet)
         """What is chosen from."""
-        self.deliveries = self.routes.deliveries
+        self.deliveries = self.routing.deliveries
         """What is known from delivery reports; the clients of this library report there."""
         self._repeats: dict[tuple[int, str], int] = {}
         _be_a_kafka_python_partitioner()
@@ -83,11 +83,11 @@ class Partitioner(ClusterAdopter):
     @property
     def budget(self) -> BufferBudget | None:
         """The cap on the partitions that unkeyed records go to; a new one holds from the next snapshot on."""
-        return self.routes.budget
+        return self.routing.budget
 
     @budget.setter
     def budget(self, budget: BufferBudget | None) -> None:
-        self.routes.budget = budget
+        self.routing.budget = budget
 
     def _key_hash(self, name: HashName) -> KeyHash:
         return key_hash(name)
@@ -125,10 +125,10 @@ class Partitioner(ClusterAdopter):
             ValueError: ``cluster`` is given and does not know the topic.
             PartitionOfflineError: with ``keyed="raise"`` only.
         """
-        route = self.routes.current.get(topic) or self.routes.of(topic, cluster)
+        route = self.routing.current.get(topic) or self.routing.of(topic, cluster)
         if route is None:
             return UNASSIGNED
-        if not serialized_key and self.keys.empty_is_no_key:
+        if not serialized_key and self.keying.empty_is_no_key:
             serialized_key = None
         again = self._repeats.pop((get_ident(), topic), None) if self._repeats else None
         if again is not None and (again in route.usable_set or route.avoids(again)):
@@ -161,7 +161,7 @@ class Partitioner(ClusterAdopter):
 
     def home(self, route: Route, key: bytes) -> int:
         """Return the partition that a key belongs to, online or not."""
-        return self.keys.hash(key, route.count)
+        return self.keying.hash(key, route.count)
 
     def keyed_partition(self, route: Route, key: bytes) -> int:
         """Return where a keyed record goes: to its home, or by the ``keyed`` policy if that is offline.
@@ -169,7 +169,7 @@ class Partitioner(ClusterAdopter):
         Raises:
             PartitionOfflineError: the home is offline and the policy is ``"raise"``.
         """
-        home, policy = self.home(route, key), self.keys.policy
+        home, policy = self.home(route, key), self.keying.policy
         if policy == "pin" or route.is_online(home):
             return home
         if policy == "raise":
@@ -177,9 +177,9 @@ class Partitioner(ClusterAdopter):
                 f"partition {home} of topic {route.info.name} has no leader; the key's records wait for it"
                 ' with keyed="pin" and go elsewhere with keyed="reroute"'
             )
-        if self.keys.note_home is not None:
-            self.keys.note_home(home)
-        return route.usable[self.keys.hash(key, len(route.usable))]
+        if self.keying.note_home is not None:
+            self.keying.note_home(home)
+        return route.usable[self.keying.hash(key, len(route.usable))]
 
     def route(self, topic: str, cluster: ClusterView | None = None) -> Route | None:
         """Return a topic's route: of the snapshot, or of ``cluster``, or None when neither is there.
@@ -187,14 +187,14 @@ class Partitioner(ClusterAdopter):
         Raises:
             ValueError: ``cluster`` is given and does not know the topic.
         """
-        return self.routes.of(topic, cluster)
+        return self.routing.of(topic, cluster)
 
     def adopt(self, cluster: Cluster | None) -> tuple[Event, ...]:
         """Follow a snapshot; None: there is none any more, and the ``cluster`` argument decides again.
 
         The poller calls this before it tells anybody of the change.
         """
-        return self.routes.adopt(cluster)
+        return self.routing.adopt(cluster)
 
 
 def _be_a_kafka_python_partitioner() -> None:

@@ -56,12 +56,12 @@ class ComposedPartitioner(Partitioner):
             )
         super().__init__(budget=budget, keyed=keyed, hash_name=hash_name)
         self.ignores_keys = keys == "chooser"
-        self.keys.by_hash = self.keys.by_hash and keys == "hash"
+        self.keying.by_hash = self.keying.by_hash and keys == "hash"
         self._chooser = chooser
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:
         """Return a key's hash partition, or what the chooser says."""
         if key is not None and not self.ignores_keys:
             return self.keyed_partition(route, key)
-        racks = self.routes.racks
+        racks = self.routing.racks
         return self._chooser(Choice(route, topic, key, value, route.usable, self.deliveries, racks))

@@ -155,7 +155,7 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         """
         topics = self._topics
         if topics is None:
-            return self.keys.hash(key, route.count)
+            return self.keying.hash(key, route.count)
         if self._unbound is not None and self._cluster_id:
             self._bind(self._unbound, topics)
         topic, present = route.info.name, route.count
@@ -163,12 +163,12 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         count = counts[-1]
         if count > present:
             count = max((known for known in counts if known <= present), default=present)
-        return self.keys.hash(key, count)
+        return self.keying.hash(key, count)
 
     def keyed_partition(self, route: Route, key: bytes) -> int:
         """Return where a keyed record goes; see `Partitioner`."""
         if self._jumps:  # `home`, inlined: a jump takes long enough
-            return self.keys.hash(key, route.count)
+            return self.keying.hash(key, route.count)
         return AdaptivePartitioner.keyed_partition(self, route, key)
 
     @property
@@ -217,3 +217,4 @@ class GrowthSafePartitioner(AdaptivePartitioner):
         """End the thread that reads the store. The store stays open."""
         if self._topics is not None:
             self._watcher.close()
+        super().close()

@@ -60,7 +60,7 @@ class RoundRobinPartitioner(Partitioner):
         super().__init__(budget=budget)
         self._start = start
         self._rng = rng or random.Random()
-        self._rounds: dict[str, _Round] = self.routes.by_topic()
+        self._rounds: dict[str, _Round] = self.routing.by_topic()
         self._renewing = threading.RLock()  # a signal handler may produce in there
 
     def choose(self, route: Route, topic: str, key: bytes | None, value: bytes | None, /) -> int:

@@ -3,7 +3,7 @@
 import random
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.partitioners.keys import KeyedPolicy
@@ -25,10 +25,10 @@ def record_bytes(key: bytes | None, value: bytes | None) -> int:
 
 @define(eq=False)
 class Place:
-    """Where a topic's unkeyed records go now; one for each topic, which is dropped with it.
+    """Where a topic's unkeyed records go now, and the route that it was chosen from.
 
-    Threads use it without a lock. Who moves it writes ``partition`` before ``route``: whoever finds his route
-    there finds a partition of this route or of a newer one. The rest is for partitioners that end their turns
+    One for each topic, which is dropped with it. Threads read it without a lock, so route and partition are
+    never changed: another place takes its place. The rest is for partitioners that end their turns
     themselves; two threads may lose a record there, and the turn is longer by that.
     """
 
@@ -68,7 +68,7 @@ class StickyPartitioner(Partitioner):
             ConfigurationError: an argument is not one of its choices.
         """
         super().__init__(budget=budget, keyed=keyed, hash_name=hash_name)
-        self._places: dict[str, Place] = self.routes.by_topic()
+        self._places: dict[str, Place] = self.routing.by_topic()
         self._rng = rng or random.Random()
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -87,11 +87,11 @@ class StickyPartitioner(Partitioner):
         cluster: ClusterView | None,
     ) -> int:
         # `choose`, inlined: this is the hot path of most producers.
-        route = self.routes.current.get(topic) or self.routes.of(topic, cluster)
+        route = self.routing.current.get(topic) or self.routing.of(topic, cluster)
         if route is None:
             return UNASSIGNED
-        if serialized_key is not None and (serialized_key or not self.keys.empty_is_no_key):
-            keys = self.keys
+        if serialized_key is not None and (serialized_key or not self.keying.empty_is_no_key):
+            keys = self.keying
             if keys.by_hash:
                 return keys.hash(serialized_key, route.count)
             return self.keyed_partition(route, serialized_key)
@@ -112,7 +112,7 @@ class StickyPartitioner(Partitioner):
         """Move to another partition, unless another thread has moved on from ``prev_partition`` already."""
         place = self._places.get(topic)
         if place is None or place.partition == prev_partition:
-            route = self.routes.of(topic, cluster)
+            route = self.routing.of(topic, cluster)
             if route is not None:
                 self._begin(topic, route, place or Place(route, prev_partition))
         elif self.deliveries.probing:  # it may be a probe, which is asked about once more
@@ -122,7 +122,7 @@ class StickyPartitioner(Partitioner):
 
     def current(self, topic: str) -> int:
         """Return where unkeyed records go until `move_on`; or a probe's partition, for one record."""
-        route = self.routes.of(topic)
+        route = self.routing.of(topic)
         if route is None:
             return UNASSIGNED
         if self.deliveries.probing and (probe := self.deliveries.take_probe(topic, route)) is not None:
@@ -131,7 +131,7 @@ class StickyPartitioner(Partitioner):
 
     def move_on(self, topic: str, partition: int) -> None:
         """Choose another partition for the records that follow: the turn on ``partition`` is over."""
-        route, place = self.routes.of(topic), self._places.get(topic)
+        route, place = self.routing.of(topic), self._places.get(topic)
         if route is not None and (place is None or place.partition == partition):
             self._begin(topic, route, place)
 
@@ -145,17 +145,13 @@ class StickyPartitioner(Partitioner):
         """Stay on the partition if the new route still has it, else choose another."""
         if place is None or place.partition not in route.usable_set:
             return self._begin(topic, route, place)
-        place.route = route
+        place = self._places[topic] = evolve(place, route=route)
         return place
 
     def _begin(self, topic: str, route: Route, place: Place | None) -> Place:
         """Choose another partition."""
-        if place is None:
-            place = Place(route, self._rng.choice(route.usable))
-        else:
-            place.partition = self._other_than(place.partition, route)
-            place.route, place.bytes = route, 0
-        self._places[topic] = place
+        chosen = self._rng.choice(route.usable) if place is None else self._other_than(place.partition, route)
+        place = self._places[topic] = Place(route, chosen)
         return place
 
     def _other_than(self, previous: int, route: Route) -> int:

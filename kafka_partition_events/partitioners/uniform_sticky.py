@@ -52,6 +52,6 @@ class UniformStickyPartitioner(StickyPartitioner):
         # An unkeyed record that moved on here would open a batch, so kafka-python would have it move once
         # more: of two partitions back to where it was, and the other one would get nothing (KAFKA-9965).
         if key is not None and place.bytes >= self.batch_bytes:
-            self._begin(topic, route, place)
+            place = self._begin(topic, route, place)
         place.bytes += record_bytes(key, value)
         return place.partition

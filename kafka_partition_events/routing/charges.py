@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Container, Iterable
+from collections.abc import Collection, Container
 
 from attrs import define, field, frozen
 
@@ -48,7 +48,8 @@ _NEARLY_ALL, _NOT_NEARLY_ALL = 0.9, 0.7
 as many that did not need him came soon.
 
 Of 6 brokers a broker is needed by 40% of what needs a certain other one (replication factor 3); where each
-partition needs all brokers nobody is accused. Who was slow lately needs fewer to be so again."""
+partition needs all brokers nobody is accused. Who was slow lately needs fewer to be so again. Of the
+partitions that need him half were slow at least: else it may be those (large records, many), and not he."""
 
 
 @define
@@ -59,10 +60,10 @@ class _Tally:
     needed: dict[int, float] = field(factory=dict)
     led: dict[int, float] = field(factory=dict)
 
-    def add(self, leader: int, followers: Iterable[int], weight: float) -> None:
+    def add(self, lane: Lane, leader: int, weight: float) -> None:
         self.count += weight
         self.led[leader] = self.led.get(leader, 0.0) + weight
-        for broker in (leader, *followers):
+        for broker in (leader, *lane.followers):
             self.needed[broker] = self.needed.get(broker, 0.0) + weight
 
 
@@ -77,7 +78,7 @@ class Waits:
         self._forget()
 
     def note(
-        self, leader: int, followers: Iterable[int], now: float, *, long: bool, known: Container[object] = ()
+        self, lane: Lane, leader: int, now: float, *, long: bool, known: Container[object] = ()
     ) -> tuple[Subject, ...]:
         """Count one more; return whom nearly all long ones needed, in which roles, and begin anew.
 
@@ -87,7 +88,8 @@ class Waits:
             self._forget()
             self._since = now
         weight = 2.0 ** ((now - self._since) / _LATELY_S)
-        (self._long if long else self._soon).add(leader, followers, weight)
+        (self._long if long else self._soon).add(lane, leader, weight)
+        self._latest[lane] = now, long
         if not long:
             return ()
         most, *others = sorted(self._long.needed.items(), key=lambda item: -item[1])[:2]
@@ -98,6 +100,8 @@ class Waits:
             return ()
         if others and others[0][1] > _NOT_NEARLY_ALL * self._long.count:
             return ()
+        if not self._most_are_long(broker, now):
+            return ()
         only_leads = self._long.led.get(broker, 0.0) >= _NEARLY_ALL * self._long.count
         self._forget()
         as_leader = Subject(Role.LEADER, broker)  # what it leads waits for its answers, too
@@ -105,6 +109,13 @@ class Waits:
 
     def _forget(self) -> None:
         self._long, self._soon = _Tally(), _Tally()
+        self._latest: dict[Lane, tuple[float, bool]] = {}
+
+    def _most_are_long(self, broker: int, now: float) -> bool:
+        """Tell whether half of the partitions that need a broker were slow when they answered last."""
+        self._latest = {lane: last for lane, last in self._latest.items() if now - last[0] <= _LATELY_S}
+        those = [long for lane, (_, long) in self._latest.items() if broker in {lane.leader, *lane.followers}]
+        return 2 * sum(those) >= len(those)
 
 
 class Charges(Ledger):

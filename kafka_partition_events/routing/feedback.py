@@ -39,6 +39,9 @@ from kafka_partition_events.routing.standings import Standings
 _SLOW_RESTS = 2
 """Who is slow rests the first time as if it were the third."""
 
+_ONE_REQUEST_S = 0.001
+"""What a connection answers closer together was one request, or several that came soon."""
+
 _LAG_S = 0.01
 """A leader may be behind by so much at least; what it has is not worth a look sooner."""
 
@@ -119,7 +122,7 @@ class Feedback(Standings):
         sent = lane.sent_at.popleft() if lane.sent_at else now - latency
         if lane.leader is not None:
             connection = self._connection(lane)
-            if (took := self._silence(connection, now)) > 0:
+            if (took := self._silence(connection, now)) > _ONE_REQUEST_S:
                 changes = self._weigh(lane, took, now)
             connection.answered_to = max(connection.answered_to, sent)
             connection.given_up = None
@@ -307,7 +310,7 @@ class Feedback(Standings):
             return ()
         long = took > self._soon(self.policy.least_silence, *needed)
         known = [a.subject.id for a in needed if a.reason is Suspicion.SLOW and a.rests]
-        slow = self._waits.note(leader, lane.followers, now, long=long, known=known)
+        slow = self._waits.note(lane, leader, now, long=long, known=known)
         changes: tuple[Change, ...] = ()
         for subject in slow:
             a = self._of(subject)

@@ -18,8 +18,9 @@ _LESSON_HALVES_S = 5.0
 _SAMPLES = 32
 _LEARN_EVERY = 4
 
-_FLOOR_LASTS_S = 10.0
-"""The soonest answer of this time, and of as much before it, is what a leader takes when nothing queues."""
+_FLOOR_LASTS_S: dict[Role | None, float] = {Role.LEADER: 10.0, Role.REPLICA: 2.0}
+"""The soonest answer of this time, and of as much before it, is what somebody takes when nothing queues. A
+replica that has moved far away is not slow for long."""
 
 
 class Standing(Enum):
@@ -82,7 +83,7 @@ class Account:
 
     def sound(self, latency: float, now: float) -> None:
         """Take an answer into account for how soon one may come."""
-        if now - self._floor_since > _FLOOR_LASTS_S:
+        if now - self._floor_since > _FLOOR_LASTS_S.get(self.subject.role, 0.0):
             self._floor_before, self._floor_since = self._current_floor, now
             self._current_floor = math.inf
         self._current_floor = min(self._current_floor, latency)

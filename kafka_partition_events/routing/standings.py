@@ -161,8 +161,9 @@ class Standings(Charges):
         if a.standing is Standing.DOUBTED:
             self._give_the_benefit_of_the_doubt(now)
         elif a.standing is Standing.PROBATION:
-            in_time = self._soon(self.policy.least_silence, a) if a.reason is Suspicion.SLOW else patience
-            if max(silence, latency) <= in_time:
+            if a.reason is Suspicion.SLOW:
+                patience = self._soon(self.policy.least_silence, *self._roles(a))
+            if max(silence, latency) <= patience:
                 return self._count_good(a, now)
         elif a.standing is Standing.SUSPECT and now - a.suspected_at <= patience:
             return self._take_back(a, silence, now)
@@ -226,13 +227,17 @@ class Standings(Charges):
         role, broker = a.subject
         if role is None or not isinstance(broker, int):
             return ()
-        other = self._accounts.get(Subject(Role.LEADER if role is Role.REPLICA else Role.REPLICA, broker))
-        if other is not None and other.is_bad:
+        if any(other.is_bad for other in self._roles(a)):
             return ()  # the episode goes on
         lasted = now - self._episodes.pop(broker)
         if self._untold.pop(broker, None) is not None:
             return ()
         return (Cleared(broker=broker, reason=reason, lasted=lasted, probes=a.probes, usual=a.usual),)
+
+    def _roles(self, a: Account) -> list[Account]:
+        """Return a broker's accounts in both roles, as far as there are any."""
+        both = (self._accounts.get(Subject(role, a.subject.id)) for role in Role)
+        return [other for other in both if other is not None]
 
     def _count_good(self, a: Account, now: float) -> tuple[Change, ...]:
         # Keyed records may answer by the hundred in one moment; that is one good sign, not a hundred.

@@ -95,7 +95,7 @@ class PartitionerContract(ABC):
         for partitioner in (one, other):
             _adopt(partitioner, [1] * 12)
         for key in KEYS:
-            if not key and one.keys.empty_is_no_key:
+            if not key and one.keying.empty_is_no_key:
                 continue
             home = _ask(one, key)
             for _ in range(20):

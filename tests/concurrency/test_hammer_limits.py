@@ -25,12 +25,12 @@ def test_a_limit_holds_from_the_moment_that_it_is_set_whatever_is_adopted_meanwh
     poller.start()
     try:
         for _ in range(ROUNDS):
-            partitioner.routes.limit(THREE)
+            partitioner.routing.limit(THREE)
             for n in range(5):
                 key = b"%d" % n
                 assert 0 <= partitioner.partition("orders", key, key, None, None, None) < 3
                 assert 0 <= partitioner.partition("orders", None, None, None, None, None) < 3
-            partitioner.routes.limit(NO_LIMITS)
+            partitioner.routing.limit(NO_LIMITS)
     finally:
         over.set()
         poller.join()

@@ -102,4 +102,4 @@ class TestOnEachClient:
         placed = produce(partitioner, kafka_cluster.bootstrap_servers, topic)
         assert placed[None] == dict.fromkeys(range(PARTITIONS), RECORDS // 2 // PARTITIONS)
         for key in KEYS:
-            assert placed[key].keys() == {partitioner.keys.hash(key, PARTITIONS)}
+            assert placed[key].keys() == {partitioner.keying.hash(key, PARTITIONS)}

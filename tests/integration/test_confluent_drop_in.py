@@ -242,7 +242,7 @@ def test_a_signal_handler_may_produce(cluster: MockCluster, rescue: Any) -> None
         done = threading.Event()
 
         def interrupted() -> None:
-            with turn._lock, producer._chooser._adding, producer.partitioner.routes._swapping:
+            with turn._lock, producer._chooser._adding, producer.partitioner.routing._swapping:
                 producer.produce("t", b"going down")
             done.set()
 

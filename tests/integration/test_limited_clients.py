@@ -123,7 +123,7 @@ def test_growth_reaches_records_when_the_limit_is_lifted_and_not_before(
     partitioner = DefaultPartitioner()
     client = make(partitioner)
     send_for(client, topic, 1.0)
-    partitioner.routes.limit(Limits(counts={topic: len(OLD)}))
+    partitioner.routing.limit(Limits(counts={topic: len(OLD)}))
     kafka_cluster.grow_topic(topic, len(OLD) + len(NEW))
 
     send_for(client, topic, 2.0)
@@ -131,11 +131,11 @@ def test_growth_reaches_records_when_the_limit_is_lifted_and_not_before(
     assert seen is not None
     assert len(seen.by_topic[topic].partitions) == len(OLD) + len(NEW), "the poller knows of the growth"
     late_partitioner = DefaultPartitioner()
-    late_partitioner.routes.limit(Limits(counts={topic: len(OLD)}))
+    late_partitioner.routing.limit(Limits(counts={topic: len(OLD)}))
     late = make(late_partitioner)
     send_for(late, topic, 0.5)
     assert reached(kafka_cluster, topic) == set(OLD)
 
-    partitioner.routes.limit(NO_LIMITS)
+    partitioner.routing.limit(NO_LIMITS)
     send_for(client, topic, 1.0)
     assert reached(kafka_cluster, topic) == {*OLD, *NEW}

@@ -64,7 +64,7 @@ class World:
 
     @property
     def limited(self) -> bool:
-        return self.topic in self.partitioner.routes.limits.counts
+        return self.topic in self.partitioner.routing.limits.counts
 
     @property
     def seen(self) -> int:

@@ -45,7 +45,7 @@ class Producer:
             for change in world.log[self.read :]:
                 self.duties.ledger.take_change(change)
             self.read = len(world.log)
-        self.partitioner.routes.limit(self.duties.limits(self.cluster, now))
+        self.partitioner.routing.limit(self.duties.limits(self.cluster, now))
         route = self.partitioner.route(TOPIC)
         used = {} if route is None else {TOPIC: len(route.admitted)}
         reports = self.duties.reports(self.cluster, used, now)

@@ -70,11 +70,11 @@ class TestALimitedTopic:
         turn = chooser.turn("orders")
         chooser.choose("orders", b"a", None)
         assert next(iter(turn.keyed)) == UNASSIGNED
-        partitioner.routes.limit(Limits(counts={"orders": 2}))
+        partitioner.routing.limit(Limits(counts={"orders": 2}))
         assert not [*turn.keyed]
         assert {chooser.choose("orders", b"key-%d" % n, None) for n in range(50)} == {0, 1}
         assert not [*turn.keyed]
-        partitioner.routes.limit(NO_LIMITS)
+        partitioner.routing.limit(NO_LIMITS)
         chooser.choose("orders", b"a", None)
         assert next(iter(turn.keyed)) == UNASSIGNED
 
@@ -87,7 +87,7 @@ class TestALimitedTopic:
         sample = type(turn).sample_keyed
 
         def limited_meanwhile(turn: Any, deliveries: Any) -> None:
-            partitioner.routes.limit(Limits(counts={"orders": 2}))
+            partitioner.routing.limit(Limits(counts={"orders": 2}))
             sample(turn, deliveries)
 
         monkeypatch.setattr(type(turn), "sample_keyed", limited_meanwhile)
@@ -97,7 +97,7 @@ class TestALimitedTopic:
     def test_leaves_others_alone(self, make: Make) -> None:
         partitioner = DefaultPartitioner()
         chooser = make(partitioner)
-        partitioner.routes.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
+        partitioner.routing.limit(Limits(counts={"other": 2}, brokers=frozenset({9})))
         assert chooser.places_keys("orders")
         assert not chooser.places_keys("other")
 

@@ -77,8 +77,8 @@ def test_a_partitioner_without_a_hash_takes_librdkafkas(
     config = {"default.topic.config": config} if legacy else config
     partitioner = DefaultPartitioner()
     assert with_hash(config, partitioner) == config
-    assert partitioner.keys.hash_name == hash_name
-    assert partitioner.keys.empty_is_no_key is empty_is_no_key
+    assert partitioner.keying.hash_name == hash_name
+    assert partitioner.keying.empty_is_no_key is empty_is_no_key
     assert with_hash(config, partitioner) == config, "a second producer may share it"
 
 

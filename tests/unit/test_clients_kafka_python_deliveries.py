@@ -230,9 +230,9 @@ def test_a_rerouted_record_tells_its_home_by_a_list_of_its_own(rig: Rig) -> None
             return headers
 
     producer: Any = Asking()
-    rig.partitioner.keys.policy = "reroute"
+    rig.partitioner.keying.policy = "reroute"
     sending = Sending(Asking, rig.reports, None, reroutes=reroutes(rig.partitioner))
-    note_home: Any = rig.partitioner.keys.note_home
+    note_home: Any = rig.partitioner.keying.note_home
     end = sending.install(producer, None, lambda: None)
     rig.reports.open = False
     own = [("own", b"1")]

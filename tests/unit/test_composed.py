@@ -175,7 +175,7 @@ class TestKeys:
 
         partitioner = with_table(ComposedPartitioner(fail), *[1] * 12)
         assert [ask(partitioner, key) for key in KEYS] == [murmur2_partition(key, 12) for key in KEYS]
-        assert partitioner.keys.by_hash
+        assert partitioner.keying.by_hash
         assert not partitioner.ignores_keys
 
     def test_go_by_the_hash_that_is_asked_for(self) -> None:
@@ -204,7 +204,7 @@ class TestKeys:
         (choice,) = seen
         assert (choice.topic, choice.key, choice.value, choice.places) == ("t", b"a", b"value", (0, 1))
         assert [choice.rack(place) for place in range(3)] == ["a", "b", None]
-        assert not partitioner.keys.by_hash
+        assert not partitioner.keying.by_hash
 
     def test_that_go_by_the_chooser_avoid_suspects_and_probe_them(self) -> None:
         """Else a broker that gets such records only would be suspect for ever."""

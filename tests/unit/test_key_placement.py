@@ -75,7 +75,7 @@ class TestAnOwnHome:
 def test_keys_go_by_their_hash_alone_unless_a_policy_or_a_subclass_says_otherwise(
     partitioner: Partitioner, by_hash: bool
 ) -> None:
-    assert partitioner.keys.by_hash is by_hash
+    assert partitioner.keying.by_hash is by_hash
 
 
 def test_every_built_in_leaves_keys_to_the_client_as_long_as_a_topic_is_unknown() -> None:

@@ -86,42 +86,42 @@ def partitioner(request: pytest.FixtureRequest) -> Iterator[Partitioner]:
 class TestEveryPartitioner:
     def test_keeps_to_a_limit_that_was_there_before_the_growth(self, partitioner: Partitioner) -> None:
         partitioner.adopt(SIX)
-        partitioner.routes.limit(HELD)
+        partitioner.routing.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
         partitioner.adopt(TWELVE)
         assert chosen(partitioner) <= set(range(6))
 
     def test_uses_all_when_the_limit_is_lifted(self, partitioner: Partitioner) -> None:
-        partitioner.routes.limit(HELD)
+        partitioner.routing.limit(HELD)
         partitioner.adopt(TWELVE)
         assert chosen(partitioner) <= set(range(6))
-        partitioner.routes.limit(NO_LIMITS)
+        partitioner.routing.limit(NO_LIMITS)
         route = partitioner.route("orders")
         assert route is not None
         assert route.usable == tuple(range(12))
 
     def test_keeps_to_a_limit_that_comes_after_the_growth(self, partitioner: Partitioner) -> None:
         partitioner.adopt(TWELVE)
-        partitioner.routes.limit(HELD)
+        partitioner.routing.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
 
     def test_keeps_to_it_without_a_table_by_what_the_limit_itself_tells(
         self, partitioner: Partitioner
     ) -> None:
         assert chosen(partitioner) == {UNASSIGNED}
-        partitioner.routes.limit(HELD)
+        partitioner.routing.limit(HELD)
         assert chosen(partitioner) <= set(range(6))
         partitioner.adopt(TWELVE)
         partitioner.adopt(None)
         assert chosen(partitioner) <= set(range(6))
-        partitioner.routes.limit(NO_LIMITS)
+        partitioner.routing.limit(NO_LIMITS)
         assert chosen(partitioner) == {UNASSIGNED}
 
     def test_keeps_to_it_by_the_clients_own_cluster(self, partitioner: Partitioner) -> None:
         assert chosen(partitioner, TWELVE)
-        partitioner.routes.limit(HELD)
+        partitioner.routing.limit(HELD)
         assert chosen(partitioner, TWELVE) <= set(range(6))
-        partitioner.routes.limit(NO_LIMITS)
+        partitioner.routing.limit(NO_LIMITS)
         route = partitioner.route("orders", TWELVE)
         assert route is not None
         assert route.count == 12
@@ -133,7 +133,7 @@ class TestKeys:
         partitioner = DefaultPartitioner()
         partitioner.adopt(SIX)
         homes = [partitioner.partition("orders", k, k, None, None, None) for k in keys]
-        partitioner.routes.limit(HELD)
+        partitioner.routing.limit(HELD)
         partitioner.adopt(TWELVE)
         assert [partitioner.partition("orders", k, k, None, None, None) for k in keys] == homes
 
@@ -142,7 +142,7 @@ class TestKeys:
         pinned, rerouted = DefaultPartitioner(), StickyPartitioner(keyed="reroute")
         for partitioner in (pinned, rerouted):
             partitioner.adopt(SIX)
-            partitioner.routes.limit(limits)
+            partitioner.routing.limit(limits)
         keys = [b"key-%d" % n for n in range(100)]
         assert {pinned.partition("orders", k, k, None, None, None) for k in keys} == set(range(6))
         assert {rerouted.partition("orders", k, k, None, None, None) for k in keys} == {5}
@@ -151,28 +151,28 @@ class TestKeys:
 
 def test_a_cap_that_follows_from_lifting_a_limit_is_told() -> None:
     partitioner = DefaultPartitioner(budget=BufferBudget(max_partitions={"orders": 8}, instance_id="a"))
-    partitioner.routes.limit(HELD)
+    partitioner.routing.limit(HELD)
     assert partitioner.adopt(TWELVE) == ()
-    (reached,) = partitioner.routes.limit(NO_LIMITS)
+    (reached,) = partitioner.routing.limit(NO_LIMITS)
     assert isinstance(reached, CapReached)
     assert (reached.partitions, reached.limit) == (12, 8)
-    (lifted,) = partitioner.routes.limit(HELD)
+    (lifted,) = partitioner.routing.limit(HELD)
     assert isinstance(lifted, CapLifted)
 
 
 def test_the_same_limits_again_change_nothing() -> None:
     partitioner = DefaultPartitioner()
     partitioner.adopt(TWELVE)
-    partitioner.routes.limit(HELD)
+    partitioner.routing.limit(HELD)
     route = partitioner.route("orders")
-    assert partitioner.routes.limit(Limits(counts={"orders": 6})) == ()
+    assert partitioner.routing.limit(Limits(counts={"orders": 6})) == ()
     assert partitioner.route("orders") is route
 
 
 def test_what_a_choice_reads_is_the_same_with_and_without_limits() -> None:
     plain, held = DefaultPartitioner(), DefaultPartitioner()
     plain.adopt(SIX)
-    held.routes.limit(HELD)
+    held.routing.limit(HELD)
     held.adopt(TWELVE)
     one, other = plain.route("orders"), held.route("orders")
     assert one is not None

@@ -192,7 +192,7 @@ class RemembersTheFirstRoute(Correct):
 
 class NeedsATable(Correct):
     def partition(self, topic: str, *record: Any) -> int:
-        if topic not in self.routes.current:
+        if topic not in self.routing.current:
             return UNASSIGNED
         return super().partition(topic, *record)
 

@@ -133,7 +133,7 @@ def test_a_chunk_that_old_routes_chose_is_not_kept(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(partitioner, "current", overtaken)
     turn.look("orders", partitioner, LONG, stay_with=partitioner)
-    assert partitioner.routes.current is not turn.seen
+    assert partitioner.routing.current is not turn.seen
     assert list(turn.chunk) == []
     poller.close()
 
@@ -204,8 +204,8 @@ def test_a_suspicion_that_comes_meanwhile_is_not_missed(monkeypatch: pytest.Monk
 def test_a_partitioner_forgets_the_turns_of_producers_that_are_gone() -> None:
     partitioner, poller = a_partitioner()
     turn, _gone = Turn(partitioner), Turn(partitioner)
-    assert len(partitioner.routes._keepers) == 2
+    assert len(partitioner.routing._keepers) == 2
     del _gone
     poller.poll_once()
-    assert [reference() for reference in partitioner.routes._keepers] == [turn]
+    assert [reference() for reference in partitioner.routing._keepers] == [turn]
     poller.close()

@@ -7,24 +7,34 @@ import pytest
 
 from kafka_partition_events.metadata.events import Role
 from kafka_partition_events.routing.charges import Waits
-from kafka_partition_events.routing.lanes import Subject
+from kafka_partition_events.routing.lanes import MAIN, Lane, Subject
 
 BOTH = (Subject(Role.REPLICA, 2), Subject(Role.LEADER, 2))
+LANES: dict[tuple[int, ...], Lane] = {}
+Named = tuple[Subject, ...]
 FINE = [(3, 4, 5), (6, 1, 3), (4, 1, 5)]
 """Whom answers need that come soon."""
 
 
+def lane(brokers: Sequence[int]) -> Lane:
+    """Return the lane of a partition with these replicas: always the same."""
+    leader, *followers = brokers
+    return LANES.setdefault(tuple(brokers), Lane("t", len(LANES), MAIN, leader, frozenset(followers)))
+
+
+def note(waits: Waits, brokers: Sequence[int], now: float, *, long: bool, known: Sequence[int] = ()) -> Named:
+    return waits.note(lane(brokers), brokers[0], now, long=long, known=known)
+
+
 def told(
     long: Sequence[Sequence[int]], soon: Sequence[Sequence[int]] = FINE, step: float = 0.01
-) -> list[tuple[Subject, ...]]:
+) -> list[Named]:
     """Note long answers, each after one that came soon."""
     waits, now, names = Waits(), 100.0, []
     for number, brokers in enumerate(long):
         now += step
-        witness, *followers = soon[number % len(soon)]
-        waits.note(witness, followers, now, long=False)
-        leader, *followers = brokers
-        names.append(waits.note(leader, followers, now, long=True))
+        note(waits, soon[number % len(soon)], now, long=False)
+        names.append(note(waits, brokers, now, long=True))
     return names
 
 
@@ -39,8 +49,8 @@ def test_one_that_leads_all_of_them_is_slow_as_a_leader() -> None:
 def test_of_one_that_was_slow_lately_four_are_enough() -> None:
     waits = Waits()
     for number in range(5):
-        waits.note(3, (4, 5), 0.01 * number, long=False)
-    noted = [waits.note(leader, (2,), 0.05, long=True, known=(2,)) for leader in (1, 3, 4, 5)]
+        note(waits, (3, 4, 5), 0.01 * number, long=False)
+    noted = [note(waits, (leader, 2), 0.05, long=True, known=(2,)) for leader in (1, 3, 4, 5)]
     assert noted == [(), (), (), BOTH]
 
 
@@ -61,6 +71,12 @@ def test_one_that_is_needed_by_two_thirds_is_not_to_blame() -> None:
     assert set(told([(1, 2, 3), (2, 4, 5), (6, 4, 1)] * 40)) == {()}
 
 
+def test_where_most_that_needs_it_is_answered_soon_it_is_those_partitions_and_not_the_broker() -> None:
+    """Two partitions with large records have one replica in common."""
+    soon = [(2, 3, 4), (4, 5, 6), (5, 2, 6), (3, 4, 5), (6, 3, 2), (4, 2, 5)]
+    assert set(told([(1, 2, 3), (5, 6, 2)] * 50, soon)) == {()}
+
+
 def test_now_and_then_a_long_one_says_nothing() -> None:
     assert set(told([(1, 2), (2, 3), (4, 2)] * 20, step=0.2)) == {()}
 
@@ -76,4 +92,4 @@ def test_noise_names_nobody(seed: int) -> None:
 def test_it_goes_on_for_days() -> None:
     waits = Waits()
     for minute in range(3 * 24 * 60):
-        assert waits.note(1, (2,), 60.0 * minute, long=True) == ()
+        assert note(waits, (1, 2), 60.0 * minute, long=True) == ()

@@ -50,7 +50,7 @@ class Chooser:
         self.turns: dict[str, Turn] = {}
         self.by_turns = _by_turns(partitioner)
         self.keyless = partitioner.ignores_keys
-        self.native_keys = self.by_turns is not None and partitioner.keys.by_hash and not self.keyless
+        self.native_keys = self.by_turns is not None and partitioner.keying.by_hash and not self.keyless
         self._partitioner = partitioner
         self._chunks = chunks
         self._length = turn_length(config)
@@ -80,12 +80,12 @@ class Chooser:
 
     def is_keyed(self, key: str | bytes | None) -> bool:
         """Tell whether a record with this key is placed by it."""
-        keys = self._partitioner.keys
+        keys = self._partitioner.keying
         return not self.keyless and bool(key or (key is not None and not keys.empty_is_no_key))
 
     def places_keys(self, topic: str) -> bool:
         """Tell whether librdkafka shall place a topic's keyed records: not if it would use too many."""
-        return self.native_keys and topic not in self._partitioner.routes.limits.counts
+        return self.native_keys and topic not in self._partitioner.routing.limits.counts
 
     def choose_for(self, topic: str, count: int) -> tuple[int, int]:
         """Return a partition for unkeyed records, and how many of ``count`` may go there: a probe is one."""

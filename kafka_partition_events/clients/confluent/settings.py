@@ -53,10 +53,11 @@ def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, 
     theirs = next((name for name, names in _SAME.items() if meant in names), None)
     if theirs is None and meant != "random":
         return dict(config)  # librdkafka knows no such hash
-    if theirs is not None and partitioner.keys.follows_client:
-        partitioner.keys.use_hash_of_client(theirs, empty_is_no_key=meant == _LIBRDKAFKAS_OWN)
+    if theirs is not None and partitioner.keying.follows_client:
+        partitioner.keying.use_hash_of_client(theirs, empty_is_no_key=meant == _LIBRDKAFKAS_OWN)
         return dict(config)
-    same = _SAME[partitioner.keys.hash_name]
+    ours = partitioner.keying.hash_name
+    same = _SAME[ours]
     if chosen is None:
         return {**config, "partitioner": same[0]}
     if chosen in same:
@@ -70,8 +71,8 @@ def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, 
         )
     raise ConfigurationError(
         f'the setting partitioner="{chosen}" places keys by another hash than the partitioner: '
-        f'hash_name="{partitioner.keys.hash_name}". Records that librdkafka places itself, as long as there '
-        "is no metadata, would go elsewhere than the later ones of the same key. To cure it, leave hash_name "
+        f'hash_name="{ours}". Records that librdkafka places itself, as long as there is no metadata, would '
+        "go elsewhere than the later ones of the same key. To cure it, leave hash_name "
         f'out (it then is "{theirs}"), or set partitioner="{same[0]}". Keep the hash that the topic is '
         "written with: a change moves keys to other partitions (librdkafka's default is consistent_random, "
         'which is hash_name="crc32"; the Java client\'s is murmur2)'

@@ -141,7 +141,7 @@ class Turn:
         self._avoided = 0
         self._capped = 0
         self._placed: Counter[int] = Counter()
-        partitioner.routes.keep(self)
+        partitioner.routing.keep(self)
 
     def look(
         self,
@@ -177,7 +177,7 @@ class Turn:
                 if self.partition != UNASSIGNED and isinstance(partitioner, StickyPartitioner):
                     partitioner.move_on(topic, self.partition)
             self._stays = stay_with is not None
-            self.seen = partitioner.routes.current
+            self.seen = partitioner.routing.current
             self._route = route = partitioner.route(topic)
             if stay_with is None:
                 self._begin_chunk(max(count, _fitting(used, took, length.least / 4)), count)
@@ -196,7 +196,7 @@ class Turn:
                 self.keyed = self.chunk
             # The poller first swaps the routes, then drops the chunk. If it did both before this chunk, which
             # the old routes may have chosen, was there to be dropped, we see it now.
-            if partitioner.routes.current is not self.seen:
+            if partitioner.routing.current is not self.seen:
                 self.drop()
             return chosen
 
@@ -242,7 +242,7 @@ class Turn:
 
     def asked(self, partitioner: Partitioner) -> bool:
         """Count a record that the partitioner is asked about; False if it is time to look again."""
-        same = self.seen is partitioner.routes.current
+        same = self.seen is partitioner.routing.current
         return same and next(self._rest, None) is not None
 
     def due(self) -> bool:

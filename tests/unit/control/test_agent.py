@@ -104,7 +104,7 @@ def test_without_control_topics_the_application_runs_as_if_there_were_no_agent(w
     here.poller.poll_once()
     here.look()
     assert here.partitions() == 12
-    assert here.partitioner.routes.limits == NO_LIMITS
+    assert here.partitioner.routing.limits == NO_LIMITS
     assert here.agent.last_error == "nobody answers"
     assert here.link.at_ms == 1_000, "nothing is published: that might create topics"
 
@@ -176,7 +176,7 @@ def test_records_of_a_later_library_are_passed_over_and_counted(world: Make) -> 
     here.link.write(good)
     here.look()
     assert here.agent.skipped == {"version": 1, "malformed": 1}
-    assert here.partitioner.routes.limits != NO_LIMITS
+    assert here.partitioner.routing.limits != NO_LIMITS
 
 
 def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
@@ -185,7 +185,7 @@ def test_a_tombstone_ends_what_a_change_has_told(world: Make) -> None:
     here.look()
     here.link.appended.append((f"{CLUSTER}|{ONE}".encode(), None))
     here.look()
-    assert here.partitioner.routes.limits == NO_LIMITS
+    assert here.partitioner.routing.limits == NO_LIMITS
 
 
 def test_nothing_is_said_while_a_partitioner_has_not_adopted_what_the_poller_sees(world: Make) -> None:
