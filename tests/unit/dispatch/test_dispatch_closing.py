@@ -1,5 +1,9 @@
 """Closing: nothing is handed over any more, and the listener is told once."""
 
+import threading
+from typing import ClassVar
+
+from kafka_partition_events import DefaultPartitioner, PartitionChangeListener
 from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.testing.recording import RecordingListener
@@ -58,3 +62,74 @@ class TestClosing:
         assert mailbox in closed
         mailbox.close(wait=WAIT_S)
         assert listener.closed == 1
+
+
+class Audited(PartitionChangeListener):
+    """An application's own listener, which is mixed with what it likes."""
+
+    closed = 0
+
+    def close(self) -> None:
+        self.closed += 1
+        super().close()
+
+
+class Quiet(PartitionChangeListener):
+    """It releases nothing."""
+
+
+class Held(DefaultPartitioner):
+    released = False
+
+    def close(self) -> None:
+        self.released = True
+        super().close()
+
+
+class TestAPartitionerThatIsAListenerToo:
+    def test_is_closed_in_each_of_its_classes_whatever_their_order(self, open_mailbox: Open) -> None:
+        class Before(Audited, Held):
+            pass
+
+        class After(Held, Audited):
+            pass
+
+        for mixed in (Before(), After()):
+            open_mailbox(mixed).close(wait=WAIT_S)
+            assert (mixed.closed, mixed.released) == (1, True)
+
+    def test_a_listener_that_releases_nothing_hides_nothing(self, open_mailbox: Open) -> None:
+        class Mixed(Quiet, Held):
+            pass
+
+        mixed = Mixed()
+        open_mailbox(mixed).close(wait=WAIT_S)
+        assert mixed.released
+
+    def test_what_else_it_inherits_from_is_not_ours_to_close(self, open_mailbox: Open) -> None:
+        class Connection:
+            closed = False
+
+            def close(self) -> None:
+                self.closed = True
+
+        class Mixed(Quiet, Connection):
+            pass
+
+        mixed = Mixed()
+        open_mailbox(mixed).close(wait=WAIT_S)
+        assert not mixed.closed
+
+    def test_alone_it_costs_no_thread_and_with_a_hook_it_is_told(self, open_mailbox: Open) -> None:
+        class Hooked(DefaultPartitioner):
+            heard: ClassVar[list[int]] = []
+
+            def on_event(self, event: Event) -> None:
+                self.heard.append(event.sequence)
+
+        open_mailbox(DefaultPartitioner()).put(news(1))
+        assert not [t for t in threading.enumerate() if t.name.startswith("kpe-listener")]
+        mailbox = open_mailbox(Hooked())
+        mailbox.put(news(1))
+        assert mailbox.wait_synced(WAIT_S)
+        assert Hooked.heard == [1]

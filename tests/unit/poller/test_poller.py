@@ -1,6 +1,6 @@
 """The poller as a whole: who is told what and when."""
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -9,6 +9,7 @@ from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.state import step
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.recording import RecordingListener
 from kafka_partition_events.testing.scripted import ScriptedSource, observe
@@ -98,6 +99,26 @@ class TestNews:
         poller.poll_once()
         assert registration.wait_synced(WAIT_S)
         assert listener.kinds() == ["leader_changed"]
+
+    def test_what_is_emitted_while_an_answer_is_taken_in_comes_before_what_follows_from_it(
+        self, make: Pollers, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """By a finalizer, or a signal handler: the lock lets the same thread in."""
+        listener, poller = RecordingListener(), make(orders(1), orders(1, 2))
+        poller.poll_once()
+        poller.register(listener, replay=False)
+
+        def interrupted(*args: Any) -> Any:
+            poller.emit(ev.CapLifted(topic="orders", partitions=1, partitioner="sticky"))
+            return step(*args)
+
+        monkeypatch.setattr("kafka_partition_events.metadata.poller.step", interrupted)
+        poller.poll_once()
+        assert poller.registrations[0].wait_synced(WAIT_S)
+        assert [(e.kind, e.sequence) for e in listener.events] == [
+            ("cap_lifted", listener.events[0].sequence),
+            ("partitions_added", listener.events[0].sequence + 1),
+        ]
 
     def test_emitted_events_join_the_stream(self, make: Pollers) -> None:
         poller = make(orders(1), orders(2))
