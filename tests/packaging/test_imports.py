@@ -143,8 +143,8 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_175,
-    "routing": 1_395,
+    "metadata": 2_195,
+    "routing": 1_420,
     "partitioners": 1_900,
     "clients": 3_615,
     "outbox": 1_070,
