@@ -18,7 +18,7 @@ _LESSON_HALVES_S = 5.0
 _SAMPLES = 32
 _LEARN_EVERY = 4
 
-_FLOOR_LASTS_S: dict[Role | None, float] = {Role.LEADER: 10.0, Role.REPLICA: 2.0}
+_FLOOR_LASTS_S: dict[Role | None, float] = {Role.LEADER: 10.0, Role.REPLICA: 5.0}
 """The soonest answer of this time, and of as much before it, is what somebody takes when nothing queues. A
 replica that has moved far away is not slow for long."""
 
