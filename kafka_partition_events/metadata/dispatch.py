@@ -14,6 +14,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from operator import methodcaller
 from time import perf_counter, sleep
 from typing import Final, Self
 
@@ -272,9 +273,10 @@ class Mailbox:
             return batch
 
     def _deliver(self, batch: Batch) -> None:
+        listener = self.listener
         if self.wants_changes and batch.changed and not self._cut_short:
-            self._attempt(self._hook("on_partitions_change"), batch.cluster, batch.changed)
-        listener, rest_at = self.listener, perf_counter() + SLICE_S
+            self._attempt(methodcaller("on_partitions_change", batch.cluster, batch.changed), listener)
+        rest_at = perf_counter() + SLICE_S
         for event in batch.events:
             if self._cut_short:
                 return
@@ -284,11 +286,7 @@ class Mailbox:
                 sleep(REST_S)
                 rest_at = perf_counter() + SLICE_S
         if self.wants_settled and not self._cut_short:
-            self._attempt(self._hook("on_settled"), batch.cluster, batch.looked_at)
-
-    def _hook(self, name: str) -> Callable[..., None]:
-        hook: Callable[..., None] = getattr(self.listener, name)
-        return hook
+            self._attempt(methodcaller("on_settled", batch.cluster, batch.looked_at), listener)
 
     @property
     def _cut_short(self) -> bool:

@@ -191,6 +191,12 @@ class ClusterAdopter(ABC):
     not call back into the poller.
     """
 
+    name: str | None = None
+    """How logs, health and events name it; the class name when None."""
+
+    survives_fork: bool = True
+    """Whether it stays registered in a forked child."""
+
     no_hooks: ClassVar[frozenset[str]] = frozenset()
     """Its methods that are named ``on_...`` and are not for events."""
 
@@ -202,9 +208,6 @@ class ClusterAdopter(ABC):
             Events that follow from it, unstamped (`CapReached`, `CapLifted`).
         """
 
-    name: str | None = None
-    survives_fork: bool = True
-
     def close(self) -> None:
         """Release what it holds. Called when the poller that it follows is closed, or followed no more."""
         _close_next(self, ClusterAdopter)
@@ -214,8 +217,6 @@ Registrable = PartitionChangeListener | ClusterAdopter
 """Who may be registered with a poller."""
 
 _DEFAULTS = (PartitionChangeListener, ClusterAdopter)
-
-
 _HOOKS = frozenset(name for name in vars(PartitionChangeListener) if name.startswith("on_"))
 
 

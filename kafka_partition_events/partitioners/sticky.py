@@ -110,13 +110,10 @@ class StickyPartitioner(Partitioner):
 
     def on_new_batch(self, topic: str, cluster: ClusterView | None, prev_partition: int) -> None:
         """Move to another partition, unless another thread has moved on from ``prev_partition`` already."""
-        place = self._places.get(topic)
-        if place is None or place.partition == prev_partition:
-            route = self.routing.of(topic, cluster)
-            if route is not None:
-                self._begin(topic, route, place or Place(route, prev_partition))
-        elif self.deliveries.probing:  # it may be a probe, which is asked about once more
-            super().on_new_batch(topic, cluster, prev_partition)
+        if not self.move_on(topic, prev_partition, cluster) and self.deliveries.probing:
+            super().on_new_batch(
+                topic, cluster, prev_partition
+            )  # it may be a probe: it is asked about once more
 
     # -- for clients that place a whole turn of records at once --------------------------------------------
 
@@ -129,11 +126,15 @@ class StickyPartitioner(Partitioner):
             return probe
         return self._place(topic, route).partition
 
-    def move_on(self, topic: str, partition: int) -> None:
-        """Choose another partition for the records that follow: the turn on ``partition`` is over."""
-        route, place = self.routing.of(topic), self._places.get(topic)
-        if route is not None and (place is None or place.partition == partition):
-            self._begin(topic, route, place)
+    def move_on(self, topic: str, partition: int, cluster: ClusterView | None = None) -> bool:
+        """Choose another partition for what follows; False: the turn on ``partition`` was over already."""
+        place = self._places.get(topic)
+        if place is not None and place.partition != partition:
+            return False
+        route = self.routing.of(topic, cluster)
+        if route is not None:
+            self._begin(topic, route, place or Place(route, partition))
+        return True
 
     # -- places --------------------------------------------------------------------------------------
 

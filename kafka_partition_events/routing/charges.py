@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection, Container
+from collections.abc import Collection
 
-from attrs import define, field, frozen
+from attrs import frozen
 
-from kafka_partition_events.metadata.events import Role
 from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.routing.lanes import Connection, Lane, Subject
 from kafka_partition_events.routing.ledger import Account, Ledger, Standing
+from kafka_partition_events.routing.waits import Waits
 
 
 @frozen(eq=False)
@@ -35,87 +35,6 @@ def most_named(charges: Collection[Charge]) -> tuple[list[int | tuple[str, int]]
     most = max(times.values())
     named = [id_ for id_, count in times.items() if count == most]
     return named, frozenset(a.subject for charge in charges for a in charge.accused if a.subject.id in named)
-
-
-_LATELY_S = 1.0
-"""What is a second old counts half,"""
-_AT_MOST_S = 500.0
-"""and all is forgotten from time to time, before numbers grow too large."""
-
-_LEAST, _AGAIN = 12, 4
-_NEARLY_ALL, _NOT_NEARLY_ALL = 0.9, 0.7
-"""So many answers that took long accuse whom so much of them needed, if they needed nobody else so often, and
-as many that did not need him came soon.
-
-Of 6 brokers a broker is needed by 40% of what needs a certain other one (replication factor 3); where each
-partition needs all brokers nobody is accused. Who was slow lately needs fewer to be so again. Of the
-partitions that need him half were slow at least: else it may be those (large records, many), and not he."""
-
-
-@define
-class _Tally:
-    """Answers, and how many of them needed whom."""
-
-    count: float = 0.0
-    needed: dict[int, float] = field(factory=dict)
-    led: dict[int, float] = field(factory=dict)
-
-    def add(self, lane: Lane, leader: int, weight: float) -> None:
-        self.count += weight
-        self.led[leader] = self.led.get(leader, 0.0) + weight
-        for broker in (leader, *lane.followers):
-            self.needed[broker] = self.needed.get(broker, 0.0) + weight
-
-
-class Waits:
-    """Answers of late, those that took long and those that came soon: one for each request of a connection.
-
-    Later ones weigh more, so that earlier ones need not be made to weigh less each time.
-    """
-
-    def __init__(self) -> None:
-        self._since = math.inf
-        self._forget()
-
-    def note(
-        self, lane: Lane, leader: int, now: float, *, long: bool, known: Container[object] = ()
-    ) -> tuple[Subject, ...]:
-        """Count one more; return whom nearly all long ones needed, in which roles, and begin anew.
-
-        Of who is ``known`` to have been slow lately, a few long ones say that he is again.
-        """
-        if not 0 <= now - self._since < _AT_MOST_S:
-            self._forget()
-            self._since = now
-        weight = 2.0 ** ((now - self._since) / _LATELY_S)
-        (self._long if long else self._soon).add(lane, leader, weight)
-        self._latest[lane] = now, long
-        if not long:
-            return ()
-        most, *others = sorted(self._long.needed.items(), key=lambda item: -item[1])[:2]
-        broker, times = most
-        least = weight * (_AGAIN if broker in known else _LEAST)
-        without = self._soon.count - self._soon.needed.get(broker, 0.0)
-        if times < max(least, _NEARLY_ALL * self._long.count) or without < least:
-            return ()
-        if others and others[0][1] > _NOT_NEARLY_ALL * self._long.count:
-            return ()
-        if not self._most_are_long(broker, now):
-            return ()
-        only_leads = self._long.led.get(broker, 0.0) >= _NEARLY_ALL * self._long.count
-        self._forget()
-        as_leader = Subject(Role.LEADER, broker)  # what it leads waits for its answers, too
-        return (as_leader,) if only_leads else (Subject(Role.REPLICA, broker), as_leader)
-
-    def _forget(self) -> None:
-        self._long, self._soon = _Tally(), _Tally()
-        self._latest: dict[Lane, tuple[float, bool]] = {}
-
-    def _most_are_long(self, broker: int, now: float) -> bool:
-        """Tell whether half of the partitions that need a broker were slow when they answered last."""
-        self._latest = {lane: last for lane, last in self._latest.items() if now - last[0] <= _LATELY_S}
-        those = [long for lane, (_, long) in self._latest.items() if broker in {lane.leader, *lane.followers}]
-        return 2 * sum(those) >= len(those)
 
 
 class Charges(Ledger):

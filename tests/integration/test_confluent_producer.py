@@ -148,7 +148,8 @@ def test_growth_is_seen_and_used_without_an_error(
 
 
 def test_unkeyed_records_take_turns_and_reach_every_partition(make: Make, kafka_topic: MakeTopic) -> None:
-    topic, producer, order = kafka_topic(partitions=4), make(), []
+    topic, producer = kafka_topic(partitions=4), make()
+    order: list[int] = []
     await_table(producer, topic, 4)
     while set(order) != {0, 1, 2, 3}:
         for _ in range(500):  # as fast as it goes: a batch is closed by its age, too

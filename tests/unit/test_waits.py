@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 
 from kafka_partition_events.metadata.events import Role
-from kafka_partition_events.routing.charges import Waits
 from kafka_partition_events.routing.lanes import MAIN, Lane, Subject
+from kafka_partition_events.routing.waits import Waits
 
 BOTH = (Subject(Role.REPLICA, 2), Subject(Role.LEADER, 2))
 LANES: dict[tuple[int, ...], Lane] = {}

@@ -72,10 +72,10 @@ def with_hash(config: Mapping[str, Any], partitioner: Partitioner) -> dict[str, 
     raise ConfigurationError(
         f'the setting partitioner="{chosen}" places keys by another hash than the partitioner: '
         f'hash_name="{ours}". Records that librdkafka places itself, as long as there is no metadata, would '
-        "go elsewhere than the later ones of the same key. To cure it, leave hash_name "
-        f'out (it then is "{theirs}"), or set partitioner="{same[0]}". Keep the hash that the topic is '
-        "written with: a change moves keys to other partitions (librdkafka's default is consistent_random, "
-        'which is hash_name="crc32"; the Java client\'s is murmur2)'
+        "go elsewhere than the later ones of the same key. To cure it, leave hash_name out (it then is "
+        f'"{theirs}"), or set partitioner="{same[0]}". Keep the hash that the topic is written with: a '
+        "change moves keys to other partitions (librdkafka's default is consistent_random, which is "
+        'hash_name="crc32"; the Java client\'s is murmur2)'
     )
 
 
