@@ -41,7 +41,6 @@ def main() -> None:
         bootstrap_servers=arguments.bootstrap_servers.split(","),
         partitioner=AdaptivePartitioner(),
         linger_ms=5,
-        enable_idempotence=False,  # an idempotent producer of kafka-python may hang when a broker dies
     )
     poller = attach(producer, rescue="hedge", interval=5.0)
     poller.register(Printer())

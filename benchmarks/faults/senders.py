@@ -116,7 +116,6 @@ class KafkaPythonSender:
             delivery_timeout_ms=spec.delivery_limit_ms,
             request_timeout_ms=spec.request_limit_ms,
             max_block_ms=spec.delivery_limit_ms,
-            **({"enable_idempotence": False} if rescue else {}),  # as in the numbers on record
             **_partitioner(spec.producer),
         )
         self._poller: Any = None

@@ -68,7 +68,6 @@ class KafkaPython:
         self._producer = KafkaProducer(
             bootstrap_servers=cluster.bootstrap_servers.split(","),
             partitioner=partitioner,
-            enable_idempotence=False,  # an idempotent one of kafka-python stops when a batch expires
             linger_ms=5,
         )
         self.poller = attach(self._producer, interval=0.2)
