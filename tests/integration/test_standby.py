@@ -140,8 +140,9 @@ def test_keys_keep_their_order_over_both_ways_and_back(cluster: KafkaCluster, to
         cluster.freeze(VICTIM)
 
         def some_keys_take_the_second_way() -> bool:
-            assert producer._keys is not None
-            return sum(way for way, outstanding in producer._keys._on.values() if outstanding) > 0
+            keys = producer._sending.keys
+            assert keys is not None
+            return sum(way for way, outstanding in keys._on.values() if outstanding) > 0
 
         writer.write_until(some_keys_take_the_second_way, key=key)
         writer.write(1.5, key=key)

@@ -10,6 +10,7 @@ from kafka_partition_events import PartitionOfflineError
 from kafka_partition_events.clients.confluent.unassigned import NotPlacedError, Record, Unassigned
 
 LIMIT_S = 5.0
+MOST_BYTES = 100
 
 
 class Bench:
@@ -21,7 +22,7 @@ class Bench:
         self.told: list[tuple[str, str]] = []
         self.messages: list[Message] = []
         self.send: Callable[[Record], None] = lambda record: self.sent.append(str(record.value))
-        self.unassigned = Unassigned(self.known.__contains__, self._send, LIMIT_S)
+        self.unassigned = Unassigned(self.known.__contains__, self._send, LIMIT_S, MOST_BYTES)
 
     def _send(self, record: Record) -> None:
         self.send(record)
@@ -31,7 +32,7 @@ class Bench:
             self.told.append((value, error.name()))
             self.messages.append(message)
 
-        self.unassigned.add(topic, value, "key", note, 0, [("h", b"1")])
+        self.unassigned.add(Record(topic, value, "key", note, 0, [("h", b"1")]))
 
 
 @pytest.fixture
@@ -151,7 +152,7 @@ def test_stay_when_their_topic_is_forgotten_just_then(bench: Bench) -> None:
 
 def test_have_the_headers_that_they_were_given(bench: Bench) -> None:
     headers = {"n": b"1"}
-    bench.unassigned.add("orders", None, "key", None, 0, headers)
+    bench.unassigned.add(Record("orders", None, "key", None, 0, headers))
     headers["n"] = b"2"
     bench.send = lambda record: bench.sent.append(str(record.headers))
     bench.known.add("orders")
@@ -165,6 +166,24 @@ def test_fail_when_they_are_purged(bench: Bench) -> None:
     bench.known.add("orders")
     bench.unassigned.listened()
     assert (bench.sent, bench.told) == ([], [("a", "_PURGE_QUEUE")])
+
+
+def test_are_refused_when_too_many_bytes_wait(bench: Bench) -> None:
+    bench.add("a" * 90)
+    with pytest.raises(BufferError, match="Queue full"):
+        bench.add("b" * 8)
+    bench.add("b" * 4)
+    bench.known.add("orders")
+    bench.unassigned.listened()
+    bench.known.clear()
+    bench.add("c" * 97)
+    assert (len(bench.sent), len(bench.unassigned)) == (2, 1)
+
+
+def test_that_are_purged_make_room(bench: Bench) -> None:
+    bench.add("a" * 90)
+    bench.unassigned.purge()
+    bench.add("b" * 90)
 
 
 def test_that_a_signal_handler_adds_stand_behind(bench: Bench) -> None:
@@ -185,7 +204,7 @@ def test_that_a_signal_handler_adds_stand_behind(bench: Bench) -> None:
 
 
 def test_without_a_callback_fail_in_silence_as_with_librdkafka(bench: Bench) -> None:
-    bench.unassigned.add("orders", None, b"key", None, 0, None)
+    bench.unassigned.add(Record("orders", None, b"key", None, 0, None))
     bench.unassigned.purge()
     bench.unassigned.listened()
     assert len(bench.unassigned) == 0

@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException
@@ -16,20 +16,24 @@ from kafka_partition_events.clients.confluent import batches, settings
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.following import Following
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
-from kafka_partition_events.clients.confluent.rescue import Rescue, as_list, refuse_with
+from kafka_partition_events.clients.confluent.rescue import Rescue, refuse_with
+from kafka_partition_events.clients.confluent.sending import Sending, is_unknown_partition
 from kafka_partition_events.clients.confluent.standby import (
     KeyOrder,
     Standby,
-    after,
     check_keys,
     waits_for_replicas,
 )
 from kafka_partition_events.clients.confluent.stats import ProducerStats
-from kafka_partition_events.clients.confluent.tracers import SecondHandle, seen_by_tracers
+from kafka_partition_events.clients.confluent.tracers import seen_by_tracers
 from kafka_partition_events.clients.confluent.turns import linger_seconds
-from kafka_partition_events.clients.confluent.unassigned import NotPlacedError, Record, Unassigned
-from kafka_partition_events.clients.held import Held
-from kafka_partition_events.clients.rerouting import noting_homes, reroutes
+from kafka_partition_events.clients.confluent.unassigned import (
+    QUEUE_FULL,
+    NotPlacedError,
+    Record,
+    Unassigned,
+)
+from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.clients.standby import StandbyMode, checked_standby
 from kafka_partition_events.errors import ConfigurationError
@@ -37,13 +41,10 @@ from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller, check_free
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.routing.lanes import MAIN, STANDBY
 
 _SET_BY_INIT = frozenset(
-    {"_turns", "_chooser", "_reports", "_rescue", "_standby", "_keys", "_following", "_unassigned"}
+    {"_turns", "_chooser", "_reports", "_rescue", "_standby", "_sending", "_following", "_unassigned"}
 )
-
-Handle: TypeAlias = "PartitioningProducer | SecondHandle"
 
 _produce_batch = Producer.produce_batch
 _poll = Producer.poll
@@ -149,8 +150,6 @@ class PartitioningProducer(Producer):
         if (mode := checked_mode(rescue, rescue_limits)) is not None:
             refuse_with(full)
             self._rescue = Rescue(mode, rescue_limits or RescueLimits(), self._reports)
-        self._tracks = not settings.only_errors_are_reported(full)
-        self._default_callback = full.get("on_delivery")
         full = settings.with_error_callback(full, self._reports.client_error)
         waits = waits_for_replicas(full)
         transaction = None if full.get("transactional.id") is None else "transactional.id"
@@ -162,26 +161,34 @@ class PartitioningProducer(Producer):
             self._deliveries.wait_for_replicas()
         self._chooser = Chooser(self.partitioner, full, chunks=self._rescue is None)
         self._turns = self._chooser.turns
-        self._reroutes = reroutes(self.partitioner)
         self._unassigned: Unassigned | None = None
         if not self.partitioner.falls_back:
-            self._unassigned = self._keep_unassigned(settings.delivery_limit(full))
-        self._most_waiting = settings.most_waiting(full)
+            self._unassigned = self._keep_unassigned(full)
         self._following = Following(
             self, self.partitioner, poller, full, poller_options or {}, self._chooser, self._unassigned
         )
         self.poller = self._reports.poller = self._following.poller
         self._standby: Standby | None = None
-        self._keys: KeyOrder | None = None
         if way != "off":
             poller = self.poller
-            if standby_keys:
-                self._keys = KeyOrder()
-                self._chooser.native_keys = False
             self._standby = Standby(way, full, lambda: poller.cluster, self._deliveries.suspects)
             self._deliveries.has_standby()
+            if standby_keys:
+                self._chooser.native_keys = False
             if way == "warm":
                 self._standby.handle()
+        self._sending = Sending(
+            partitioner=self.partitioner,
+            chooser=self._chooser,
+            reports=self._reports,
+            tracks=not settings.only_errors_are_reported(full),
+            reroutes=reroutes(self.partitioner),
+            default_callback=full.get("on_delivery"),
+            most_waiting=settings.most_waiting(full),
+            rescue=self._rescue,
+            standby=self._standby,
+            keys=KeyOrder() if self._standby is not None and standby_keys else None,
+        )
 
     def __getattr__(self, name: str) -> Any:
         """Raise what a plain producer's methods raise where a subclass has not called ``__init__``."""
@@ -226,9 +233,11 @@ class PartitioningProducer(Producer):
         else:
             callback = on_delivery if callback is None else callback
             if key is not None and self._unassigned is not None and self._chooser.is_keyed(key):
-                self._produce_unassigned(self._unassigned, topic, value, key, callback, timestamp, headers)
+                self._produce_unassigned(
+                    self._unassigned, Record(topic, value, key, callback, timestamp, headers)
+                )
             else:
-                self._produce_tracked(topic, value, key, callback, timestamp, headers)
+                self._sending.record(self, Record(topic, value, key, callback, timestamp, headers))
             return
         try:
             if callback is None and on_delivery is None and headers is None and timestamp == 0:
@@ -237,145 +246,40 @@ class PartitioningProducer(Producer):
                 callback = on_delivery if callback is None else callback
                 self.plain(topic, value, key, partition, callback, None, timestamp, headers)
         except KafkaException as error:
-            if partition == UNASSIGNED or not _unknown_partition(error):
+            if partition == UNASSIGNED or not is_unknown_partition(error):
                 raise
             self._chooser.fall_back(topic)
             self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
-    def _produce_unassigned(
-        self,
-        unassigned: Unassigned,
-        topic: str,
-        value: str | bytes | None,
-        key: str | bytes,
-        callback: OnDelivery | None,
-        timestamp: int,
-        headers: Any,
-    ) -> None:
+    def _produce_unassigned(self, unassigned: Unassigned, record: Record) -> None:
         """Send a keyed record that librdkafka must not place, as soon as its topic is known."""
+        topic, value, key, callback, timestamp, headers = record
         if not unassigned.takes(topic):
             with contextlib.suppress(NotPlacedError):
-                self._produce_tracked(topic, value, key, callback, timestamp, headers)
+                self._sending.record(self, record)
                 return
         wrong = not batches.acceptable([{"value": value, "key": key, "headers": headers}])
         if wrong or self._following.ended:
             self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)  # which says so
             return
-        if len(self) >= self._most_waiting:
-            raise BufferError("Local: Queue full")  # as librdkafka says it
-        unassigned.add(topic, value, key, callback or self._default_callback, timestamp, headers)
+        if len(self) >= self._sending.most_waiting:
+            raise BufferError(QUEUE_FULL)
+        unassigned.add(record._replace(callback=callback or self._sending.default_callback))
 
-    def _keep_unassigned(self, seconds: float) -> Unassigned:
+    def _keep_unassigned(self, config: Mapping[str, Any]) -> Unassigned:
         ours = weakref.ref(self)
         partitioner = self.partitioner
 
         def send(record: Record) -> None:
             if (producer := ours()) is not None:
-                producer._produce_tracked(*record.arguments)  # noqa: SLF001 - our own
+                producer._sending.record(producer, record)  # noqa: SLF001 - our own
 
-        return Unassigned(lambda topic: partitioner.route(topic) is not None, send, seconds)
-
-    def _produce_tracked(  # noqa: C901 - one record, what it may meet
-        self,
-        topic: str,
-        value: str | bytes | None,
-        key: str | bytes | None,
-        callback: OnDelivery | None,
-        timestamp: int,
-        headers: Any,
-    ) -> None:
-        """Send a record, and keep account of its delivery."""
-        theirs = callback or self._default_callback
-        if self._rescue is not None and key is None:
-            held = self._rescue.hold(topic, value, headers, timestamp, theirs)
-            if held is not None:
-                try:
-                    self._produce_held(self._rescue, held)
-                except BaseException:
-                    self._rescue.account.settled(held)
-                    raise
-                return
-        if key is not None and self._reroutes:
-            headers = as_list(headers)
-            with noting_homes(headers):
-                partition = self._chooser.choose(topic, key, value)
-        else:
-            partition = self._chooser.choose(topic, key, value)
-        if partition == UNASSIGNED and self._unassigned is not None and self._chooser.is_keyed(key):
-            raise NotPlacedError
-        route = self._chooser.followed(topic, partition) if self._tracks else None
-        unkeyed = key is None or self._chooser.keyless
-        handle, way = self._way(topic, partition) if unkeyed or self._keys is not None else (self, MAIN)
-        leave = None
-        if self._keys is not None and not unkeyed and partition != UNASSIGNED:
-            way, leave = self._keys.enter(topic, partition, way)
-            handle = self._handle(way)
-            theirs = callback = after(leave, theirs)
-        report = callback
-        if route is not None:
-            self._deliveries.sent(topic, partition, *route.needs(partition), way)
-            report = self._reports.for_record(theirs, way)
-        try:
-            handle.plain(topic, value, key, partition, report, None, timestamp, headers)
-        except BaseException as error:
-            if leave is not None:
-                leave()
-            if route is not None:
-                self._deliveries.withdrawn(topic, partition, way)
-            final = key is not None and not self.partitioner.falls_back
-            if final or partition == UNASSIGNED or not _unknown_partition(error):
-                raise
-            self._chooser.fall_back(topic)
-            self.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
-
-    def _produce_held(self, rescue: Rescue, held: Held) -> None:
-        """Send a record that may be rescued, or a copy of it."""
-        topic = held.topic
-        partition = self._chooser.choose(topic, None, held.data)
-        route = self.partitioner.route(topic)
-        if held.attempts and route is not None and route.avoids(partition):  # a copy is no probe
-            partition = self._chooser.choose(topic, None, held.data)
-        if route is None or not 0 <= partition < route.count:
-            self._place(rescue, held, UNASSIGNED, self, MAIN)
-            return
-        handle, way = self._way(topic, partition)
-        self._deliveries.sent(topic, partition, *route.needs(partition), way)
-        try:
-            self._place(rescue, held, partition, handle, way)
-        except BaseException as error:
-            self._deliveries.withdrawn(topic, partition, way)
-            if not _unknown_partition(error):
-                raise
-            self._chooser.fall_back(topic)
-            self._place(rescue, held, UNASSIGNED, self, MAIN)
-
-    def _place(self, rescue: Rescue, held: Held, partition: int, handle: Handle, way: int) -> None:
-        headers = rescue.headers(held)
-        report = rescue.placing(held, partition, way)
-        try:
-            handle.plain(held.topic, held.data, None, partition, report, None, held.timestamp_ms, headers)
-        except BaseException:
-            rescue.account.unplace(held, partition, way)
-            raise
-
-    def _handle(self, way: int) -> Handle:
-        return self if way == MAIN or self._standby is None else self._standby.handle() or self
-
-    def _way(self, topic: str, partition: int) -> tuple[Handle, int]:
-        """Return by which handle a record goes that keeps no order, and the number of that way.
-
-        Raises:
-            BufferError: both handles together hold as much as one may.
-        """
-        standby = self._standby
-        if standby is None or partition < 0 or not self._deliveries.on_standby:
-            return self, MAIN
-        route = self.partitioner.route(topic)
-        if route is None or not route.is_safe(partition) or (handle := standby.handle()) is None:
-            return self, MAIN
-        if super().__len__() + len(handle) >= self._most_waiting:
-            raise BufferError("Local: Queue full")  # as librdkafka says it of one handle
-        return handle, STANDBY
+        return Unassigned(
+            lambda topic: partitioner.route(topic) is not None,
+            send,
+            settings.delivery_limit(config),
+            settings.most_bytes(config),
+        )
 
     def produce_batch(
         self,
@@ -400,7 +304,8 @@ class PartitioningProducer(Producer):
         if partition != UNASSIGNED:
             return _produce_batch(self, topic, messages, partition, callback)
         alone: list[batches.Message] = []
-        keyed_alone = self._keys is not None or (self._reroutes and self._chooser.any_offline(topic))
+        sending = self._sending
+        keyed_alone = sending.keys is not None or (sending.reroutes and self._chooser.any_offline(topic))
         keyed_alone = keyed_alone or (self._unassigned is not None and self._unassigned.takes(topic))
         if (self._rescue is not None or keyed_alone) and not batches.acceptable(messages):
             return _produce_batch(self, topic, messages, partition, callback)  # which refuses all of them
@@ -419,43 +324,14 @@ class PartitioningProducer(Producer):
         )
         sent = self._produce_each(topic, alone, callback)
         for chosen, part in parts:
-            sent += self._produce_part(topic, part, chosen, callback)
+            if chosen == UNASSIGNED and self._unassigned is not None:
+                sent += self._produce_each(topic, part, callback)
+                continue
+            sent += sending.part(self, topic, part, chosen, callback)
             may_fall_back = chosen != UNASSIGNED and self.partitioner.falls_back
             if may_fall_back and (refused := batches.refused(part)):
                 chooser.fall_back(topic, len(refused))
                 sent += _produce_batch(self, topic, refused, UNASSIGNED, callback)
-        return sent
-
-    def _produce_part(
-        self, topic: str, part: list[batches.Message], partition: int, callback: OnDelivery | None
-    ) -> int:
-        """Send the part of a batch that goes to one partition, and keep account of its first record."""
-        if partition == UNASSIGNED and self._unassigned is not None:
-            return self._produce_each(topic, part, callback)
-        followed = self._tracks and partition != UNASSIGNED
-        route = self._chooser.followed(topic, partition) if followed else None
-        keyed = (
-            any(message.get("key") is not None for message in part) if self._deliveries.on_standby else True
-        )
-        handle, way = (self, MAIN) if keyed else self._way(topic, partition)
-        if route is None:
-            return _produce_batch(handle, topic, part, partition, callback)
-        first = part[0]
-        theirs = first.get("callback")
-        report = self._reports.for_record(theirs or callback or self._default_callback, way)
-        self._deliveries.sent(topic, partition, *route.needs(partition), way)
-        taken = False
-        try:
-            first["callback"] = report
-            sent = _produce_batch(handle, topic, part, partition, callback)
-            taken = "_error" not in first
-        finally:
-            if not taken:
-                self._deliveries.withdrawn(topic, partition, way)
-            if theirs is None:
-                del first["callback"]
-            else:
-                first["callback"] = theirs
         return sent
 
     def _produce_each(self, topic: str, messages: list[batches.Message], callback: OnDelivery | None) -> int:
@@ -500,8 +376,12 @@ class PartitioningProducer(Producer):
             if served or time.monotonic() >= deadline:
                 return served
 
+    @property
+    def _second(self) -> Producer | None:
+        return None if self._standby is None else self._standby.open
+
     def _poll_once(self, timeout: float) -> int:
-        second = None if self._standby is None else self._standby.open
+        second = self._second
         try:
             if second is None:
                 return int(_poll(self, timeout))
@@ -529,7 +409,7 @@ class PartitioningProducer(Producer):
                 # With nothing of its own librdkafka's flush does not wait.
                 wait = _flush if super().__len__() else _poll
                 wait(self, max(0.0, min(left, _SLICE_S)))
-                if self._standby is not None and (second := self._standby.open) is not None:
+                if (second := self._second) is not None:
                     _flush(second, max(0.0, min(left, _POLL_SLICE_S)))
             finally:
                 self._listened()
@@ -540,7 +420,7 @@ class PartitioningProducer(Producer):
         """Return how many records and reports wait, on either way, and those that are to be sent again."""
         waiting = 0 if self._rescue is None else self._rescue.account.waiting
         waiting += 0 if self._unassigned is None else len(self._unassigned)
-        second = None if self._standby is None else self._standby.open
+        second = self._second
         return super().__len__() + (0 if second is None else len(second)) + waiting
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
@@ -550,7 +430,7 @@ class PartitioningProducer(Producer):
             self._rescue.account.purge()
         if self._unassigned is not None and in_queue:
             self._unassigned.purge()
-        if self._standby is not None and (second := self._standby.open) is not None:
+        if (second := self._second) is not None:
             second.purge(in_queue, in_flight, blocking)
 
     def commit_transaction(self, timeout: float = -1) -> None:
@@ -585,7 +465,7 @@ class PartitioningProducer(Producer):
             self._standby.rest()
         if (rescue := self._rescue) is not None:
             rescue.hedge(self.partitioner.route)
-            rescue.drain(lambda held: self._produce_held(rescue, held))
+            rescue.drain(lambda held: self._sending.held(self, held))
 
     # -- life ----------------------------------------------------------------------------------------
 
@@ -621,13 +501,8 @@ class PartitioningProducer(Producer):
         return super().__exit__(kind, error, trace)
 
     def _finish(self) -> None:
-        second = None if self._standby is None else self._standby.open
-        if self._rescue is not None or self._unassigned or second is not None:
+        if self._rescue is not None or self._unassigned or self._second is not None:
             self.flush()
         if self._standby is not None:
             self._standby.close()
         self._following.end()
-
-
-def _unknown_partition(error: BaseException) -> bool:
-    return isinstance(error, KafkaException) and error.args[0].code() == batches.UNKNOWN_PARTITION

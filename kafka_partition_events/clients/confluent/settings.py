@@ -96,6 +96,11 @@ def most_waiting(config: Mapping[str, Any]) -> int:
     return int(number(config, ("queue.buffering.max.messages",), 100_000)) or sys.maxsize
 
 
+def most_bytes(config: Mapping[str, Any]) -> float:
+    """Return how many bytes of records a producer holds at most."""
+    return number(config, ("queue.buffering.max.kbytes",), 1_048_576) * 1024
+
+
 def delivery_limit(config: Mapping[str, Any]) -> float:
     """Return how many seconds a record has to be delivered; librdkafka's 0 means no limit."""
     legacy = config.get("default.topic.config") or {}

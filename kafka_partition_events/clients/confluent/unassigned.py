@@ -6,13 +6,13 @@ record is taken, and placed by a later ``produce``, ``poll`` or ``flush``; it fa
 """
 
 import contextlib
+import math
 import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
-from attrs import frozen
 from confluent_kafka import KafkaError, Message
 
 from kafka_partition_events.clients.confluent.reports import OnDelivery
@@ -24,46 +24,62 @@ _UNKNOWN_TOPIC = KafkaError(KafkaError._UNKNOWN_TOPIC)  # noqa: SLF001
 _UNPLACED = KafkaError._UNKNOWN_PARTITION  # noqa: SLF001
 
 
+QUEUE_FULL = "Local: Queue full"
+"""What librdkafka says when it holds as much as it may."""
+
+
 class NotPlacedError(Exception):
     """A keyed record that librdkafka must not place has no partition: its topic was forgotten meanwhile."""
 
 
-@frozen
-class Record:
-    """The arguments of one ``produce``; ``until`` is when it has failed, by ``time.monotonic``."""
+class Record(NamedTuple):
+    """The arguments of one ``produce`` whose partition was not given; both callbacks are one."""
 
     topic: str
     value: str | bytes | None
-    key: str | bytes
+    key: str | bytes | None
     callback: OnDelivery | None
     timestamp: int
     headers: Any
-    until: float
+
+
+class _Waiting(NamedTuple):
+    record: Record
+    until: float  # when it has failed, by `time.monotonic`
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
-        """All but the time."""
-        return self.topic, self.value, self.key, self.callback, self.timestamp, self.headers
+    def bytes(self) -> int:
+        return len(self.record.value or b"") + len(self.record.key or b"")
 
 
 class Unassigned:
     """The records of one producer that have no partition yet. Thread-safe."""
 
-    def __init__(self, known: Callable[[str], bool], send: Callable[[Record], None], seconds: float) -> None:
+    def __init__(
+        self,
+        known: Callable[[str], bool],
+        send: Callable[[Record], None],
+        seconds: float,
+        most_bytes: float = math.inf,
+    ) -> None:
         """Make a place for them.
 
         Args:
             known: Tells whether a topic's partitions are known.
             send: Produces a record of a topic that is; raises `NotPlacedError` if it is not so any more.
             seconds: How long a record may wait: librdkafka's ``message.timeout.ms``.
+            most_bytes: How much may wait, beside what waits in librdkafka:
+                ``queue.buffering.max.kbytes``.
         """
         self._known = known
         self._send = send
         self.hopeless: Callable[[], bool] = lambda: False
         """Tells whether nothing will be known any more."""
         self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._bytes = 0
         # By topic, and never dropped: a signal handler that adds to a queue must not find it given up.
-        self._waiting: dict[str, deque[Record]] = {}
+        self._waiting: dict[str, deque[_Waiting]] = {}
         self._failed: deque[tuple[Record, KafkaError]] = deque()
         self._lock = threading.RLock()
         self._placing = False
@@ -80,22 +96,20 @@ class Unassigned:
         """Tell whether a keyed record of a topic has to wait, be it only behind those that do."""
         return bool(self._waiting.get(topic)) or not self._known(topic)
 
-    def add(
-        self,
-        topic: str,
-        value: str | bytes | None,
-        key: str | bytes,
-        callback: OnDelivery | None,
-        timestamp: int,
-        headers: Any,
-    ) -> None:
-        """Keep a record, behind those of its topic; place what can be placed by now."""
-        timestamp = timestamp or int(time.time() * 1000)
-        until = time.monotonic() + self._seconds
-        headers = None if headers is None else headers.copy()  # the caller may use his for the next one
-        record = Record(topic, value, key, callback, timestamp, headers, until)
+    def add(self, record: Record) -> None:
+        """Keep a record, behind those of its topic; place what can be placed by now.
+
+        Raises:
+            BufferError: too much waits already.
+        """
+        headers = None if record.headers is None else record.headers.copy()  # he may use his for the next one
+        kept = record._replace(timestamp=record.timestamp or int(time.time() * 1000), headers=headers)
+        waiting = _Waiting(kept, time.monotonic() + self._seconds)
         with self._lock:
-            self._waiting.setdefault(topic, deque()).append(record)
+            if self._bytes + waiting.bytes > self._most_bytes:
+                raise BufferError(QUEUE_FULL)
+            self._bytes += waiting.bytes
+            self._waiting.setdefault(record.topic, deque()).append(waiting)
             self._place()
 
     def listened(self) -> None:
@@ -124,20 +138,21 @@ class Unassigned:
         finally:
             self._placing = False
 
-    def _place_each(self, topic: str, records: deque[Record]) -> None:
+    def _place_each(self, topic: str, records: deque[_Waiting]) -> None:
         while records:
             if self._known(topic):
                 try:
-                    self._send(records[0])
+                    self._send(records[0].record)
                 except (BufferError, NotPlacedError):
                     return
                 except Exception as error:  # noqa: BLE001 - it must not keep those behind it, nor be told to them
-                    self._failed.append((records[0], _as_kafka_error(error)))
-                records.popleft()  # not before: what comes meanwhile must find that somebody waits
+                    self._fail(records, _as_kafka_error(error))
+                else:
+                    self._take(records)  # not before: what comes meanwhile must find that somebody waits
             elif self.hopeless():
-                self._failed.append((records.popleft(), _UNKNOWN_TOPIC))
+                self._fail(records, _UNKNOWN_TOPIC)
             elif records[0].until <= time.monotonic():
-                self._failed.append((records.popleft(), _TIMED_OUT))
+                self._fail(records, _TIMED_OUT)
             else:
                 return
 
@@ -146,7 +161,15 @@ class Unassigned:
         with self._lock:
             for records in self._waiting.values():
                 while records:
-                    self._failed.append((records.popleft(), _PURGED))
+                    self._fail(records, _PURGED)
+
+    def _fail(self, records: deque[_Waiting], error: KafkaError) -> None:
+        self._failed.append((self._take(records), error))
+
+    def _take(self, records: deque[_Waiting]) -> Record:
+        first = records.popleft()
+        self._bytes -= first.bytes
+        return first.record
 
 
 def _as_kafka_error(error: Exception) -> KafkaError:
