@@ -167,6 +167,35 @@ def test_it_asks_again_where_nobody_answers(make: Callable[..., Any]) -> None:
     assert producer._sender._client.unheard == 0
 
 
+def test_what_was_about_to_be_sent_when_the_id_was_given_up_is_sent_with_the_new_one(
+    make: Callable[..., Any],
+) -> None:
+    """The sender drains batches, finds another one expired that was sent before, and sends none of them."""
+    producer = make()
+    accumulator, given_up, retried = producer._accumulator, [], threading.Event()
+    drain = accumulator.drain
+
+    def drain_and_expire(*args: Any, **kwargs: Any) -> Any:
+        by_node = drain(*args, **kwargs)
+        for batch in [batch for batches in by_node.values() for batch in batches]:
+            if batch.topic_partition.partition == 0:
+                given_up.append(batch)
+                if batch.in_retry():
+                    retried.set()
+            elif not producer._sender._client.ids > 1:
+                given_up[0].created -= DELIVERY_LIMIT_S
+        return by_node
+
+    accumulator.drain = drain_and_expire
+    lost = producer.send("t", b"lost", partition=0)
+    assert retried.wait(LIMIT_S)
+    later = producer.send("t", b"later", partition=1)
+    with pytest.raises(KafkaTimeoutError, match="Expiring"):
+        lost.get(LIMIT_S)
+    assert later.get(LIMIT_S).partition == 1
+    assert producer._sender._client.ids == 2
+
+
 @pytest.mark.parametrize("rescue", ["failed", "hedge"])
 def test_a_rescue_goes_on_with_the_new_id(make: Callable[..., Any], rescue: str) -> None:
     producer = make(rescue)

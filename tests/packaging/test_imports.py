@@ -144,9 +144,9 @@ def code_lines(file: Path) -> int:
 
 LARGEST = {
     "metadata": 2_195,
-    "routing": 1_420,
+    "routing": 1_425,
     "partitioners": 1_900,
-    "clients": 3_615,
+    "clients": 3_675,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,
