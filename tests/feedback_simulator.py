@@ -24,7 +24,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import BrokerCleared, BrokerSuspected, Event
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.routing.judgement import NOTHING, Avoidance, Policy
-from kafka_partition_events.routing.lanes import MAIN, STANDBY
+from kafka_partition_events.routing.lanes import MAIN
 from kafka_partition_events.testing.scripted import PartitionSpec, TopicSpec, cluster_of
 from tests.chooser_kit import judged
 
@@ -303,8 +303,7 @@ class _Run:
         self.deliveries.wait_for_batches(simulation.linger)
         if simulation.replication > 1:
             self.deliveries.wait_for_replicas()
-        if simulation.ways > 1:
-            self.deliveries.has_standby()
+        self.deliveries.has_standby(simulation.ways - 1)
         self.cluster = _Cluster(simulation)
         self.generation = 0
         self.leaders: list[int | None] = []
@@ -411,8 +410,8 @@ class _Run:
         else:
             partition = self.partitioner.current(TOPIC)
             route = self.partitioner.route(TOPIC)
-            if self.deliveries.on_standby and route is not None and route.is_safe(partition):
-                way = STANDBY
+            if route is not None and route.is_safe(partition):
+                way = self.deliveries.way
             if route is not None and not route.avoids(partition):
                 self.stuck_to = partition
         assert route is not None

@@ -39,6 +39,11 @@ _READING: Final = {
     "fetch.wait.max.ms": 10,
 }
 _AT_ONCE: Final = 10_000
+_ELECTING: Final = frozenset({
+    "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+})  # fmt: skip
+_PAUSE_S: Final = 0.1
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 _Place = tuple[str, int]
@@ -133,19 +138,28 @@ class ControlLog:
         self._connection.succeeded()
 
     def _unread(self, topics: list[str], deadline: float) -> set[_Place]:
-        """Return the partitions that have an end beyond what was read; one request to each broker."""
+        """Return the partitions that have an end beyond what was read; wait for leaders that are elected."""
+        while True:
+            try:
+                ends = self._ends(topics, deadline)
+            except KafkaException as error:
+                if error_name(error.args[0]) not in _ELECTING or _left(deadline) <= _PAUSE_S:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                break
+        for place, end in ends.items():
+            if end < self._next.get(place, 0):  # another topic under the name, of a broker that tells no ids
+                self._next[place] = 0
+        return {place for place, end in ends.items() if end > self._next.get(place, 0)}
+
+    def _ends(self, topics: list[str], deadline: float) -> dict[_Place, int]:
+        """Return where the partitions end, by one request to each broker."""
         latest = {TopicPartition(*place): _LATEST for place in self._places(topics, deadline)}
         answers = self._connection.admin().list_offsets(
             latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_left(deadline)
         )
-        unread: set[_Place] = set()
-        for tp, answer in answers.items():
-            place, end = (tp.topic, tp.partition), answer.result(_left(deadline)).offset
-            if end < self._next.get(place, 0):  # another topic under the name, of a broker that tells no ids
-                self._next[place] = 0
-            if end > self._next.get(place, 0):
-                unread.add(place)
-        return unread
+        return {(tp.topic, tp.partition): end.result(_left(deadline)).offset for tp, end in answers.items()}
 
     def _places(self, topics: list[str], deadline: float) -> list[_Place]:
         wanted = TopicCollection(topics)

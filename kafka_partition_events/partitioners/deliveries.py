@@ -18,7 +18,7 @@ from kafka_partition_events.routing.judgement import Avoidance, Change, Policy, 
 from kafka_partition_events.routing.lanes import MAIN, Lane, Subject
 from kafka_partition_events.routing.table import Route
 
-LEAST_INTERVAL_S = 0.001
+LEAST_INTERVAL_S = 0.002
 """How far two looks at all brokers are apart at least: the application may poll for each record."""
 
 
@@ -99,7 +99,7 @@ class Deliveries:
         self._clock = clock
         self._lock = threading.RLock()
         self._feedback = Feedback(policy)
-        self._lanes: tuple[dict[tuple[str, int], Lane], ...] = ({}, {})  # by way
+        self._lanes: list[dict[tuple[str, int], Lane]] = [{}]  # by way
         self._needs_replicas = False
         self._next_look = 0.0
         self._next_check = 0.0
@@ -185,16 +185,23 @@ class Deliveries:
 
     def _lane(self, topic: str, partition: int) -> Lane | None:
         """Return what waits on the way that records take now."""
-        return self._lanes[self._feedback.on_standby].get((topic, partition))
+        return self._lanes[self._feedback.way].get((topic, partition))
+
+    @property
+    def way(self) -> int:
+        """Which way records that need nobody suspect are to take."""
+        return self._feedback.way
 
     @property
     def on_standby(self) -> bool:
-        """Whether records that need nobody suspect are to take the second way."""
-        return self._feedback.on_standby
+        """Whether they are to take another way than the first."""
+        return self._feedback.way != MAIN
 
-    def has_standby(self) -> None:
-        """Note that the client has a second way, with connections of its own."""
-        self._feedback.has_standby = True
+    def has_standby(self, ways: int = 1) -> None:
+        """Note that the client has so many more ways, each with connections of its own."""
+        with self._lock:
+            self._feedback.standbys = max(ways, self._feedback.standbys)
+            self._lanes += [{} for _ in range(1 + ways - len(self._lanes))]
 
     def wait_for_replicas(self) -> None:
         """Note that records wait for every in-sync replica (``acks=all``)."""

@@ -27,12 +27,13 @@ collection or a stolen processor makes nobody look silent.
 """
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable
 
 from kafka_partition_events.metadata.events import Clearance, Role, Suspicion
 from kafka_partition_events.routing.charges import Charge, most_named
 from kafka_partition_events.routing.judgement import Change
-from kafka_partition_events.routing.lanes import MAIN, STANDBY, Connection, Lane, Subject
+from kafka_partition_events.routing.lanes import Connection, Lane, Subject
 from kafka_partition_events.routing.ledger import Standing
 from kafka_partition_events.routing.standings import Standings
 
@@ -81,7 +82,7 @@ class Feedback(Standings):
         return frozenset(
             c.broker
             for c in self._connections.values()
-            if c.way == self.on_standby and c.lanes and self._lags(c, now)
+            if c.way == self.way and c.lanes and self._lags(c, now)
         )
 
     def _lags(self, connection: Connection, now: float) -> bool:
@@ -247,8 +248,7 @@ class Feedback(Standings):
                 self._kept[alone] = max(self._kept.get(alone, 0.0), self._silence(c, now))
         self._held_up = tuple(c for c, awaited in waited_for if any(map(self._holds_up, awaited)))
         gave_up = (c for c in self._connections.values() if c.given_up is not None)
-        stalled = [c.way for c in {c for c, *_ in waiting}.union(gave_up)]
-        self._stalled = (stalled.count(MAIN), stalled.count(STANDBY))
+        self._stalled = Counter(c.way for c in {c for c, *_ in waiting}.union(gave_up))
         return changes
 
     def _waiting_connections(self, now: float) -> Iterable[Connection]:
@@ -284,7 +284,11 @@ class Feedback(Standings):
     def _blame(
         self, broker: int | tuple[str, int], charges: Collection[Charge], now: float
     ) -> tuple[Change, ...]:
-        """Suspect a broker in each role in which it was accused, or has not shown itself since."""
+        """Suspect a broker in each role in which it was accused, or has not shown itself of late.
+
+        What it did in the other role right after the silence began does not count for long: on a busy machine
+        a broker may be late with one answer, and die a moment later.
+        """
         changes: tuple[Change, ...] = ()
         proven = min(self._proven_from(charge.connection) for charge in charges)
         accused = {a.subject for charge in charges for a in charge.accused if a.subject.id == broker}
@@ -295,7 +299,9 @@ class Feedback(Standings):
         roles = sorted((Role.LEADER, Role.REPLICA), key=lambda role: Subject(role, broker) not in accused)
         for role in roles:  # it is told as what it was accused of
             a = self._accounts.get(Subject(role, broker))
-            if a is not None and (a.subject in accused or a.answered_to <= proven):
+            if a is None:
+                continue
+            if a.subject in accused or a.answered_to <= max(proven, now - self._patience(a)):
                 changes += self._suspect(a, Suspicion.SILENT, now, waiting, silence)
         return changes
 

@@ -15,7 +15,7 @@ from attrs import define, field
 from kafka_partition_events.metadata.events import Role
 
 MAIN, STANDBY = 0, 1
-"""A client's ways to the brokers: its own connections, and those of a second handle."""
+"""A client's ways to the brokers: its own connections, and those of a second handle; and so on."""
 
 
 class Subject(NamedTuple):

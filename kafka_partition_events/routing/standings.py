@@ -4,6 +4,7 @@ What the standings mean is said at the top of ``feedback.py``.
 """
 
 import math
+from collections import Counter
 from typing import Any
 
 from attrs import evolve
@@ -48,16 +49,17 @@ class Standings(Charges):
         self.avoidance = NOTHING
         self.probing = False
         """Whether somebody has rested, or is accused for long, so that a probe may be due."""
-        self.has_standby = False
-        """Whether the client has a second way, with connections of its own."""
-        self.on_standby = False
-        """Whether records that need nobody suspect are to take it: on the first one they may stand behind
-        others that wait. When the second one is blocked itself, and the first no more, they are to return."""
+        self.standbys = 0
+        """How many more ways the client has, each with connections of its own."""
+        self.way = MAIN
+        """Which one records that need nobody suspect are to take: on the first one they may stand behind
+        others that wait."""
         self._awaited: frozenset[Subject] = frozenset()  # whom the heads of silent connections need
         # Whom silent connections wait for, and for nobody else who is bad; for how long.
         self._kept: dict[int | tuple[str, int], float] = {}
         self._held_up: tuple[Connection, ...] = ()  # those that are silent because of somebody bad
-        self._stalled = (0, 0)  # how many connections of each way are silent, or hold what was given up
+        # How many connections of each way are silent, or hold what was given up.
+        self._stalled: Counter[int] = Counter()
         self._episodes: dict[int, float] = {}  # brokers that are suspect in some role, and since when
         self._untold: dict[int, Suspected] = {}  # those of them whose silence may still be a hiccup
 
@@ -316,12 +318,11 @@ class Standings(Charges):
         in_trouble = nobody_answers or any(
             (a.is_bad or self._held_up) and a.subject.id in bad[Role.REPLICA] for a in replicas
         )
-        # Somebody else may fall silent while records take the second way: then it is the first that is free.
-        self.on_standby = self.has_standby and in_trouble and self._stalled[STANDBY] <= self._stalled[MAIN]
+        self.way = self._free_way() if self.standbys and in_trouble else MAIN
         new = Avoidance(
             leaders=frozenset(bad[Role.LEADER]),
             replicas=frozenset(bad[Role.REPLICA]),
-            blocked=frozenset(c.broker for c in self._held_up if c.way == self.on_standby),
+            blocked=frozenset(c.broker for c in self._held_up if c.way == self.way),
             down=frozenset(bad[Role.LEADER] & lost),
             partitions=frozenset(bad[None]),
         )
@@ -330,3 +331,13 @@ class Standings(Charges):
         self.probing = any(s.role is Role.REPLICA for s in self._accused) or any(
             a.standing is Standing.PROBATION or self._may_be_refused(a, now) for a in self._accounts.values()
         )
+
+    def _free_way(self) -> int:
+        """Return the way beside the first one on which the fewest connections wait for somebody bad.
+
+        If the wrong one was suspected first, records that wait for the right one block the second way, too,
+        and a third one helps. Somebody else may fall silent meanwhile: then it is the first that is free.
+        """
+        held_up = Counter(c.way for c in self._held_up)
+        way = min(range(STANDBY, STANDBY + self.standbys), key=lambda way: (held_up[way], way))
+        return way if self._stalled[way] <= self._stalled[MAIN] else MAIN

@@ -3,9 +3,11 @@
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.codec import Record, encode, key_of
@@ -117,6 +119,24 @@ def test_it_reads_what_was_committed_and_waits_for_no_mark(
     tracker.commit_transaction(LIMIT_S)
     read_until(log, lambda: not log.ledger.changes)
     assert log.ledger.retired == {ONE}
+
+
+def test_it_waits_for_a_leader_that_is_being_elected(
+    log: ControlLog, write: Writes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a topic that was just created, a broker may not know yet that it leads."""
+    write(lease("a"))
+    admin = log._connection.admin()
+    list_offsets, refused = admin.list_offsets, Future[Any]()
+    refused.set_exception(KafkaException(KafkaError(KafkaError.NOT_LEADER_FOR_PARTITION)))
+
+    def ask(latest: dict[TopicPartition, Any], **options: Any) -> Any:
+        monkeypatch.undo()
+        return {**list_offsets(latest, **options), next(iter(latest)): refused}
+
+    monkeypatch.setattr(admin, "list_offsets", ask)
+    log.read(LIMIT_S)
+    assert "a" in log.ledger.tenancies
 
 
 def test_it_finds_the_partitions_that_a_topic_has_gained(

@@ -13,6 +13,9 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from kafka_partition_events import BrokerSuspected, ConfigurationError
 from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.clients.confluent.standby import KeyOrder
+from kafka_partition_events.routing.lanes import STANDBY
+from kafka_partition_events.routing.standings import Standings
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 
 pytestmark = pytest.mark.kafka
@@ -100,9 +103,14 @@ def read_back(cluster: KafkaCluster, topic: str) -> dict[int, list[tuple[bytes |
     return found
 
 
-@pytest.mark.parametrize("rescue", [None, "hedge"])
-def test_what_needs_nobody_who_hangs_goes_on(cluster: KafkaCluster, topic: str, rescue: Any) -> None:
+@pytest.mark.parametrize(("rescue", "way"), [(None, None), ("hedge", None), ("hedge", 2)])
+def test_what_needs_nobody_who_hangs_goes_on(
+    cluster: KafkaCluster, topic: str, rescue: Any, way: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a second handle; and by a third one where the second is blocked, which is up to the judge."""
     heard = RecordingListener()
+    if way is not None:
+        monkeypatch.setattr(Standings, "_free_way", lambda _judge: way)
     with make(cluster, rescue=rescue) as producer:
         producer.poller.register(heard)
         writer = Writer(producer, topic, rate=500)
@@ -116,6 +124,7 @@ def test_what_needs_nobody_who_hangs_goes_on(cluster: KafkaCluster, topic: str, 
         in_time = [number for number in since if number in writer.delivered]
         assert len(in_time) > 0.9 * len(since)
         assert {writer.delivered[number] for number in in_time} <= SAFE
+        assert [n for n, standby in producer._standbys.items() if standby.open] == [way or STANDBY]
         if producer._rescue is not None:
             held = producer._rescue.account.open
             stuck = [record for record in held if int(record.data or b"") < since.start]
@@ -129,22 +138,27 @@ def test_what_needs_nobody_who_hangs_goes_on(cluster: KafkaCluster, topic: str, 
     assert VICTIM in named
 
 
-def test_keys_keep_their_order_over_both_ways_and_back(cluster: KafkaCluster, topic: str) -> None:
+def test_keys_keep_their_order_over_both_ways_and_back(
+    cluster: KafkaCluster, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: Counter[int] = Counter()
+    enter = KeyOrder.enter
+
+    def enter_and_count(order: KeyOrder, topic: str, partition: int, wanted: int) -> Any:
+        way, leave = enter(order, topic, partition, wanted)
+        taken[way] += 1
+        return way, leave
+
     def key(number: int) -> bytes | None:
         return b"key-%d" % (number % 40) if number % 2 else None
 
+    monkeypatch.setattr(KeyOrder, "enter", enter_and_count)
     with make(cluster, standby_keys=True) as producer:
         writer = Writer(producer, topic, rate=60)
         writer.write_until(lambda: producer.partitioner.route(topic), key=key)
         writer.write(2.0, key=key)
         cluster.freeze(VICTIM)
-
-        def some_keys_take_the_second_way() -> bool:
-            keys = producer._sending.keys
-            assert keys is not None
-            return sum(way for way, outstanding in keys._on.values() if outstanding) > 0
-
-        writer.write_until(some_keys_take_the_second_way, key=key)
+        writer.write_until(lambda: taken[STANDBY] > 0, key=key)
         writer.write(1.5, key=key)
         cluster.thaw(VICTIM)
         writer.write_until(lambda: not producer.partitioner.deliveries.on_standby, key=key)
@@ -185,4 +199,4 @@ def test_a_transaction_has_one_handle(cluster: KafkaCluster) -> None:
     with pytest.raises(ConfigurationError, match="transaction"):
         PartitioningProducer(config, standby="warm")
     with PartitioningProducer(config) as producer:
-        assert producer._standby is None
+        assert not producer._standbys

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kafka_partition_events.metadata.events import Role
 from kafka_partition_events.routing.feedback import Feedback
 from kafka_partition_events.routing.judgement import Change, Policy, Suspected
-from kafka_partition_events.routing.lanes import Lane, Subject
+from kafka_partition_events.routing.lanes import MAIN, Lane, Subject
 from kafka_partition_events.routing.ledger import Standing
 from tests.feedback_simulator import Dead, Fault, Frozen, Simulation, Slow, noisy
 
@@ -172,20 +172,20 @@ TestFeedback = FeedbackMachine.TestCase
 
 PLACES = ((1, 2, 3), (2, 3, 4), (3, 4, 1), (4, 1, 2), (1, 3, 4), (2, 1, 4))
 partitions = st.integers(0, len(PLACES) - 1)
-ways = st.integers(0, 1)
+ways = st.integers(0, 2)
 
 
 class ReplicaMachine(RuleBasedStateMachine):
-    """Partitions with followers, two ways to their leaders; records meet any fate, in any order."""
+    """Partitions with followers, three ways to their leaders; records meet any fate, in any order."""
 
     def __init__(self) -> None:
         super().__init__()
         self.feedback = Feedback(SHORT)
-        self.feedback.has_standby = True
+        self.feedback.standbys = 2
         self.now = 50.0
         self.lanes = {
             (way, p): Lane("t", p, way, leader, frozenset(followers))
-            for way in (0, 1)
+            for way in (0, 1, 2)
             for p, (leader, *followers) in enumerate(PLACES)
         }
         self.episodes: set[int] = set()
@@ -275,7 +275,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         assert avoidance.down <= avoidance.leaders
         leaders = {s: a for s, a in self.feedback._accounts.items() if s.role is Role.LEADER}
         well = any(a.standing in (Standing.TRUSTED, Standing.PROBATION) for a in leaders.values())
-        assert not well or avoidance.replicas or not self.feedback.on_standby
+        assert not well or avoidance.replicas or self.feedback.way == MAIN
 
     def teardown(self) -> None:
         """All faults end, everybody gets records again: within a time all are trusted."""
@@ -293,7 +293,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 self.feedback.sent(lane, self.now)
         assert not self.episodes
         assert not self.feedback.avoidance
-        assert not self.feedback.on_standby
+        assert self.feedback.way == MAIN
 
 
 ReplicaMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)

@@ -72,7 +72,7 @@ class Player:
         )
         self.brokers: list[int] = story.get("brokers", [1, 2, 3])
         self.feedback.follow(self.brokers, -1.0)
-        self.feedback.has_standby = ways = story.get("ways", 1) > 1
+        self.feedback.standbys = ways = story.get("ways", 1) - 1
         self.lanes: dict[int | str, Lane] = {b: Lane("t", b, leader=b) for b in self.brokers}
         for number, (name, needs) in enumerate(story.get("partitions", {}).items()):
             way, leader, *followers = needs if ways else [0, *needs]
@@ -158,8 +158,8 @@ class Player:
                 return [name for name, lane in self.lanes.items() if feedback.is_stuck(lane)]
             case "aside":
                 return [name for name, lane in self.lanes.items() if lane.aside]
-            case "on_standby":
-                return feedback.on_standby
+            case "way":
+                return feedback.way
             case "due":
                 return self.due()
             case "threshold":

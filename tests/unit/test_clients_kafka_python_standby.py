@@ -151,7 +151,7 @@ def poller() -> Any:
 
 def ask_for_it(rig: Rig) -> None:
     """Let a replica be suspect."""
-    rig.partitioner.deliveries._feedback.on_standby = True
+    rig.partitioner.deliveries._feedback.way = STANDBY
 
 
 def test_what_may_go_anywhere_takes_the_second_way_and_nothing_else(rig: Rig) -> None:

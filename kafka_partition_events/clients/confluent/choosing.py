@@ -99,7 +99,7 @@ class Chooser:
     def followed(self, topic: str, partition: int) -> Route | None:
         """Return the topic's route if account is to be kept of a record for this partition, else None.
 
-        That is so for one record in 0.25 ms, and for every probe.
+        That is so for one record in 1 ms, and for every probe.
         """
         route = self._partitioner.route(topic)
         if route is None or not 0 <= partition < route.count:

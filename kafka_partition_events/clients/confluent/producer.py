@@ -41,9 +41,10 @@ from kafka_partition_events.metadata.events import TopicCounts
 from kafka_partition_events.metadata.poller import MetadataPoller, check_free
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
+from kafka_partition_events.routing.lanes import STANDBY
 
 _SET_BY_INIT = frozenset(
-    {"_turns", "_chooser", "_reports", "_rescue", "_standby", "_sending", "_following", "_unassigned"}
+    {"_turns", "_chooser", "_reports", "_rescue", "_standbys", "_sending", "_following", "_unassigned"}
 )
 
 _produce_batch = Producer.produce_batch
@@ -168,15 +169,18 @@ class PartitioningProducer(Producer):
             self, self.partitioner, poller, full, poller_options or {}, self._chooser, self._unassigned
         )
         self.poller = self._reports.poller = self._following.poller
-        self._standby: Standby | None = None
+        self._standbys: Mapping[int, Standby] = {}
         if way != "off":
             poller = self.poller
-            self._standby = Standby(way, full, lambda: poller.cluster, self._deliveries.suspects)
-            self._deliveries.has_standby()
+            self._standbys = {
+                number: Standby(mode, full, lambda: poller.cluster, self._deliveries.suspects)
+                for number, mode in enumerate((way, "lazy"), STANDBY)
+            }
+            self._deliveries.has_standby(len(self._standbys))
             if standby_keys:
                 self._chooser.native_keys = False
             if way == "warm":
-                self._standby.handle()
+                self._standbys[STANDBY].handle()
         self._sending = Sending(
             partitioner=self.partitioner,
             chooser=self._chooser,
@@ -186,8 +190,8 @@ class PartitioningProducer(Producer):
             default_callback=full.get("on_delivery"),
             most_waiting=settings.most_waiting(full),
             rescue=self._rescue,
-            standby=self._standby,
-            keys=KeyOrder() if self._standby is not None and standby_keys else None,
+            standbys=self._standbys,
+            keys=KeyOrder() if self._standbys and standby_keys else None,
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -376,16 +380,12 @@ class PartitioningProducer(Producer):
             if served or time.monotonic() >= deadline:
                 return served
 
-    @property
-    def _second(self) -> Producer | None:
-        return None if self._standby is None else self._standby.open
-
     def _poll_once(self, timeout: float) -> int:
-        second = self._second
+        others = self._sending.others() if self._standbys else ()
         try:
-            if second is None:
+            if not others:
                 return int(_poll(self, timeout))
-            served = int(_poll(second, 0))
+            served = sum(int(_poll(other, 0)) for other in others)
             return served + int(_poll(self, 0 if served else min(timeout, _OTHER_SLICE_S)))
         finally:
             self._listened()
@@ -396,7 +396,7 @@ class PartitioningProducer(Producer):
         See ``confluent_kafka.Producer.flush``.
         """
         deadline = math.inf if timeout < 0 else time.monotonic() + timeout
-        if self._rescue is None and self._standby is None and not self._unassigned:
+        if self._rescue is None and not self._standbys and not self._unassigned:
             try:
                 waiting = _flush(self, timeout)
             finally:
@@ -409,8 +409,8 @@ class PartitioningProducer(Producer):
                 # With nothing of its own librdkafka's flush does not wait.
                 wait = _flush if super().__len__() else _poll
                 wait(self, max(0.0, min(left, _SLICE_S)))
-                if (second := self._second) is not None:
-                    _flush(second, max(0.0, min(left, _POLL_SLICE_S)))
+                for other in self._sending.others():
+                    _flush(other, max(0.0, min(left, _POLL_SLICE_S)))
             finally:
                 self._listened()
             if not len(self) or left <= 0:
@@ -420,8 +420,7 @@ class PartitioningProducer(Producer):
         """Return how many records and reports wait, on either way, and those that are to be sent again."""
         waiting = 0 if self._rescue is None else self._rescue.account.waiting
         waiting += 0 if self._unassigned is None else len(self._unassigned)
-        second = self._second
-        return super().__len__() + (0 if second is None else len(second)) + waiting
+        return super().__len__() + sum(map(len, self._sending.others())) + waiting
 
     def purge(self, in_queue: bool = True, in_flight: bool = True, blocking: bool = True) -> None:
         """Drop what waits, on either way; see ``confluent_kafka.Producer.purge``."""
@@ -430,8 +429,8 @@ class PartitioningProducer(Producer):
             self._rescue.account.purge()
         if self._unassigned is not None and in_queue:
             self._unassigned.purge()
-        if (second := self._second) is not None:
-            second.purge(in_queue, in_flight, blocking)
+        for other in self._sending.others():
+            other.purge(in_queue, in_flight, blocking)
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """Commit what was produced since it began; see ``confluent_kafka.Producer.commit_transaction``.
@@ -453,16 +452,16 @@ class PartitioningProducer(Producer):
         """Use other credentials from now on; see ``confluent_kafka.Producer.set_sasl_credentials``."""
         super().set_sasl_credentials(username, password)
         self._following.log_in(username, password)
-        if self._standby is not None:
-            self._standby.log_in(username, password)
+        for standby in self._standbys.values():
+            standby.log_in(username, password)
 
     def _listened(self) -> None:
         """Judge the brokers by what callbacks have told, and send again what is to be rescued."""
         self._reports.heard()
         if self._unassigned:
             self._unassigned.listened()
-        if self._standby is not None and self._standby.open is not None:
-            self._standby.rest()
+        for standby in self._standbys.values():
+            standby.rest()
         if (rescue := self._rescue) is not None:
             rescue.hedge(self.partitioner.route)
             rescue.drain(lambda held: self._sending.held(self, held))
@@ -501,8 +500,8 @@ class PartitioningProducer(Producer):
         return super().__exit__(kind, error, trace)
 
     def _finish(self) -> None:
-        if self._rescue is not None or self._unassigned or self._second is not None:
+        if self._rescue is not None or self._unassigned or self._sending.others():
             self.flush()
-        if self._standby is not None:
-            self._standby.close()
+        for standby in self._standbys.values():
+            standby.close()
         self._following.end()

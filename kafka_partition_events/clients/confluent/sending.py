@@ -1,5 +1,7 @@
 """How a producer's records go: by which handle, followed or not, rescued or not."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import define
@@ -16,7 +18,7 @@ from kafka_partition_events.clients.confluent.unassigned import QUEUE_FULL, NotP
 from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rerouting import noting_homes
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
-from kafka_partition_events.routing.lanes import MAIN, STANDBY
+from kafka_partition_events.routing.lanes import MAIN
 
 if TYPE_CHECKING:
     from kafka_partition_events.clients.confluent.producer import PartitioningProducer
@@ -37,10 +39,10 @@ class Sending:
         tracks: Whether account is kept of deliveries.
         reroutes: Whether the partitioner may reroute keyed records.
         default_callback: The application's, for records without one.
-        most_waiting: How many records may wait on both handles together.
+        most_waiting: How many records may wait on all handles together.
         rescue: Sends unkeyed records again, or None.
-        standby: The second handle, or None.
-        keys: Keeps keyed records in order on two handles; None: they keep to the first.
+        standbys: The other handles, by their ways.
+        keys: Keeps keyed records in order on several handles; None: they keep to the first.
     """
 
     partitioner: Partitioner
@@ -51,7 +53,7 @@ class Sending:
     default_callback: OnDelivery | None
     most_waiting: int
     rescue: Rescue | None = None
-    standby: Standby | None = None
+    standbys: Mapping[int, Standby] = MappingProxyType({})
     keys: KeyOrder | None = None
 
     def record(self, own: "PartitioningProducer", record: Record) -> None:
@@ -176,24 +178,29 @@ class Sending:
 
     # -- by which handle -----------------------------------------------------------------------------
 
+    def others(self) -> list[SecondHandle]:
+        """Return the handles that are open beside the first."""
+        return [handle for standby in self.standbys.values() if (handle := standby.open) is not None]
+
     def _handle(self, own: "PartitioningProducer", way: int) -> Handle:
-        return own if way == MAIN or self.standby is None else self.standby.handle() or own
+        standby = self.standbys.get(way)
+        return own if standby is None else standby.handle() or own
 
     def _way(self, own: "PartitioningProducer", topic: str, partition: int) -> tuple[Handle, int]:
         """Return by which handle a record goes that keeps no order, and the number of that way.
 
         Raises:
-            BufferError: both handles together hold as much as one may.
+            BufferError: all handles together hold as much as one may.
         """
-        standby = self.standby
-        if standby is None or partition < 0 or not self.partitioner.deliveries.on_standby:
+        way = self.partitioner.deliveries.way
+        if way == MAIN or partition < 0:
             return own, MAIN
         route = self.partitioner.route(topic)
-        if route is None or not route.is_safe(partition) or (handle := standby.handle()) is None:
+        if route is None or not route.is_safe(partition) or (handle := self._handle(own, way)) is own:
             return own, MAIN
-        if Producer.__len__(own) + len(handle) >= self.most_waiting:
+        if Producer.__len__(own) + sum(map(len, self.others())) >= self.most_waiting:
             raise BufferError(QUEUE_FULL)
-        return handle, STANDBY
+        return handle, way
 
 
 def is_unknown_partition(error: BaseException) -> bool:
