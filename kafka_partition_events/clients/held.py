@@ -3,8 +3,10 @@
 What a client adds is how it sends a record, how it tells the application, and who calls `Engine.drain`.
 """
 
+import math
 import secrets
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -33,6 +35,10 @@ RECORD_BYTES = 950
 HEADER_BYTES = 100
 """What keeping a record, and a header of its, takes beside the bytes, roughly. Measured on CPython 3.11: 956
 bytes for a value of 20. Without it small records would take 50 times what the limit says."""
+
+_HEDGE_EVERY_S = 0.005
+"""How far two looks at what is stuck are apart at least: an application may poll for each record, and a look
+takes as long as there are partitions that are written."""
 
 
 @define(eq=False)
@@ -317,6 +323,7 @@ class Engine(ABC):
         self._reports = reports
         self._producer_id = secrets.token_hex(8)
         self._numbers = count(1)
+        self._hedged_at = -math.inf
 
     @abstractmethod
     def _tell(self, held: Held, arrived: Any) -> None:
@@ -336,7 +343,10 @@ class Engine(ABC):
 
     def hedge(self, route: Callable[[str], Route | None]) -> None:
         """Queue copies of the records that are stuck, of topics where a copy would not be stuck as well."""
-        if self._hedging and ((stuck := self._reports.stuck()) or self.account.is_short):
+        if not self._hedging or (now := time.monotonic()) < self._hedged_at + _HEDGE_EVERY_S:
+            return
+        self._hedged_at = now
+        if (stuck := self._reports.stuck()) or self.account.is_short:
             self.account.hedge(_hedgeable(stuck, route))
 
     def drain(self, send: Callable[[Held], None]) -> None:

@@ -299,7 +299,7 @@ class Deliveries:
                 (way, *tp): lane.leader
                 for way, lanes in enumerate(self._lanes)
                 for tp, lane in lanes.items()
-                if self._feedback.is_stuck(lane)
+                if lane.sent_at and self._feedback.is_stuck(lane)
             }
 
     def take_probe(self, topic: str, route: Route) -> int | None:

@@ -263,8 +263,10 @@ def test_the_budget_is_never_overdrawn_by_threads() -> None:
 class FakeReports:
     where: dict[tuple[int, str, int], int | None] = field(factory=dict)
     events: list[Event] = field(factory=list)
+    looks: int = 0
 
     def stuck(self) -> Stuck:
+        self.looks += 1
         return self.where
 
     def emit(self, events: Iterable[Event]) -> None:
@@ -392,3 +394,15 @@ def test_what_is_stuck_is_hedged_where_a_copy_would_not_be(mode: str, copied: in
     rescue.reports.where = {(0, "t", 0): 1, (0, "unknown", 0): 1}
     rescue.hedge(partitioner.route)
     assert rescue.account.waiting == copied
+
+
+def test_what_is_stuck_is_looked_for_each_5_ms_however_often_the_application_polls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rescue, clock = FakeRescue("hedge"), iter((10.0, 10.004, 10.006))
+    monkeypatch.setattr("kafka_partition_events.clients.held.time.monotonic", lambda: next(clock))
+    seen = []
+    for _ in range(3):
+        rescue.hedge(lambda _topic: None)
+        seen.append(rescue.reports.looks)
+    assert seen == [1, 1, 2]
