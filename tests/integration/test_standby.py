@@ -124,7 +124,7 @@ def test_what_needs_nobody_who_hangs_goes_on(
         in_time = [number for number in since if number in writer.delivered]
         assert len(in_time) > 0.9 * len(since)
         assert {writer.delivered[number] for number in in_time} <= SAFE
-        assert [n for n, standby in producer._standbys.items() if standby.open] == [way or STANDBY]
+        assert producer._standbys[way or STANDBY].open is not None
         if producer._rescue is not None:
             held = producer._rescue.account.open
             stuck = [record for record in held if int(record.data or b"") < since.start]

@@ -144,13 +144,13 @@ def code_lines(file: Path) -> int:
 
 LARGEST = {
     "metadata": 2_195,
-    "routing": 1_425,
+    "routing": 1_430,
     "partitioners": 1_900,
-    "clients": 3_675,
+    "clients": 3_685,
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,
-    "control": 4_440,
+    "control": 4_450,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is larger
