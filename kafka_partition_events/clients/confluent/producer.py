@@ -217,7 +217,7 @@ class PartitioningProducer(Producer):
 
         Raises:
             PartitionOfflineError: the partitioner was made with ``keyed="raise"``.
-            BufferError: the producer's queue is full; for the second handle, both together are.
+            BufferError: the producer's queue is full; for another handle, all together are.
             KafkaException: librdkafka refuses the record.
         """
         # The hot path: every line was measured (benchmarks/produce.py). Both names of the callback are one
@@ -381,7 +381,7 @@ class PartitioningProducer(Producer):
                 return served
 
     def _poll_once(self, timeout: float) -> int:
-        others = self._sending.others() if self._standbys else ()
+        others = self._sending.others()
         try:
             if not others:
                 return int(_poll(self, timeout))
@@ -461,7 +461,8 @@ class PartitioningProducer(Producer):
         if self._unassigned:
             self._unassigned.listened()
         for standby in self._standbys.values():
-            standby.rest()
+            if standby.open is not None:
+                standby.rest()
         if (rescue := self._rescue) is not None:
             rescue.hedge(self.partitioner.route)
             rescue.drain(lambda held: self._sending.held(self, held))

@@ -74,14 +74,14 @@ class Sending:
                     raise
                 return
         if key is not None and self.reroutes:
-            headers = as_list(headers)
-            with noting_homes(headers):
+            record = record._replace(headers=as_list(headers))
+            with noting_homes(record.headers):
                 partition = self.chooser.choose(topic, key, value)
         else:
             partition = self.chooser.choose(topic, key, value)
         if partition == UNASSIGNED and not self.partitioner.falls_back and self.chooser.is_keyed(key):
             raise NotPlacedError
-        self._placed(own, Record(topic, value, key, callback, timestamp, headers), partition)
+        self._placed(own, record, partition)
 
     def _placed(self, own: "PartitioningProducer", record: Record, partition: int) -> None:
         topic, value, key, callback, timestamp, headers = record
