@@ -15,7 +15,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-from kafka_partition_events.clients.confluent.answers import described_topic, error_name
+from kafka_partition_events.clients.confluent.answers import ELECTING, described_topic, error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.codec import AnyRecord, Skipped, decode_or_skip
@@ -39,10 +39,6 @@ _READING: Final = {
     "fetch.wait.max.ms": 10,
 }
 _AT_ONCE: Final = 10_000
-_ELECTING: Final = frozenset({
-    "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH",
-    "UNKNOWN_LEADER_EPOCH",
-})  # fmt: skip
 _PAUSE_S: Final = 0.1
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -143,7 +139,7 @@ class ControlLog:
             try:
                 ends = self._ends(topics, deadline)
             except KafkaException as error:
-                if error_name(error.args[0]) not in _ELECTING or _left(deadline) <= _PAUSE_S:
+                if error_name(error.args[0]) not in ELECTING or _left(deadline) <= _PAUSE_S:
                     raise
                 time.sleep(_PAUSE_S)
             else:

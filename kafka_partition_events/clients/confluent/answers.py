@@ -18,6 +18,12 @@ _KAFKA_NAMES = {
 }
 """Where librdkafka's name of an error differs from the one in Kafka's protocol."""
 
+ELECTING = frozenset({
+    "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH",
+    "UNKNOWN_LEADER_EPOCH",
+})  # fmt: skip
+"""Errors, by Kafka's names, that pass as soon as a partition's new leader is known."""
+
 
 def error_name(error: KafkaError) -> str:
     """Return Kafka's name of an error."""

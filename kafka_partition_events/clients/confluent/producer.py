@@ -18,21 +18,11 @@ from kafka_partition_events.clients.confluent.following import Following
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
 from kafka_partition_events.clients.confluent.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.confluent.sending import Sending, is_unknown_partition
-from kafka_partition_events.clients.confluent.standby import (
-    KeyOrder,
-    Standby,
-    check_keys,
-    waits_for_replicas,
-)
+from kafka_partition_events.clients.confluent.standby import KeyOrder, Standby, check_keys, waits_for_replicas
 from kafka_partition_events.clients.confluent.stats import ProducerStats
 from kafka_partition_events.clients.confluent.tracers import seen_by_tracers
 from kafka_partition_events.clients.confluent.turns import linger_seconds
-from kafka_partition_events.clients.confluent.unassigned import (
-    QUEUE_FULL,
-    NotPlacedError,
-    Record,
-    Unassigned,
-)
+from kafka_partition_events.clients.confluent.unassigned import QUEUE_FULL, NotPlacedError, Record, Unassigned
 from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.clients.standby import StandbyMode, checked_standby

@@ -7,7 +7,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from kafka_partition_events.clients.confluent.answers import error_name
+from kafka_partition_events.clients.confluent.answers import ELECTING, error_name
 from kafka_partition_events.control.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.hooks.assignments import LIMIT_S, Assignments
 from kafka_partition_events.log import get_logger
@@ -21,9 +21,8 @@ _EARLIEST: Final = -2
 _REFUSED: Final = "COMMIT_REFUSED"
 """An asynchronous commit does not tell why. Most likely the coordinator does not know the partition yet."""
 
-_PASSING: Final = frozenset({
-    "NOT_LEADER_FOR_PARTITION", "LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION",
-    "REPLICA_NOT_AVAILABLE", "OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH",
+_PASSING: Final = ELECTING | frozenset({
+    "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION", "REPLICA_NOT_AVAILABLE",
     "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT",
     "_TRANSPORT", "_WAIT_COORD", _REFUSED,
 })  # fmt: skip
