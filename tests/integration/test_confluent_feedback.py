@@ -23,6 +23,7 @@ from kafka_partition_events import (
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER, RescueLimits
 from kafka_partition_events.metadata.events import Clearance, Suspicion
+from kafka_partition_events.routing.judgement import Policy
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 
 pytestmark = pytest.mark.kafka
@@ -164,7 +165,8 @@ def test_a_frozen_broker_is_left_out_and_welcomed_back(
         assert suspected.reason is Suspicion.SILENT
         assert suspected.outstanding >= 1
         assert suspected.usual_ms is not None
-        assert suspected.silence_ms > suspected.usual_ms
+        # Patience has an upper bound: a starved machine may usually answer later than that.
+        assert suspected.silence_ms > min(suspected.usual_ms, Policy().most_silence * 1000)
         assert not LED & outcomes.partitions.keys()
     finally:
         cluster.thaw(VICTIM)
