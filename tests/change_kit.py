@@ -12,7 +12,7 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.services import Sample, SampleRequest, Services, Tell
 from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Command
+from kafka_partition_events.control.records import Command, Given
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.source import Observation
@@ -22,8 +22,8 @@ from tests.control_kit import CLUSTER, TOPIC, TOPIC_ID, Story
 
 AT = ["-b", "x:1"]
 IN_STEPS = (
-    "Kafka creates 10,000 partitions for one request, and of 49,994 not all (KAFKA-19673); "
-    f"let topic {TOPIC} grow in steps, the first one to 10006"
+    "can't lead from 6 to 50000 partitions at once, only by 10,000: of more Kafka creates a part and fails "
+    "(KAFKA-19673); go in steps, the first one to 10006"
 )
 """What is said of a growth from 6 to 50,000 partitions."""
 
@@ -44,12 +44,14 @@ class StoryDesk:
         story: What holds.
         answers: Whether a tracker is there.
         readers: The groups that read the topic; None: nobody may ask.
+        unseen: Those that no broker describes.
         news: What happens before each read after the first one, in turn.
     """
 
     story: Story = field(factory=Story)
     answers: bool = True
     readers: tuple[Group, ...] | None = ()
+    unseen: tuple[str, ...] = ()
     news: Iterator[Callable[[], Any]] = field(factory=lambda: iter(()))
     sent: list[Command] = field(factory=list)
     reads: int = 0
@@ -60,22 +62,23 @@ class StoryDesk:
     def ledger(self) -> Ledger:
         return self.story.ledger
 
-    def read(self, timeout: float) -> None:
+    def read(self, timeout: float, topics: Collection[str]) -> None:
         self.reads += 1
         if self.reads > 1:
             next(self.news, lambda: None)()
 
-    def send(self, command: Command, timeout: float) -> int:
+    def send(self, command: Command, timeout: float) -> Given:
+        given = Given(command, len(self.sent), self.story.now_ms + 1)
         self.sent.append(command)
         self.story.now_ms += 1
         if self.answers:
-            self.story.deliver(command, self.story.now_ms)
-        return self.story.now_ms
+            self.story.deliver(command, given.at_ms, given.offset)
+        return given
 
-    def groups(self, topic: str, timeout: float) -> Collection[Group]:
+    def groups(self, topic: str, timeout: float) -> Mapping[str, Group | None]:
         if self.readers is None:
             raise MetadataFetchError("can't look at consumer groups: not for us")
-        return self.readers
+        return {group.group_id: group for group in self.readers} | dict.fromkeys(self.unseen)
 
     def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:
         return self.story.cluster.writers

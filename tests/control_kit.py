@@ -14,7 +14,8 @@ from kafka_partition_events.control.change_machine import step
 from kafka_partition_events.control.codec import encode, key_of
 from kafka_partition_events.control.evidence import ClusterView, Evidence, evidence
 from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Ack, Change, Command, Lease, Refusal, TopicUse
+from kafka_partition_events.control.policy import Policy
+from kafka_partition_events.control.records import Ack, Change, Command, Given, Lease, Refusal, TopicUse
 from kafka_partition_events.control.requests import obey
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import GateRule, Kind, Role, State, Status, Verb
@@ -23,6 +24,8 @@ START_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID, CLUSTER = "orders", "topic-id-1", "c-1"
 NEW = frozenset(range(6, 12))
 ONE = "chg-1"
+EVIL, SHOWN = "\x1b[2Jevil\nline two", r"\x1b[2Jevil\nline two"
+"""A name that would clear a terminal and forge a line there, and what `kpe` shows of it."""
 UNGROWN = ClusterView(count=6, topic_id=TOPIC_ID, readers=frozenset({"billing"}), writers=0)
 
 
@@ -69,6 +72,8 @@ class Story:
     epoch: int = 1
     refused: list[Refusal] = field(factory=list)
     seen: list[State] = field(factory=list)
+    policy: Policy = field(factory=Policy)
+    _offsets: Any = field(factory=itertools.count)
     _seq: Any = field(factory=lambda: itertools.count(1))
 
     # -- what people do ------------------------------------------------------------------------------
@@ -79,9 +84,11 @@ class Story:
         self.now_ms += 1  # no two records have one time here
         return self.deliver(command, self.now_ms)
 
-    def deliver(self, command: Command, appended_ms: int) -> Change | None:
+    def deliver(self, command: Command, appended_ms: int, offset: int | None = None) -> Change | None:
+        """Let the tracker take up a command; the next one in the topic, unless its offset is told."""
+        given = Given(command, next(self._offsets) if offset is None else offset, appended_ms)
         changes, now_ms = self.ledger.changes, self.now_ms
-        told = obey(command, appended_ms, changes, self.cluster, epoch=self.epoch, now_ms=now_ms)
+        told = obey(given, changes, self.cluster, epoch=self.epoch, now_ms=now_ms, policy=self.policy)
         if told.refusal is not None:
             self.refused.append(told.refusal)
         if told.change is not None:
@@ -146,6 +153,17 @@ class Story:
     def path(self) -> list[State]:
         """Every state that the change was in, once for each stay."""
         return [state for state, _ in itertools.groupby(self.seen)]
+
+
+def damaged(document: Any, way: list[int], odd: Any) -> Any:
+    """Return a document of which one place, down a way, is something else."""
+    if not way or not isinstance(document, dict | list) or not document:
+        return odd
+    if isinstance(document, dict):
+        key = sorted(document)[way[0] % len(document)]
+        return {**document, key: damaged(document[key], way[1:], odd)}
+    place = way[0] % len(document)
+    return [*document[:place], damaged(document[place], way[1:], odd), *document[place + 1 :]]
 
 
 def grown(spec: Spec, producers: str = "ab") -> Story:

@@ -9,7 +9,7 @@ from typing import Final
 
 from attrs import define
 
-from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode, key_of
+from kafka_partition_events.control.codec import NO_PLACE, Skipped, encode, key_of
 from kafka_partition_events.control.duties import Duties
 from kafka_partition_events.control.link import ControlLink, Report
 from kafka_partition_events.control.merge import Ledger
@@ -108,9 +108,7 @@ class Fleet:
     def _read(self) -> None:
         for key, value in self._link.read_changes(_LIMIT_S):
             self._count("changes", key, value or b"")
-            change = None if value is None else decode_or_skip(Change, value, self._skipped)
-            if change is not None:
-                self._ledger.take_change(change)
+            self._ledger.take_written(key, value, self._skipped, NO_PLACE)
 
     def _look_at_what_is_due(self) -> None:
         until = time.monotonic() + _READ_S / 5

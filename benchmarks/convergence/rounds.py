@@ -16,7 +16,7 @@ from attrs import evolve
 
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import Ack, Command, Lease, TopicUse
+from kafka_partition_events.control.records import Ack, Command, Given, Lease, TopicUse
 from kafka_partition_events.control.rounds import Rounds, Sight
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tracker_standing import Tally
@@ -61,7 +61,9 @@ class World:
         topics = [_topic(name, count) for name in self._topics]
         cluster = Cluster(by_topic=topics, cluster_id=_CLUSTER, generation=1)
         sight = Sight(cluster=cluster, probe=Probe(writers=dict.fromkeys(self._topics, 0)))
-        outcome = self._rounds.decide([(one, self._now_ms) for one in commands], sight, self._now_ms)
+        outcome = self._rounds.decide(
+            [Given(one, offset, self._now_ms) for offset, one in enumerate(commands)], sight, self._now_ms
+        )
         self._rounds.wrote(outcome)
         self._tally.count(outcome, 0.0)
         self._tally.standing(self._ledger, outcome.at_ms)

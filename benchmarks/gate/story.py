@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from benchmarks.gate.plan import GROWN
 from kafka_partition_events.control.codec import Skipped, decode_or_skip
+from kafka_partition_events.control.log_reader import place_of
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.words import Gate
 
@@ -67,7 +68,7 @@ class Changes:
             value = message.value()
             if message.error() is not None or value is None:
                 continue
-            change = decode_or_skip(Change, value, self._skipped)
+            change = decode_or_skip(Change, value, self._skipped, place_of(message))
             if change is None or change.spec.topic is None:
                 continue
             self.by_topic[change.spec.topic] = change

@@ -1,14 +1,13 @@
 """``kpe ack``: what instances and groups say of a change."""
 
-import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
 
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
-from kafka_partition_events.cli.change_session import ChangeId, Prefix, session, tell
-from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.change_session import ChangeId, Prefix, session
+from kafka_partition_events.cli.output import Output, tell, write_json_line, write_line
 from kafka_partition_events.cli.render import counted
 from kafka_partition_events.control.census import Follower, followers
 from kafka_partition_events.control.evidence import ClusterView, Coverage, coverage
@@ -73,7 +72,7 @@ def ls_command(
         if at.output is Output.JSONL:
             write_json_line(row)
         else:
-            sys.stdout.write((_group_line(row) if "group" in row else _producer_line(row)) + "\n")
+            write_line(_group_line(row) if "group" in row else _producer_line(row))
     if not rows:
         tell(f"note: nobody is {'still to answer' if pending else 'known to be concerned'}")
 

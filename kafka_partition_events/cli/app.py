@@ -19,9 +19,11 @@ from kafka_partition_events.cli.acks import acks_app
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Topics, Verbose
 from kafka_partition_events.cli.assets import assets_app
 from kafka_partition_events.cli.change import change_app
+from kafka_partition_events.cli.change_session import Prefix
 from kafka_partition_events.cli.check import check_command
 from kafka_partition_events.cli.checkup import doctor_group
 from kafka_partition_events.cli.config import config_app
+from kafka_partition_events.cli.control_doctor import diagnose_control
 from kafka_partition_events.cli.doctor import Question, diagnose_partitioner
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.events import events_app
@@ -31,7 +33,7 @@ from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.mapping import mapping_app
 from kafka_partition_events.cli.observe import observe_command
 from kafka_partition_events.cli.options import TopicFilter, check_out, parse_client_options, parse_duration
-from kafka_partition_events.cli.output import abandon_stdout, choose_output
+from kafka_partition_events.cli.output import abandon_stdout, choose_output, tell, write_line
 from kafka_partition_events.cli.replicas import ReplicasQuestion, diagnose_replicas
 from kafka_partition_events.cli.services import SampleRequest, Services
 from kafka_partition_events.cli.silence import silence_app
@@ -40,6 +42,7 @@ from kafka_partition_events.cli.spark import spark_app
 from kafka_partition_events.cli.topics import topics_app
 from kafka_partition_events.cli.tracker import tracker_command
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS, Watch, watch
+from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.errors import KafkaPartitionEventsError
 
 _INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
@@ -77,7 +80,7 @@ _UsageError: type[Any] = typer.BadParameter.__mro__[1]
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"kpe {kafka_partition_events.__version__}")
+        write_line(f"kpe {kafka_partition_events.__version__}")
         raise typer.Exit
 
 
@@ -296,6 +299,35 @@ def doctor_replicas_command(
     raise typer.Exit(diagnose_replicas(question, context.obj))
 
 
+@doctor.command("control", short_help="Which records of change control everybody passes over.")
+def doctor_control_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    client_options: ClientOptions = None,
+    prefix: Prefix = PREFIX,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Tell which records in the control topics are skipped by all who read them, and why.
+
+    malformed: no record of change control, or one with something in it that can't be. version: a later
+    version of this library has written it. Nothing comes of such a command, change, lease or ack, and nobody
+    stops at it; it goes as all others do, by retention or compaction. Reads all four topics to their ends,
+    without joining a group. All such records are counted, the latest 100 listed.
+
+    \b
+    kpe doctor control -b localhost:9092
+    kpe doctor control -b localhost:9092 --prefix staging.
+    kpe doctor control -b localhost:9092 | jq -r '.latest[] | [.topic, .partition, .offset, .reason] | @tsv'
+
+    Exit codes: 0 none is skipped; 1 some are; 2 no control topics, no right to read them, wrong address,
+    unknown option.
+    """  # noqa: D301
+    configure_logs(verbose=verbose)
+    config = parse_client_options(bootstrap, client_options or ())
+    raise typer.Exit(diagnose_control(config, prefix, choose_output(output), context.obj))
+
+
 app.add_typer(doctor, name="doctor", short_help="Find what is wrong, and the cure.")
 
 
@@ -407,15 +439,15 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         return _reader_has_seen_enough()
     except (KafkaPartitionEventsError, _UsageError) as error:
         message = _complaint(error) if isinstance(error, _UsageError) else str(error)
-        sys.stderr.write(f"kpe: {one_line(message)}\n")
+        tell(one_line(message))
         return EXIT_UNKNOWN if arguments[:1] == ["check"] else EXIT_ERROR  # 2 would be Nagios' CRITICAL
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
         abandon_stdout()
-        sys.stderr.write(f"kpe: {one_line(error.strerror)}\n")
+        tell(one_line(error.strerror))
         return EXIT_ERROR
     except (KeyboardInterrupt, typer.Abort):
         pass
-    sys.stderr.write("kpe: interrupted\n")
+    tell("interrupted")
     return _INTERRUPTED

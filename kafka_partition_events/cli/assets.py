@@ -1,6 +1,5 @@
 """``kpe assets``: ready files for Prometheus, Grafana, Alertmanager, systemd and containers."""
 
-import sys
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, CliError
+from kafka_partition_events.cli.output import tell, write_line
 
 assets_app = typer.Typer(rich_markup_mode=None)
 
@@ -56,9 +56,9 @@ def export_command(
                 told = "written   "
         except OSError as error:
             raise CliError(f"{target}: can't be written: {error.strerror or error}") from error
-        sys.stdout.write(f"{told}{target}\n")
+        write_line(f"{told}{target}")
     if kept:
-        typer.echo("kpe: note: files that differ were kept; --force overwrites them", err=True)
+        tell("note: files that differ were kept; --force overwrites them")
         raise typer.Exit(EXIT_DIFFERENT)
 
 

@@ -22,9 +22,9 @@ from kafka_partition_events.cli.change_session import (
 from kafka_partition_events.cli.change_status import status_command
 from kafka_partition_events.cli.change_wait import wait_command
 from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.control.records import Change, Command
-from kafka_partition_events.control.topics import PREFIX
-from kafka_partition_events.control.words import Gate, State, Verb
+from kafka_partition_events.control.records import Command
+from kafka_partition_events.control.topics import CHANGES, PREFIX
+from kafka_partition_events.control.words import Verb
 
 change_app = typer.Typer(rich_markup_mode=None)
 change_app.command("plan", short_help="Tell what a change would do.")(plan_command)
@@ -69,7 +69,9 @@ def _giving(verb: Verb) -> Callable[..., None]:
         output: OutputChoice = None,
         verbose: Verbose = False,
     ) -> None:
-        with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+        with session(
+            context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=CHANGES
+        ) as at:
             at.change(change_id)
             given = _command(verb, change_id, actor, reason)
             give(given, at, answer_timeout=answer_timeout, dry_run=dry_run)
@@ -147,36 +149,26 @@ def force_command(
 ) -> None:
     """Open the gate of a change, or end it, although not everybody has followed.
 
-    Say which of the two you mean; it is compared with the change as it is now, because the tracker does what
-    comes next: a gate that is held is opened, and a change without one is ended (partially_converged, or
-    rolled_back if it was on its way back). Behind an open gate a group with auto.offset.reset=latest may miss
-    records.
+    Say which of the two you mean; the tracker refuses the one that does not fit when it takes it up. An open
+    gate lets producers use the partitions. A change that is ended is partially_converged, or rolled_back if
+    it was on its way back. Behind an open gate a group with auto.offset.reset=latest may miss records.
 
     \b
     kpe change force -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --open-gate --reason "billing is gone"
     kpe change force -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --finish
 
-    Exit codes: 0 done; 1 refused: it has not happened, or is finished; 2 it is not what you mean, no such
+    Exit codes: 0 done; 1 refused: it has not happened, is finished, or its gate is not as you mean; 2 no such
     change, wrong address, unknown option; 3 no tracker has answered.
     """  # noqa: D301
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
-        _check_force(at.change(change_id), open_gate=open_gate, finish=finish)
-        give(
-            _command(Verb.FORCE, change_id, actor, reason), at, answer_timeout=answer_timeout, dry_run=dry_run
-        )
+    with session(
+        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=CHANGES
+    ) as at:
+        at.change(change_id)
+        if open_gate == finish:
+            raise CliError("say what you mean: --open-gate or --finish")
+        given = _command(Verb.OPEN_GATE if open_gate else Verb.FINISH, change_id, actor, reason)
+        give(given, at, answer_timeout=answer_timeout, dry_run=dry_run)
 
 
 def _command(verb: Verb, change_id: str, actor: str | None, reason: str) -> Command:
     return Command(change_id=change_id, verb=verb, actor=actor_of(actor), reason=reason)
-
-
-def _check_force(change: Change, *, open_gate: bool, finish: bool) -> None:
-    if open_gate == finish:
-        raise CliError("say what you mean: --open-gate or --finish")
-    if change.state.final or not change.state.happened:
-        return  # the tracker refuses it, and says why
-    held = change.gate is Gate.HELD and change.state is not State.ROLLING_BACK
-    if open_gate and not held:
-        raise CliError(f"the gate of {change.change_id} is not held; to end the change, --finish")
-    if finish and held:
-        raise CliError(f"the gate of {change.change_id} is held; open it first: --open-gate")

@@ -8,7 +8,7 @@ from kafka_partition_events.control.group_index import GroupIndex
 from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.log_reader import ControlLog
 from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Command
+from kafka_partition_events.control.records import Command, Given
 from kafka_partition_events.control.writers import Writers
 from kafka_partition_events.metadata.cluster import TopicPartition
 
@@ -37,22 +37,23 @@ class ConfluentDesk:
         """What was read so far."""
         return self._log.ledger
 
-    def read(self, timeout: float) -> None:
-        """Read the control topics on; see `Desk`."""
-        self._log.read(timeout)
+    def read(self, timeout: float, topics: Collection[str]) -> None:
+        """Read control topics on; see `Desk`."""
+        self._log.read(timeout, topics)
 
-    def send(self, command: Command, timeout: float) -> int:
+    def send(self, command: Command, timeout: float) -> Given:
         """Write a command; see `Desk`."""
         return self._writer.send(command, timeout)
 
-    def groups(self, topic: str, timeout: float) -> Collection[Group]:
+    def groups(self, topic: str, timeout: float) -> Mapping[str, Group | None]:
         """Return the groups that read a topic; see `Desk`."""
-        found = self._groups.describe(self._groups.groups(timeout), timeout)
+        names = self._groups.groups(timeout)
+        found = self._groups.describe(names, timeout)
         offsets = self._groups.committed(dict.fromkeys(found), timeout)
         commits = {name: frozenset(tp.topic for tp in places) for name, places in offsets.items()}
         index = GroupIndex()
-        index.scan(found.values(), commits)
-        return [found[name] for name in index.of(topic)]
+        index.scan(names, found.values(), commits)
+        return {name: found.get(name) for name in index.of(topic)}
 
     def writers(self, partitions: Collection[TopicPartition], now_ms: int) -> int | None:
         """Return how many producers write to partitions; see `Desk`."""

@@ -1,13 +1,12 @@
 """``kpe change plan``."""
 
-import sys
-from collections.abc import Collection
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import typer
 
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
-from kafka_partition_events.cli.change_session import Control, ControlOptions, Prefix, Session, session, tell
+from kafka_partition_events.cli.change_session import Control, ControlOptions, Prefix, Session, session
 from kafka_partition_events.cli.change_spec import (
     BrokerOffline,
     BrokerOnline,
@@ -28,7 +27,7 @@ from kafka_partition_events.cli.change_spec import (
     view_of,
 )
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, EXIT_UNKNOWN, CliError, one_line
-from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.output import Output, tell, write_json_line, write_line
 from kafka_partition_events.cli.plan_words import plan_document, plan_lines
 from kafka_partition_events.cli.services import SampleRequest
 from kafka_partition_events.clients.librdkafka import redacted
@@ -126,17 +125,19 @@ def plan_command(
         found = _groups(at, spec.topic)
         writers = _writers(at, cluster, spec.topic)
         view = view_of(spec, cluster, found, writers)
-        seen = Seen(cluster=view, groups=found, keys=_keys(at, spec.topic, records))
+        groups = None if found is None else [group for group in found.values() if group is not None]
+        seen = Seen(cluster=view, groups=groups, keys=_keys(at, spec.topic, records))
         command = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
         planned = plan(command, at.desk.ledger, seen, at.now_ms())
     if at.output is Output.JSONL:
         write_json_line(plan_document(planned))
     else:
-        sys.stdout.write("\n".join(plan_lines(planned)) + "\n")
+        for line in plan_lines(planned):
+            write_line(line)
     raise typer.Exit(EXIT_CODES[planned.verdict])
 
 
-def _groups(at: Session, topic: str | None) -> Collection[Group] | None:
+def _groups(at: Session, topic: str | None) -> Mapping[str, Group | None] | None:
     if topic is None:
         return None
     try:

@@ -18,7 +18,6 @@ from kafka_partition_events.cli.change_session import (
     actor_of,
     give,
     session,
-    tell,
 )
 from kafka_partition_events.cli.change_spec import (
     BrokerOffline,
@@ -37,13 +36,11 @@ from kafka_partition_events.cli.change_spec import (
     groups_of,
     look_at_cluster,
     spec_of,
-    view_of,
 )
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.options import parse_duration
 from kafka_partition_events.control.records import Command
-from kafka_partition_events.control.steps import too_far
-from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.topics import CHANGES, PREFIX
 from kafka_partition_events.control.ulid import RANDOM_BYTES, ulid
 from kafka_partition_events.control.words import Execute, OnDeadline, OnReject, Verb
 
@@ -171,11 +168,12 @@ def request_command(
         verbose=verbose,
         control=control,
         control_options=control_options,
+        reads=CHANGES,
     ) as at:
         cluster = look_at_cluster(at)
         spec = spec_of(wanted, cluster, at.desk.ledger.changes, terms)
-        if (why := too_far(spec, view_of(spec, cluster, None, None).count)) is not None:
-            tell(f"warning: {why}")
+        if id_ in at.desk.ledger.retired:
+            raise CliError(f"--id {id_}: there was a change of that id before; take another one")
         command = Command(
             change_id=id_ or ulid(at.host_ms(), os.urandom(RANDOM_BYTES)),
             verb=Verb.REQUEST,

@@ -2,9 +2,8 @@
 
 import contextlib
 import os
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, Final
 
 import typer
@@ -15,12 +14,14 @@ from kafka_partition_events.cli.change_words import change_lines, document, refu
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_duration
-from kafka_partition_events.cli.output import Output, choose_output, write_json_line
+from kafka_partition_events.cli.output import Output, choose_output, tell, write_json_line, write_line
 from kafka_partition_events.cli.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.broker_time import newest_ms
+from kafka_partition_events.control.codec import RecordError
 from kafka_partition_events.control.records import Change, Command
 from kafka_partition_events.control.replies import reply_to
+from kafka_partition_events.control.topics import EVERYTHING
 from kafka_partition_events.control.words import Verb
 from kafka_partition_events.errors import (
     ConfigurationError,
@@ -64,6 +65,7 @@ class Session:
     services: Services
     config: dict[str, str]
     output: Output
+    reads: Collection[str]
     _complained: bool = field(default=False, init=False)
 
     def change(self, change_id: str) -> Change:
@@ -98,7 +100,7 @@ class Session:
             with passing:
                 clock.wait(passing, min(LOOK_S, left))
             try:
-                self.desk.read(READ_S)
+                self.desk.read(READ_S, self.reads)
             except ControlTopicError as error:
                 if not self._complained:
                     tell(redacted(one_line(error), self.config))
@@ -112,7 +114,8 @@ class Session:
         if self.output is Output.JSONL:
             write_json_line(document(change))
         else:
-            sys.stdout.write("\n".join(change_lines(change)) + "\n")
+            for line in change_lines(change):
+                write_line(line)
 
 
 @contextlib.contextmanager
@@ -126,8 +129,9 @@ def session(
     verbose: bool,
     control: str | None = None,
     control_options: list[str] | None = None,
+    reads: Collection[str] = EVERYTHING,
 ) -> Iterator[Session]:
-    """Open a session with what every command of change control is given.
+    """Open a session with what every command of change control is given, and read what it needs.
 
     Of options, its troubles tell names but no values.
 
@@ -140,9 +144,9 @@ def session(
     elsewhere = _control_config(config, control, control_options or [])
     try:
         with contextlib.closing(services.open_desk(config, elsewhere, prefix)) as desk:
-            desk.read(READ_S)
-            yield Session(desk, services, config, choose_output(output))
-    except (CliError, ConfigurationError, ControlTopicError, MetadataFetchError) as error:
+            desk.read(READ_S, reads)
+            yield Session(desk, services, config, choose_output(output), reads)
+    except (CliError, ConfigurationError, ControlTopicError, MetadataFetchError, RecordError) as error:
         raise CliError(redacted(one_line(error), {**elsewhere, **config})) from error
 
 
@@ -170,36 +174,32 @@ def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -
     """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
 
     Raises:
+        RecordError: something in it is too long or no text, so nobody would read it; nothing was written.
         typer.Exit: it was refused, or nobody has answered.
     """
-    seconds = parse_duration(answer_timeout)
+    seconds, written = parse_duration(answer_timeout), document(command)
     if dry_run:
-        write_json_line(document(command))
-        typer.echo("kpe: note: nothing was written; it would be", err=True)
+        write_json_line(written)
+        tell("note: nothing was written; it would be")
         return
-    appended_ms = at.desk.send(command, SEND_S)
+    given = at.desk.send(command, SEND_S)
     for _ in at.looks(seconds):
-        answer = reply_to(command, appended_ms, at.desk.ledger.changes.get(command.change_id))
+        answer = reply_to(given, at.desk.ledger.changes.get(command.change_id))
         if answer is None or answer.change is None:
             continue
         at.show(answer.change)
-        if command.verb is Verb.REQUEST and answer.change.requested_ms < appended_ms:
+        if command.verb is Verb.REQUEST and answer.change.obeyed_to <= given.offset:
             tell(f"note: {command.change_id} was requested before; for another try take another --id")
         if answer.refusal is not None:
             tell(refused(answer.refusal))
             raise typer.Exit(EXIT_REFUSED)
         return
     if at.output is Output.JSONL:
-        write_json_line(document(command))
+        write_json_line(written)
     else:
-        sys.stdout.write(f"{command.change_id}  {command.verb} written, not answered\n")
+        write_line(f"{command.change_id}  {command.verb} written, not answered")
     tell(
         f"no tracker has answered within {seconds:g} s; the command waits for one for {command.ttl_s:g} s: "
         f"start `kpe tracker`, then see `kpe change status {command.change_id}`"
     )
     raise typer.Exit(EXIT_UNANSWERED)
-
-
-def tell(line: str) -> None:
-    """Write a line to stderr."""
-    typer.echo(f"kpe: {line}", err=True)

@@ -1,17 +1,18 @@
 """What the user wants to change, made into a specification: what is not said is taken from the cluster."""
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
-from itertools import islice
 from typing import Annotated, Any
 
 import typer
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kafka_partition_events.cli.change_session import Session
 from kafka_partition_events.cli.errors import CliError
+from kafka_partition_events.cli.options import parse_partitions
 from kafka_partition_events.cli.services import first_look
+from kafka_partition_events.control.bounds import MOST_IDS
 from kafka_partition_events.control.evidence import ClusterView
 from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.orders import last_change
@@ -21,9 +22,7 @@ from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.topics import control_topics
 from kafka_partition_events.control.words import GateRule, Kind
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
-from kafka_partition_events_listeners.ranges import ids_in, ranges
-
-_MOST_PARTITIONS = 1_000_000
+from kafka_partition_events_listeners.ranges import ranges
 
 
 class GateChoice(StrEnum):
@@ -189,7 +188,7 @@ def spec_of(
     common |= {"topic": info.name, "topic_id": info.topic_id}
     if wanted.to is None:
         kind = Kind.ONLINE if wanted.offline is None else Kind.OFFLINE
-        return Spec(kind=kind, partitions=_partitions(wanted.offline or wanted.online or ""), **common)
+        return Spec(kind=kind, partitions=_partitions(wanted), **common)
     used = _used(info, f"{cluster.cluster_id}|topic/{info.name}", changes)
     before = used if wanted.from_ is None else wanted.from_
     if wanted.to == before:
@@ -199,15 +198,17 @@ def spec_of(
 
 
 def view_of(
-    spec: Spec, cluster: Cluster, groups: Collection[Group] | None, writers: int | None
+    spec: Spec, cluster: Cluster, groups: Mapping[str, Group | None] | None, writers: int | None
 ) -> ClusterView:
     """Return what is seen of the topic that a change is about."""
     info = None if spec.topic is None else cluster.by_topic.get(spec.topic)
-    readers = None if groups is None else frozenset(group.group_id for group in groups if group.members)
+    found = groups or {}
+    unseen = frozenset(name for name, group in found.items() if group is None)
+    members = frozenset(name for name, group in found.items() if group is not None and group.members)
+    view = ClusterView(readers=None if groups is None or unseen else members, unseen_groups=unseen)
     if info is None:
-        return ClusterView(readers=readers)
-    count, id_ = len(info.partitions), info.topic_id
-    return ClusterView(count=count, topic_id=id_, readers=readers, writers=writers)
+        return view
+    return evolve(view, count=len(info.partitions), topic_id=info.topic_id, writers=writers)
 
 
 def _used(info: TopicInfo, subject: str, changes: Mapping[str, Change]) -> int:
@@ -222,11 +223,7 @@ def _brokers(cluster: Cluster) -> frozenset[int]:
     return frozenset(cluster.nodes).union(*(partition.replicas for partition in partitions))
 
 
-def _partitions(text: str) -> frozenset[int]:
-    try:
-        found = frozenset(islice(ids_in(text), _MOST_PARTITIONS))
-    except ValueError:
-        found = frozenset()
-    if not found or min(found) < 0:
-        raise CliError(f"{text!r} are no partitions; write 3,5-7")
-    return found
+def _partitions(wanted: Wanted) -> frozenset[int]:
+    if wanted.offline is not None:
+        return parse_partitions("--offline", wanted.offline, MOST_IDS)
+    return parse_partitions("--online", wanted.online or "", MOST_IDS)

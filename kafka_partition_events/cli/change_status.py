@@ -1,21 +1,20 @@
 """``kpe change status``: changes as they are, live on a terminal."""
 
 import math
-import sys
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
-from kafka_partition_events.cli.change_session import Prefix, Session, session, tell
+from kafka_partition_events.cli.change_session import Prefix, Session, session
 from kafka_partition_events.cli.change_words import change_line, document
-from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.output import Output, choose_output, tell, write_json_line, write_line
+from kafka_partition_events.cli.render import styled
 from kafka_partition_events.control.progress import steps
 from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.topics import CHANGES, PREFIX
 
 
 def status_command(
@@ -46,11 +45,17 @@ def status_command(
     Exit codes: 0 shown, even if there are none; 2 no such change, no control topics, wrong address, unknown
     option.
     """  # noqa: D301
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
-        console = Console(highlight=False, markup=False, emoji=False)
+    console = Console(highlight=False, markup=False, emoji=False)
+    follows = (
+        change_id is not None and console.is_terminal and choose_output(output) is Output.TABLE and not once
+    )
+    reads = (*CHANGES, "acks") if follows else CHANGES
+    with session(
+        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=reads
+    ) as at:
         if change_id is None:
             _list(at, every=all_)
-        elif console.is_terminal and at.output is Output.TABLE and not once:
+        elif follows:
             _follow(at, change_id, console)
         else:
             at.show(at.change(change_id))
@@ -63,7 +68,7 @@ def _list(at: Session, *, every: bool) -> None:
         if at.output is Output.JSONL:
             write_json_line(document(change))
         else:
-            sys.stdout.write(change_line(change) + "\n")
+            write_line(change_line(change))
     if not shown:
         tell("note: there is no change" if every else "note: no change is open; --all shows finished ones")
 
@@ -93,7 +98,7 @@ class _Bars:
         """Show how far the change is now."""
         if change.state != self._state:
             self._state = change.state
-            self._progress.console.print(Text(change_line(change)))
+            self._progress.console.print(styled((change_line(change), "")))
         for step in steps(change, at.desk.ledger):
             if step.label not in self._tasks:
                 self._tasks[step.label] = self._progress.add_task(step.label, total=None)

@@ -6,15 +6,16 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
-from kafka_partition_events.cli.change_session import ChangeId, Prefix, Session, session, tell
+from kafka_partition_events.cli.change_session import ChangeId, Prefix, Session, session
 from kafka_partition_events.cli.change_words import change_line
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.options import parse_duration
+from kafka_partition_events.cli.output import tell
 from kafka_partition_events.cli.render import counted
 from kafka_partition_events.control.broker_time import ReadersClock
 from kafka_partition_events.control.progress import Arming, arming
 from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.topics import CHANGES, EVERYTHING, PREFIX
 from kafka_partition_events.control.words import Gate, State
 
 _NAMED = 5
@@ -54,7 +55,10 @@ def wait_command(
     gate to arm, no control topics, wrong address, unknown option; 3 the time was over first.
     """  # noqa: D301
     seconds = parse_duration(timeout)
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+    reads = EVERYTHING if until is Until.ARMED else CHANGES
+    with session(
+        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=reads
+    ) as at:
         if until is Until.ARMED and at.change(change_id).gate is Gate.NONE:
             raise CliError(f"{change_id} has no gate: nobody is to be armed")
         waiting = _Waiting(at, change_id, until)

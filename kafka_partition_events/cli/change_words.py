@@ -9,7 +9,7 @@ from kafka_partition_events.cli.render import counted
 from kafka_partition_events.control.codec import Record, encode
 from kafka_partition_events.control.records import Change, Refusal, Totals
 from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Gate, Kind, State
+from kafka_partition_events.control.words import Gate, Kind, Reason, State
 from kafka_partition_events_listeners.ranges import ranges
 
 _STATE_WIDTH = max(len(state) for state in State)
@@ -64,10 +64,14 @@ def change_lines(change: Change) -> Iterator[str]:
     for doubt in change.unverified:
         yield f"  not verified: {doubt}"
     if change.detail:
-        reason = "" if change.reason is None else f" ({change.reason})"
-        yield f"  {change.state}: {change.detail}{reason}".replace("_", " ")
+        reason = "" if change.reason is None else f" ({_spoken(change.reason)})"
+        yield f"  {_spoken(change.state)}: {change.detail}{reason}"
     for refusal in change.refusals:
         yield f"  {moment(refusal.at_ms)} {refused(refusal)}"
+
+
+def _spoken(word: State | Reason) -> str:
+    return word.replace("_", " ")
 
 
 def _came_to_nothing(change: Change) -> bool:

@@ -5,7 +5,6 @@ One line on standard output, then ``|`` and performance data; exit code 0 OK, 1 
 """
 
 import contextlib
-import sys
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated
@@ -17,6 +16,7 @@ from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, Topic
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import TopicFilter, parse_client_options
+from kafka_partition_events.cli.output import write_line
 from kafka_partition_events.cli.render import counted, totals
 from kafka_partition_events.cli.services import Services, first_look
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
@@ -136,11 +136,11 @@ def check_command(
             assert poller.cluster is not None  # noqa: S101 - the first look has it
             cluster = TopicFilter(topic).narrowed(poller.cluster)
     except CliError as error:
-        sys.stdout.write(f"KPE UNKNOWN - {error}\n")
+        write_line(f"KPE UNKNOWN - {error}")
         raise typer.Exit(State.UNKNOWN) from None
     measures = measure(cluster, thresholds)
     state = max(each.state for each in measures)
-    sys.stdout.write(plugin_line(state, cluster, measures) + "\n")
+    write_line(plugin_line(state, cluster, measures))
     raise typer.Exit(state)
 
 

@@ -1,7 +1,6 @@
 """``kpe doctor``: whether `kpe observe` can do its work on a cluster; what is wrong, and the cure."""
 
 import contextlib
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -19,7 +18,7 @@ from kafka_partition_events.cli.config import read_connection
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_ERROR, CliError, one_line
 from kafka_partition_events.cli.findings import Finding, Needs, Status, findings
 from kafka_partition_events.cli.logs import configure_logs
-from kafka_partition_events.cli.output import Output, choose_output, write_json_line
+from kafka_partition_events.cli.output import Output, choose_output, write_json_line, write_line
 from kafka_partition_events.cli.services import FIRST_ANSWER_S, check_options
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
@@ -49,7 +48,7 @@ def doctor_group(
     may do, whether the topics of the service are fit for it, how far the active controller's clock is from
     this host's, and whether the client of the service can look at the cluster. What can't be found out is
     "not checked". `kpe doctor partitioner` looks at a topic's writers, `kpe doctor replicas` at what brokers
-    can block.
+    can block, `kpe doctor control` at what is odd in the topics of change control.
 
     \b
     kpe doctor -b localhost:9092
@@ -57,6 +56,7 @@ def doctor_group(
     kpe doctor -b localhost:9092 | jq -r 'select(.status == "failed") | .cure'
     kpe doctor partitioner -b localhost:9092 --topic orders   which key hash its writers use
     kpe doctor replicas -b localhost:9092                     what can be written if a broker hangs
+    kpe doctor control -b localhost:9092                      which records of change control are skipped
 
     Exit codes: 0 all is well, as far as it can be checked; 1 something is to be warned of; 2 something
     failed, or wrong address, refused login, unknown option.
@@ -149,11 +149,9 @@ def _write(found: Sequence[Finding], output: Output) -> None:
                 }
             )
             continue
-        sys.stdout.write(
-            f"{finding.status:<{_STATUS_WIDTH}}{finding.check:<{_CHECK_WIDTH}}  {finding.detail}\n"
-        )
+        write_line(f"{finding.status:<{_STATUS_WIDTH}}{finding.check:<{_CHECK_WIDTH}}  {finding.detail}")
         if finding.cure is not None:
-            sys.stdout.write(f"{'':<{_STATUS_WIDTH + _CHECK_WIDTH}}  -> {finding.cure}\n")
+            write_line(f"{'':<{_STATUS_WIDTH + _CHECK_WIDTH}}  -> {finding.cure}")
 
 
 def _exit_code(found: Sequence[Finding]) -> int:

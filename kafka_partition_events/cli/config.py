@@ -1,7 +1,6 @@
 """``kpe config``: which settings are in force, and who has set them."""
 
 import os
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from attrs import asdict
 from kafka_partition_events.cli.arguments import ConfigFile, OutputChoice
 from kafka_partition_events.cli.errors import EXIT_ERROR, CliError
 from kafka_partition_events.cli.options import parse_pairs
-from kafka_partition_events.cli.output import Output, choose_output, write_json_line
+from kafka_partition_events.cli.output import Output, choose_output, tell, write_json_line, write_line
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
 from kafka_partition_events.observe.settings import Settings
 
@@ -64,7 +63,7 @@ def show_command(
     text_width = max((len(value.value) for value in values), default=0)
     for value in values:
         text = value.value or "-"
-        sys.stdout.write(f"{value.key:<{key_width}}  {text:<{text_width}}  {value.origin}\n")
+        write_line(f"{value.key:<{key_width}}  {text:<{text_width}}  {value.origin}")
 
 
 def _plain(text: str) -> Any:
@@ -86,7 +85,7 @@ def read_config(file: str | None, overrides: Mapping[str, str] | None = None) ->
         return load_config(None if file is None else Path(file), os.environ, overrides)
     except ConfigError as error:
         for problem in error.problems:
-            sys.stderr.write(f"kpe: {problem}\n")
+            tell(problem)
         raise typer.Exit(EXIT_ERROR) from error
 
 

@@ -1,13 +1,12 @@
 """``kpe doctor partitioner``: which key hash a topic's writers use, and whether they disagree."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, get_args
 
 from attrs import frozen
 
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
-from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.output import Output, tell, write_json_line, write_line
 from kafka_partition_events.cli.render import counted
 from kafka_partition_events.cli.services import Sample, SampledRecord, SampleRequest, Services
 from kafka_partition_events.clients.librdkafka import redacted
@@ -64,7 +63,7 @@ def diagnose_partitioner(question: Question, services: Services) -> int:
         CliError: the topic could not be read. Of the options, the message tells names but no values.
     """
     try:
-        sample = services.sample(question.config, question.request, _tell)
+        sample = services.sample(question.config, question.request, tell)
     except CliError as error:
         raise CliError(redacted(str(error), question.config)) from None
     keyed = [(record.key, record.partition) for record in sample.records if record.key]
@@ -73,13 +72,9 @@ def diagnose_partitioner(question: Question, services: Services) -> int:
     if question.output is Output.JSONL:
         write_json_line(diagnosis.document())
     else:
-        sys.stdout.write("\n".join(diagnosis.lines()) + "\n")
+        for line in diagnosis.lines():
+            write_line(line)
     return EXIT_CODES[found.verdict]
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"kpe: {line}\n")
-    sys.stderr.flush()
 
 
 class _Diagnosis:

@@ -19,7 +19,8 @@ from kafka_partition_events.cli.arguments import ClientOptions, ConfigFile, Opti
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.options import parse_duration, parse_moment
 from kafka_partition_events.cli.outbox_file import OutboxFile, opened_outbox
-from kafka_partition_events.cli.output import Output, choose_output, reader_check
+from kafka_partition_events.cli.output import Output, choose_output, reader_check, tell, write_json
+from kafka_partition_events.cli.render import styled
 from kafka_partition_events.cli.replay import Replay, replay
 from kafka_partition_events.cli.services import Services
 from kafka_partition_events.outbox import Entry, Stream
@@ -190,7 +191,7 @@ def show_command(
         entry = opened.entry(id_) or buried.get(id_)
     if entry is None:
         raise CliError(f"there is no event {id_}; it may have become too old. See `kpe events ls`")
-    sys.stdout.write(json.dumps(json.loads(entry.body), indent=2, ensure_ascii=False) + "\n")
+    write_json(json.dumps(json.loads(entry.body), indent=2, ensure_ascii=False))
 
 
 @events_app.command("replay", short_help="Deliver events once more.")
@@ -238,7 +239,7 @@ def replay_command(
         entries = _selection(context.obj, chosen, since, until, type_, topic, dead=dead).entries(opened)
         if dry_run:
             _write(entries, choose_output(None))
-            typer.echo(f"kpe: note: nothing was delivered to {target.name}; it would be", err=True)
+            tell(f"note: nothing was delivered to {target.name}; it would be")
             return
         refused = target.deliver(entries)
     if refused:
@@ -303,15 +304,17 @@ def _write(entries: Iterable[Entry], output: Output) -> None:
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     for entry in entries:
         if output is Output.JSONL:
-            sys.stdout.write(entry.body.decode() + "\n")
+            write_json(entry.body.decode())
         else:
             console.print(_line(entry))
-        sys.stdout.flush()
+            sys.stdout.flush()
 
 
 def _line(entry: Entry) -> Text:
     style = "red" if entry.severity >= _ERROR else "yellow" if entry.severity >= _WARN else ""
-    line = Text(f"{entry.at:%Y-%m-%d %H:%M:%S}.{entry.at.microsecond // 1000:03}Z  ", style="dim")
-    line.append(f"{entry.name:<{_NAME_WIDTH}}  ", style=style)
-    line.append(f"{entry.subject or 'cluster':<{_SUBJECT_WIDTH}}  ", style="bold")
-    return line.append(entry.id, style="dim")
+    return styled(
+        (f"{entry.at:%Y-%m-%d %H:%M:%S}.{entry.at.microsecond // 1000:03}Z  ", "dim"),
+        (f"{entry.name:<{_NAME_WIDTH}}  ", style),
+        (f"{entry.subject or 'cluster':<{_SUBJECT_WIDTH}}  ", "bold"),
+        (entry.id, "dim"),
+    )

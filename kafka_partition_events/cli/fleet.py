@@ -11,11 +11,10 @@ from decimal import Decimal
 from types import FrameType
 from typing import TYPE_CHECKING, Final
 
-import typer
 from attrs import field, frozen
 
 from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.output import write_json_line
+from kafka_partition_events.cli.output import write_json_line, write_line
 from kafka_partition_events.cli.spark_progress import shown
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.progress import Refreshed
@@ -139,7 +138,7 @@ def run_fleet(job: FleetJob) -> None:
         until = (
             "no event yet" if mark.until is None else f"the last news is of {mark.until:%Y-%m-%d %H:%M:%SZ}"
         )
-        typer.echo(f"{job.out}: {mark.totals}; {until}")
+        write_line(f"{job.out}: {mark.totals}; {until}")
     if job.every is None and job.recompute is None and pipeline.stopping:
         raise KeyboardInterrupt
 

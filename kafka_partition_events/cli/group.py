@@ -1,10 +1,7 @@
 """``kpe group``: consumer groups, as change control sees them."""
 
 import contextlib
-import re
-import sys
 from collections.abc import Collection, Iterable, Sequence
-from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,22 +10,20 @@ from attrs import frozen
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
-from kafka_partition_events.cli.options import parse_client_options
-from kafka_partition_events.cli.output import Output, choose_output, write_json_line
+from kafka_partition_events.cli.options import parse_client_options, parse_partitions
+from kafka_partition_events.cli.output import Output, choose_output, tell, write_json_line, write_line
 from kafka_partition_events.cli.services import FIRST_ANSWER_S, check_options
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.group_state import STABLE, Group, Offsets, Standing, standing
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events_listeners.ranges import ids_in, ranges
+from kafka_partition_events_listeners.ranges import ranges
 
 if TYPE_CHECKING:
     from kafka_partition_events.control.group_admin import GroupAdmin
 
 group_app = typer.Typer(rich_markup_mode=None)
 
-_PARTITIONS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
-_MOST_PARTITIONS = 1_000_000
 _DEAD = "DEAD"  # what brokers say of a group that does not exist
 _LEVELS = ("assigned", "positioned", "flowing", "drained")
 
@@ -91,7 +86,7 @@ def probe_command(
         from kafka_partition_events.control.group_admin import GroupAdmin  # noqa: PLC0415
     except ImportError as error:
         raise CliError(one_line(error)) from error
-    asked = None if partitions is None else _parse_partitions(partitions)
+    asked = None if partitions is None else parse_partitions("--partitions", partitions)
     try:
         with contextlib.closing(GroupAdmin(config)) as admin:
             ids, found = probe(admin, topic, group_id, asked)
@@ -106,9 +101,9 @@ def probe_command(
     else:
         _show(topic, ids, found)
     if group_id is not None and found[0].group.state == _DEAD:
-        typer.echo(f"kpe: note: there is no group {group_id}; without --group all are shown", err=True)
+        tell(f"note: there is no group {group_id}; without --group all are shown")
     if not found:
-        typer.echo(f"kpe: note: no group reads {topic} or has offsets of it", err=True)
+        tell(f"note: no group reads {topic} or has offsets of it")
     if any(not ids <= one.standing.positioned for one in found if one.group.members or group_id):
         raise typer.Exit(EXIT_DIFFERENT)
 
@@ -179,20 +174,14 @@ def _lag(partitions: Collection[int], offsets: Offsets) -> int | None:
     return sum(max(0, offsets.end[p] - offsets.committed[p]) for p in partitions)
 
 
-def _parse_partitions(text: str) -> frozenset[int]:
-    ids = frozenset(islice(ids_in(text), _MOST_PARTITIONS)) if _PARTITIONS.fullmatch(text) else frozenset()
-    if not ids:
-        raise CliError(f"--partitions {text!r} names none; write 6-11 or 0,4-5")
-    return ids
-
-
 def _show(topic: str, partitions: Collection[int], found: Sequence[Found]) -> None:
-    sys.stdout.write(f"topic {topic}, partitions {ranges(partitions)}\n\n")
+    write_line(f"topic {topic}, partitions {ranges(partitions)}")
+    write_line("")
     rows = [("group", "protocol", "state", "members", *_LEVELS, "lag"), *map(_cells, found)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows if found else ():
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+        write_line("  ".join(cells).rstrip())
 
 
 def _cells(one: Found) -> tuple[str, ...]:

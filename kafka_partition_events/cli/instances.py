@@ -1,15 +1,14 @@
 """``kpe instances``: the processes that run the library."""
 
-import sys
 from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
 
 from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, OutputChoice, Verbose
-from kafka_partition_events.cli.change_session import Prefix, session, tell
+from kafka_partition_events.cli.change_session import Prefix, session
 from kafka_partition_events.cli.change_words import lasting
-from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.output import Output, tell, write_json_line, write_line
 from kafka_partition_events.cli.render import counted
 from kafka_partition_events.control.merge import Tenancy
 from kafka_partition_events.control.records import Lease
@@ -77,7 +76,7 @@ def ls_command(
         if at.output is Output.JSONL:
             write_json_line(row)
         else:
-            sys.stdout.write(_line(row) + "\n")
+            write_line(_line(row))
     if not shown:
         tell("note: no lease is stale" if stale and rows else "note: there are no leases")
 

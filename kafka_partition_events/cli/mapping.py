@@ -8,13 +8,13 @@ from typing import Annotated, Any
 import typer
 from attrs import asdict
 from rich.console import Console
-from rich.text import Text
 
 from kafka_partition_events.cli.arguments import ClientOptions, OptionalBootstrap, OutputChoice, Verbose
 from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_duration
-from kafka_partition_events.cli.output import Output, choose_output, write_json_line
+from kafka_partition_events.cli.output import Output, choose_output, tell, write_json_line
+from kafka_partition_events.cli.render import styled
 from kafka_partition_events.cli.services import Services, check_options, first_look
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
 from kafka_partition_events.clients.librdkafka import redacted
@@ -89,7 +89,7 @@ def show_command(
     with _opened(store, config) as opened:
         histories, unreadable = opened.read(), opened.unreadable
     if not histories and not unreadable:
-        typer.echo(f"kpe: note: nothing is pinned in {store}", err=True)
+        tell(f"note: nothing is pinned in {store}")
     now = services.clock.now().timestamp()
     for topic, history in sorted(histories.items()):
         _show(topic, history, now, choose_output(output))
@@ -138,12 +138,12 @@ def cut_over_command(
     config = _config(bootstrap, client_options)
     with _opened(store, config) as opened:
         if bootstrap is None:
-            typer.echo(f"kpe: note: without -b nobody checks that {topic} has {count} partitions", err=True)
+            tell(f"note: without -b nobody checks that {topic} has {count} partitions")
         else:
             _check_partitions(topic, count, config, services)
         history = _cut_over(opened, store, topic, count, parse_duration(delay), services, dry_run=dry_run)
     if dry_run:
-        typer.echo("kpe: note: nothing was written; it would be", err=True)
+        tell("note: nothing was written; it would be")
     _show(topic, history, services.clock.now().timestamp(), choose_output(output))
 
 
@@ -221,17 +221,15 @@ def _show(topic: str, history: History, now: float, output: Output) -> None:
             }
         )
         return
-    line = Text(f"{topic:<24}  ", style="bold")
-    line.append(
-        f"{pin.count} partitions since {_moment(pin):%Y-%m-%d %H:%M:%SZ}, generation {pin.generation}"
-    )
+    told = f"{pin.count} partitions since {_moment(pin):%Y-%m-%d %H:%M:%SZ}, generation {pin.generation}"
+    line = [(f"{topic:<24}  ", "bold"), (told, "")]
     if pending is not None:
-        line.append(
+        told = (
             f"; {pending.count} from {_moment(pending):%Y-%m-%d %H:%M:%SZ}, "
-            f"in {pending.effective_at - now:.0f} s, generation {pending.generation}",
-            style="yellow",
+            f"in {pending.effective_at - now:.0f} s, generation {pending.generation}"
         )
-    Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(line)
+        line.append((told, "yellow"))
+    Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(styled(*line))
 
 
 def _document(pin: Pin) -> dict[str, Any]:

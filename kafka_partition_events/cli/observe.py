@@ -12,6 +12,7 @@ from kafka_partition_events.cli.arguments import ClientOptions, ConfigFile, Opti
 from kafka_partition_events.cli.config import read_connection
 from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
+from kafka_partition_events.cli.output import tell
 from kafka_partition_events.cli.services import Services, check_options
 from kafka_partition_events.errors import ConfigurationError
 
@@ -108,11 +109,6 @@ def observe_command(
     with service, contextlib.suppress(KeyboardInterrupt):
         sys.setswitchinterval(_TURN_S)
         for line in service.describe():
-            _tell(line)
+            tell(line)
         threading.Event().wait()
-    _tell("stopped")
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"kpe: {line}\n")
-    sys.stderr.flush()
+    tell("stopped")

@@ -12,6 +12,7 @@ from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
 from kafka_partition_events.observe import quantities
+from kafka_partition_events_listeners.ranges import ids_in
 
 _FILE = "_file"
 _OPTION_NAME = re.compile(r"[A-Za-z0-9._-]+")
@@ -27,6 +28,21 @@ def parse_duration(text: str) -> float:
         return quantities.parse_duration(text)
     except ValueError as error:
         raise CliError(str(error)) from None
+
+
+def parse_partitions(option: str, text: str, most: int = 10_000) -> frozenset[int]:
+    """Return the partition ids that ``0-2,5`` names; up to so many.
+
+    Raises:
+        CliError: it names none, or more.
+    """
+    try:
+        if found := frozenset(ids_in(text, most)):
+            return found
+        why = "it names none"
+    except ValueError as error:
+        why = str(error)
+    raise CliError(f"{option} must be partition ids such as 3 or 0-2,5: {why}")
 
 
 def parse_moment(text: str, now: datetime) -> datetime:

@@ -1,7 +1,12 @@
-"""Where events go: a table for people, one JSON object a line for programs."""
+"""What commands write: lines and tables for people, one JSON object a line for programs.
+
+All of it goes through here, or gets its colours from `cli.render.styled`: names and reasons are those of
+others, and must not do anything to a terminal.
+"""
 
 import json
 import os
+import re
 import select
 import sys
 from collections.abc import Callable, Sequence
@@ -11,7 +16,8 @@ from typing import Any, TextIO
 from rich.console import Console
 from rich.text import Text
 
-from kafka_partition_events.cli.render import shape, table_line, totals
+from kafka_partition_events.cli.render import shape, styled, table_line, totals
+from kafka_partition_events.control.legible import ILLEGIBLE, legible
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.codec import encode_event
@@ -59,12 +65,12 @@ class Printer:
             for event in initial:
                 self.event(event)
             return
-        self._line(Text(f"cluster {cluster.cluster_id or '(id unknown)'}: {totals(cluster)}", style="bold"))
+        self._line(styled((f"cluster {cluster.cluster_id or '(id unknown)'}: {totals(cluster)}", "bold")))
         names = sorted(cluster.by_topic)
         for name in names[:_TOPICS_LISTED]:
-            self._line(Text(f"  {name}: {shape(cluster.by_topic[name])}", style="dim"))
+            self._line(styled((f"  {name}: {shape(cluster.by_topic[name])}", "dim")))
         if len(names) > _TOPICS_LISTED:
-            self._line(Text(f"  and {len(names) - _TOPICS_LISTED:,} more topics", style="dim"))
+            self._line(styled((f"  and {len(names) - _TOPICS_LISTED:,} more topics", "dim")))
         for event in initial:
             if isinstance(event, ev.PartitionOffline):
                 self.event(event)
@@ -74,10 +80,32 @@ class Printer:
         sys.stdout.flush()
 
 
+def write_line(line: str) -> None:
+    """Write a line for people to standard output."""
+    sys.stdout.write(f"{legible(line)}\n")
+    sys.stdout.flush()
+
+
+def tell(line: str) -> None:
+    """Write a line for people to standard error."""
+    sys.stderr.write(f"kpe: {legible(line)}\n")
+    sys.stderr.flush()
+
+
 def write_json_line(document: dict[str, Any]) -> None:
     """Write one JSON object as one line."""
-    sys.stdout.write(json.dumps(document, separators=(",", ":"), ensure_ascii=False) + "\n")
+    write_json(json.dumps(document, separators=(",", ":"), ensure_ascii=False))
+
+
+def write_json(text: str) -> None:
+    """Write JSON, and end its line. Characters that are not legible are escaped, which says the same."""
+    sys.stdout.write(f"{ILLEGIBLE.sub(_escaped, text)}\n")
     sys.stdout.flush()
+
+
+def _escaped(found: re.Match[str]) -> str:
+    # JSON has line feeds only between its parts.
+    return found[0] if found[0] == "\n" else f"\\u{ord(found[0]):04x}"
 
 
 def reader_check(stream: TextIO) -> Callable[[], bool]:

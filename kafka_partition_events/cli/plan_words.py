@@ -29,7 +29,6 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "verdict": plan.verdict.value,
         "spec": document(request)["spec"],
         "refusal": refusal and {"reason": refusal.reason.value, "detail": refusal.detail},
-        "too_far": plan.too_far,
         "producers": plan.producers,
         "without_limit": plan.without_limit,
         "capped": [
@@ -76,8 +75,6 @@ def plan_lines(plan: Plan) -> Iterator[str]:
     yield f"{subject(plan.spec)}: {verdict}"
     if plan.refusal is not None:
         yield f"  the tracker would refuse it: {plan.refusal.detail} ({plan.refusal.reason})"
-    if plan.too_far is not None:
-        yield f"  too far: {plan.too_far}"
     yield from _producer_lines(plan)
     yield from _group_lines(plan)
     yield from _key_lines(plan)

@@ -2,6 +2,7 @@
 
 from rich.text import Text
 
+from kafka_partition_events.control.legible import legible
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo, TopicPartition
 
@@ -16,13 +17,18 @@ _NEWS = {"topic_added", "topic_removed", "topic_recreated", "partitions_added"}
 
 def table_line(event: ev.Event, *, timed: bool = True) -> Text:
     """Return one line: time, kind, subject, what changed. Long names push the rest to the right."""
-    line = Text()
-    if timed:
-        line.append(f"{event.wall_time:%H:%M:%S}.{event.wall_time.microsecond // 1000:03}Z  ", style="dim")
-    line.append(f"{event.kind:<{_KIND_WIDTH}}  ", style=_style(event.kind))
-    line.append(f"{subject(event):<{_SUBJECT_WIDTH}}  ", style="bold")
-    line.append(describe(event))
-    return line
+    time = f"{event.wall_time:%H:%M:%S}.{event.wall_time.microsecond // 1000:03}Z  " if timed else ""
+    return styled(
+        (time, "dim"),
+        (f"{event.kind:<{_KIND_WIDTH}}  ", _style(event.kind)),
+        (f"{subject(event):<{_SUBJECT_WIDTH}}  ", "bold"),
+        (describe(event), ""),
+    )
+
+
+def styled(*parts: tuple[str, str]) -> Text:
+    """Return a line of parts, each a text and its style."""
+    return Text.assemble(*((legible(text), style) for text, style in parts))
 
 
 def _style(kind: str) -> str:

@@ -1,7 +1,6 @@
 """Entries of the outbox to a target, once more, beside what the service delivers."""
 
 import contextlib
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -9,6 +8,7 @@ from attrs import frozen
 
 from kafka_partition_events.cli.config import read_config, read_connection
 from kafka_partition_events.cli.errors import CliError, one_line
+from kafka_partition_events.cli.output import tell
 from kafka_partition_events.cli.render import counted
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.settings import KafkaSinkSettings
@@ -57,7 +57,7 @@ class Target:
                 delivered += taken
                 del batch[:taken]
         told = f", {refused:,} refused" if refused else ""
-        sys.stderr.write(f"kpe: {counted(delivered, 'event')} delivered to {self.name}{told}\n")
+        tell(f"{counted(delivered, 'event')} delivered to {self.name}{told}")
         return refused
 
 

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -11,7 +10,7 @@ from attrs import frozen
 
 from kafka_partition_events.cli.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.options import TopicFilter
-from kafka_partition_events.cli.output import Output, write_json_line
+from kafka_partition_events.cli.output import Output, tell, write_json, write_json_line, write_line
 from kafka_partition_events.cli.reassignment import (
     Advice,
     Placement,
@@ -63,7 +62,8 @@ def diagnose_replicas(question: ReplicasQuestion, services: Services) -> int:
         for document in diagnosis.documents():
             write_json_line(document)
     else:
-        sys.stdout.write("\n".join(diagnosis.lines()) + "\n")
+        for line in diagnosis.lines():
+            write_line(line)
     return diagnosis.exit_code
 
 
@@ -99,10 +99,9 @@ class _Diagnosis:
 
     def write_plan(self) -> None:
         """Write the placements as Kafka's tool takes them, and on stderr what they would cost."""
-        sys.stdout.write(json.dumps(reassignment_json(self._placements)) + "\n")
-        sys.stdout.flush()
+        write_json(json.dumps(reassignment_json(self._placements)))
         what = _movement(self._placements) if self._placements else "no better placement"
-        sys.stderr.write(f"kpe: {counted(len(self._placements), 'topic')}: {what}\n")
+        tell(f"{counted(len(self._placements), 'topic')}: {what}")
 
     def documents(self) -> Iterator[dict[str, Any]]:
         """Yield one JSON object for each topic, the worst first."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from attrs import field, frozen
 
-from kafka_partition_events.cli.change_desk import Desk
+from kafka_partition_events.cli.change_desk import Desk, Log
 from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
@@ -162,6 +162,23 @@ def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], p
         raise CliError(one_line(error)) from error
 
 
+def open_confluent_log(config: Mapping[str, str], prefix: str) -> Log:
+    """Return a reader of the control topics, by confluent-kafka.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    try:
+        from kafka_partition_events.control.log_reader import ControlLog  # noqa: PLC0415
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    check_options(config)
+    try:
+        return ControlLog(config, prefix)
+    except ConfigurationError as error:
+        raise CliError(one_line(error)) from error
+
+
 @frozen(kw_only=True)
 class Services:
     """The cluster and the time."""
@@ -170,6 +187,7 @@ class Services:
     sample: Sampler = sample_with_confluent
     min_insync: MinInsyncAsker = ask_min_insync_with_confluent
     open_desk: Callable[[Mapping[str, str], Mapping[str, str], str], Desk] = open_confluent_desk
+    open_log: Callable[[Mapping[str, str], str], Log] = open_confluent_log
     clock: Clock = field(factory=SystemClock)
 
 

@@ -1,7 +1,6 @@
 """``kpe silence``: keep sinks quiet about what is expected. The journal goes on."""
 
 import os
-import sys
 from types import ModuleType
 from typing import Annotated
 
@@ -11,7 +10,7 @@ from kafka_partition_events.cli.arguments import ConfigFile, OutputChoice
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.options import parse_duration
 from kafka_partition_events.cli.outbox_file import OutboxFile, opened_outbox
-from kafka_partition_events.cli.output import Output, choose_output
+from kafka_partition_events.cli.output import Output, choose_output, tell, write_json, write_line
 from kafka_partition_events.cli.services import Services
 from kafka_partition_events.observe.settings import OF_CONFIGURATION
 from kafka_partition_events.outbox import Write
@@ -89,12 +88,12 @@ def add_command(
         event=event,
     )
     if dry_run:
-        sys.stdout.write(record.decode() + "\n")
-        typer.echo("kpe: note: nothing was written; it would be", err=True)
+        write_json(record.decode())
+        tell("note: nothing was written; it would be")
         return
     with opened_outbox(outbox, config) as opened:
         opened.write(Write(values={key: record}))
-    sys.stdout.write(key.removeprefix(_PREFIX) + "\n")
+    write_line(key.removeprefix(_PREFIX))
 
 
 @silence_app.command("ls", short_help="List silences.")
@@ -117,8 +116,10 @@ def ls_command(
     with opened_outbox(outbox, config) as opened:
         records = opened.values(_PREFIX)
     for _, record in sorted(records.items()):
-        table = choose_output(output) is Output.TABLE
-        sys.stdout.write((silencing.in_words(record, now) if table else record.decode()) + "\n")
+        if choose_output(output) is Output.TABLE:
+            write_line(silencing.in_words(record, now))
+        else:
+            write_json(record.decode())
 
 
 @silence_app.command("rm", short_help="End a silence.")
@@ -147,8 +148,8 @@ def rm_command(
         if not dry_run:
             opened.write(Write(values={key: None}))
     if dry_run:
-        sys.stdout.write(record.decode() + "\n")
-        typer.echo("kpe: note: nothing was removed; it would be", err=True)
+        write_json(record.decode())
+        tell("note: nothing was removed; it would be")
 
 
 def _silencing() -> ModuleType:

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.options import TopicFilter
-from kafka_partition_events.cli.output import Output, Printer
+from kafka_partition_events.cli.output import Output, Printer, tell, write_json
 from kafka_partition_events.cli.services import Services, first_look
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.codec import CodecError, Snapshot, decode_snapshot, encode_snapshot
@@ -31,12 +31,11 @@ def take_snapshot(config: Mapping[str, str], topics: TopicFilter, target: str, s
     with contextlib.closing(poller):
         assert poller.cluster is not None  # noqa: S101 - the first look has it
         snapshot = Snapshot(topics.narrowed(poller.cluster), services.clock.now())
-    text = json.dumps(encode_snapshot(snapshot), indent=1, ensure_ascii=False) + "\n"
+    text = json.dumps(encode_snapshot(snapshot), indent=1, ensure_ascii=False)
     if target == _STDOUT:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write_json(text)
     else:
-        _write_whole(Path(target), text)
+        _write_whole(Path(target), f"{text}\n")
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -64,7 +63,7 @@ def show_difference(first: str, second: str, output: Output) -> bool:
     if None not in {old.cluster.cluster_id, new.cluster.cluster_id} and (
         old.cluster.cluster_id != new.cluster.cluster_id
     ):
-        sys.stderr.write(f"kpe: note: {first} and {second} are snapshots of different clusters\n")
+        tell(f"note: {first} and {second} are snapshots of different clusters")
     before, after = _comparable(old.cluster, new.cluster)
     events = diff(before, after, wall_time=new.taken_at, previous_at=old.taken_at)
     printer = Printer(output, timed=False)

@@ -10,6 +10,7 @@ from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.fleet import FleetJob, parse_days, parse_target, run_fleet
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_duration, parse_pairs
+from kafka_partition_events.cli.output import write_line
 from kafka_partition_events.cli.spark_report import report_command
 from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.spark_whatif import whatif_command
@@ -171,7 +172,7 @@ def fleet_command(
         json=json_,
     )
     if print_submit:
-        typer.echo(submit_line(context, kafka=job.needs_kafka))
+        write_line(submit_line(context, kafka=job.needs_kafka))
     else:
         run_fleet(job)
 

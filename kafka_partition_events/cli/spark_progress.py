@@ -1,13 +1,13 @@
 """How far a Spark job is: a line that changes on a terminal, a line for each step elsewhere. On stderr."""
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-from rich.text import Text
 
+from kafka_partition_events.cli.output import tell
+from kafka_partition_events.cli.render import styled
 from kafka_partition_events.spark.fleet.progress import BatchDone, Refreshed, told_batch, told_refresh
 
 
@@ -37,7 +37,7 @@ class _Terminal(Shown):
     """Keeps what is done above a line that tells what is being done, and for how long."""
 
     def __init__(self, progress: Progress, on_refresh: Callable[[Refreshed], None] | None) -> None:
-        super().__init__(lambda text: progress.console.print(Text(text, style="dim")), on_refresh)
+        super().__init__(lambda text: progress.console.print(styled((text, "dim"))), on_refresh)
         self._progress = progress
         self._task = progress.add_task("", total=None)
 
@@ -54,13 +54,8 @@ def shown(on_refresh: Callable[[Refreshed], None] | None = None) -> Iterator[Sho
     """
     console = Console(stderr=True, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
-        yield Shown(_write_line, on_refresh)
+        yield Shown(tell, on_refresh)
         return
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
         yield _Terminal(progress, on_refresh)
-
-
-def _write_line(text: str) -> None:
-    sys.stderr.write(f"kpe: {text}\n")
-    sys.stderr.flush()

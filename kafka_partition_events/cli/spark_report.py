@@ -10,6 +10,7 @@ from kafka_partition_events.cli.arguments import Verbose
 from kafka_partition_events.cli.fleet import parse_days, parse_target
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import check_out, write_out
+from kafka_partition_events.cli.output import write_line
 from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.spark.fleet.days import last_days
 from kafka_partition_events.spark.session import opened_session
@@ -61,7 +62,7 @@ def report_command(
     chosen = last_days(datetime.now(UTC), _DAYS_BY_DEFAULT) if days is None else parse_days(days)
     promised = parse_target(target)
     if print_submit:
-        typer.echo(submit_line(context, kafka=False))
+        write_line(submit_line(context, kafka=False))
         return
     with opened_session(list, cores=cores, name="kpe spark report") as spark:
         from kafka_partition_events.spark.fleet.report.collect import collect  # noqa: PLC0415 - needs PySpark
@@ -70,4 +71,4 @@ def report_command(
 
         told = collect(open_tables(spark, tables, format_), chosen, cluster=cluster, target=promised)
     write_out(out, render(told))
-    typer.echo(f"{out}: {verdict(told)}")
+    write_line(f"{out}: {verdict(told)}")

@@ -17,7 +17,14 @@ from rich.console import Console
 from kafka_partition_events.cli.arguments import OptionalBootstrap, Verbose
 from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.cli.logs import configure_logs
-from kafka_partition_events.cli.options import check_out, parse_client_options, parse_pairs, write_out
+from kafka_partition_events.cli.options import (
+    check_out,
+    parse_client_options,
+    parse_pairs,
+    parse_partitions,
+    write_out,
+)
+from kafka_partition_events.cli.output import tell, write_json, write_line
 from kafka_partition_events.cli.services import Services, first_look
 from kafka_partition_events.cli.spark_submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.watch import SHOWN_AS_EVENTS
@@ -29,7 +36,6 @@ from kafka_partition_events.spark.whatif.page import render
 from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule, scenarios
 from kafka_partition_events.spark.whatif.results import WhatIf, to_json
 from kafka_partition_events.spark.whatif.wording import verdict
-from kafka_partition_events_listeners.ranges import ids_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -184,14 +190,14 @@ def whatif_command(
     )
     _check(source, out)
     if print_submit:
-        typer.echo(submit_line(context, kafka=topic is not None))
+        write_line(submit_line(context, kafka=topic is not None))
         return
     current = partitions or _partitions_of(source, context.obj)
     asked = scenarios(
         current,
         _numbers("--to", to),
         [_choice("--mapping", name, get_args(MappingName)) for name in _words(mapping)],
-        [_ids(text) for text in offline] if offline else [()],
+        [tuple(sorted(parse_partitions("--offline", text))) for text in offline] if offline else [()],
         cap=cap,
         keyed=_choice("--keyed", keyed, get_args(KeyedPolicy)),
         instance=instance,
@@ -209,7 +215,7 @@ def whatif_command(
             sample = _sample(session, source).fraction(fraction)
             if distinct:
                 sample = sample.each_key_once()
-            typer.echo(f"kpe: note: counting the keys of {sample.name}", err=True)
+            tell(f"note: counting the keys of {sample.name}")
             return what_if(sample, asked, hash_name=hash_name, hottest=hottest)
 
         answer = _interruptible(analysed)
@@ -271,13 +277,6 @@ def _numbers(option: str, text: str) -> list[int]:
         raise CliError(f"{option} must be whole numbers such as 13,18,24, not {text!r}") from None
 
 
-def _ids(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(ids_in(text.replace(" ", "")))
-    except ValueError:
-        raise CliError(f"--offline must be partition ids such as 3 or 0-2,5, not {text!r}") from None
-
-
 # -- running -----------------------------------------------------------------------------------------------
 
 
@@ -318,9 +317,9 @@ def _sample(session: "SparkSession", source: _Source) -> "Sample":
 def _write(answer: WhatIf, *, as_json: bool, out: Path | None) -> None:
     if out is not None:
         write_out(out, render(answer))
-        typer.echo(f"kpe: note: drawn in {out}", err=True)
+        tell(f"note: drawn in {out}")
     if as_json:
-        sys.stdout.write(json.dumps(to_json(answer), ensure_ascii=False) + "\n")
+        write_json(json.dumps(to_json(answer), ensure_ascii=False))
         return
     console = Console(
         highlight=False,

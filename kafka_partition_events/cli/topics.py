@@ -9,7 +9,7 @@ from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, Outpu
 from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options
-from kafka_partition_events.cli.output import Output, choose_output, write_json_line
+from kafka_partition_events.cli.output import Output, choose_output, tell, write_json_line, write_line
 from kafka_partition_events.cli.services import check_options
 from kafka_partition_events.control.topics import (
     PREFIX,
@@ -84,19 +84,17 @@ def init_command(
         _show(difference, choose_output(output), done=not dry_run)
     if few := few_replicas(found, held):
         told = ", ".join(f"{name} ({has})" for name, has in few.items())
-        typer.echo(
-            f"kpe: note: fewer than {held} replicas: {told}; kafka-reassign-partitions.sh adds some", err=True
-        )
+        tell(f"note: fewer than {held} replicas: {told}; kafka-reassign-partitions.sh adds some")
     if unfit := [difference for difference in differing if isinstance(difference, Unfit)]:
         raise CliError("; ".join(map(str, unfit)))
     if dry_run or not differing:
         note = "nothing was done; it would be" if differing else "all topics are as they should be"
-        typer.echo(f"kpe: note: {note}", err=True)
+        tell(f"note: {note}")
 
 
 def _show(difference: Difference, output: Output, *, done: bool) -> None:
     if output is Output.TABLE:
-        typer.echo(str(difference))
+        write_line(str(difference))
         return
     action = type(difference).__name__.lower()
     write_json_line(

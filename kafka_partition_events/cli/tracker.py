@@ -2,7 +2,6 @@
 
 import contextlib
 import faulthandler
-import sys
 import threading
 from http import HTTPStatus
 from typing import Annotated, Any, Final
@@ -13,6 +12,7 @@ from kafka_partition_events.cli.arguments import Bootstrap, ClientOptions, Verbo
 from kafka_partition_events.cli.errors import CliError, one_line
 from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_duration, parse_pairs
+from kafka_partition_events.cli.output import tell
 from kafka_partition_events.cli.services import check_options
 from kafka_partition_events.control.topics import PREFIX, Unfit, control_topics, differences
 from kafka_partition_events.errors import ConfigurationError
@@ -97,10 +97,10 @@ def tracker_command(
     with contextlib.closing(service), contextlib.suppress(KeyboardInterrupt):
         service.start()
         host, port = service.address
-        _tell(f"tracking {bootstrap}, control topics {prefix}* at {where['bootstrap.servers']}")
-        _tell(f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz")
+        tell(f"tracking {bootstrap}, control topics {prefix}* at {where['bootstrap.servers']}")
+        tell(f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz")
         threading.Event().wait()
-    _tell("stopped")
+    tell("stopped")
 
 
 class _Service:
@@ -192,8 +192,3 @@ def _parse_address(text: str) -> tuple[str, int]:
     except ValueError:
         raise CliError(f"--listen: {text!r} is not {kinds.ADDRESS.expected}") from None
     return str(host), int(port)
-
-
-def _tell(line: str) -> None:
-    sys.stderr.write(f"kpe: {line}\n")
-    sys.stderr.flush()

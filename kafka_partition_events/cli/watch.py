@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from attrs import frozen
 
 from kafka_partition_events.cli.options import TopicFilter
-from kafka_partition_events.cli.output import Output, Printer, reader_check
+from kafka_partition_events.cli.output import Output, Printer, reader_check, tell
 from kafka_partition_events.cli.services import Services, first_look
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event
@@ -120,7 +120,7 @@ class _Inbox(PartitionChangeListener):
 
 def _summarize(shown: int, seconds: float) -> None:
     events = f"{shown} event{'' if shown == 1 else 's'}"
-    sys.stderr.write(f"kpe: {events} in {_spoken(seconds)}\n")
+    tell(f"{events} in {_spoken(seconds)}")
 
 
 def _spoken(seconds: float) -> str:

@@ -6,6 +6,7 @@ from rich import box
 from rich.table import Table
 
 from kafka_partition_events.cli.render import counted
+from kafka_partition_events.control.legible import legible
 from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf
 from kafka_partition_events.spark.whatif.wording import conditions, percent, size, times, total
 
@@ -85,7 +86,7 @@ def hot_table(answer: WhatIf) -> Table:
 
 
 def _hot_cells(hot: HotKey, scenarios_shown: int, *, with_bytes: bool) -> Iterator[str]:
-    yield hot.key
+    yield legible(hot.key)
     yield f"{hot.load.records:,}"
     yield percent(hot.share)
     if with_bytes:

@@ -10,11 +10,11 @@ from typing import Final
 
 from attrs import evolve
 
-from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode, key_of
+from kafka_partition_events.control.codec import NO_PLACE, RecordError, Skipped, encode, key_of
 from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.presence import Presence, Reports
-from kafka_partition_events.control.records import Ack, Change
-from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.control.records import Ack
+from kafka_partition_events.errors import ConfigurationError, ControlTopicError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.forking import reset_in_children
@@ -42,7 +42,14 @@ class ControlAgent(ABC):
             link: Reaches the control topics; the agent closes it.
             duties: What to say; what decides is there.
             clock: For tests.
+
+        Raises:
+            ConfigurationError: the instance's name, or what else is told of it, is too long or no text.
         """
+        try:
+            encode(duties.lease)
+        except RecordError as error:
+            raise ConfigurationError(f"nobody could be told of this instance: {error}") from error
         self.skipped = Skipped()
         """Records of ``kpe.changes`` that were not understood."""
         self.last_error: str | None = None
@@ -154,10 +161,7 @@ class ControlAgent(ABC):
             _log.info("control_topics_reachable")
             self.last_error = None
         for key, value in appended:
-            if value is None:
-                self._presence.ledger.take_tombstone(key.decode(errors="replace").rpartition("|")[2])
-            elif (change := decode_or_skip(Change, value, self.skipped)) is not None:
-                self._presence.ledger.take_change(change)
+            self._presence.ledger.take_written(key, value, self.skipped, NO_PLACE)
 
     def _publish(self, reports: Reports, now: float) -> float:
         """Publish, and return when to look again.

@@ -1,29 +1,40 @@
 """The brokers' time, told from the answers to one's own records. Pure."""
 
-from attrs import evolve, frozen
+import statistics
+from collections.abc import Hashable, Mapping
+
+from attrs import field, frozen
 
 
 @frozen
 class BrokerClock:
-    """By how much the brokers' clock is ahead of a monotonic clock, as far as is known.
+    """By how much the brokers' clocks are ahead of a monotonic clock, as far as is known, in milliseconds.
 
     A broker stamps a record before we hear of it, so each answer shows that its clock is at least so far. The
-    most that was ever shown is closest to the truth. Brokers agree about the time, or Kafka's own retention
-    would not work; by how much they do not is the error of this clock.
+    most that was ever shown is closest to the truth. Clocks are kept apart by whoever shows them, and the one
+    in the middle is believed: of three brokers, one that is wrong moves nothing.
     """
 
-    ahead_ms: float | None = None
+    most: Mapping[Hashable, float] = field(factory=dict)
+    last: Mapping[Hashable, float] = field(factory=dict)
 
-    def heard(self, appended_ms: int, now: float) -> "BrokerClock":
+    def heard(self, appended_ms: int, now: float, place: Hashable = None) -> "BrokerClock":
         """Return the clock after an answer.
 
         Args:
             appended_ms: The ``LogAppendTime`` that a delivery report tells.
             now: The monotonic seconds now.
+            place: The partition: its leader's clock it is.
         """
         shown = appended_ms - 1_000 * now
-        return self if self.ahead_ms is not None and shown <= self.ahead_ms else evolve(self, ahead_ms=shown)
+        most = max(shown, self.most.get(place, shown))
+        return BrokerClock({**self.most, place: most}, {**self.last, place: shown})
 
     def now_ms(self, now: float) -> int | None:
         """Return the brokers' time, in milliseconds since 1970; None before the first answer."""
-        return None if self.ahead_ms is None else int(self.ahead_ms + 1_000 * now)
+        return int(statistics.median_low(self.most.values()) + 1_000 * now) if self.most else None
+
+    @property
+    def spread_s(self) -> float:
+        """By how many seconds they differ, or answers take."""
+        return (max(self.last.values()) - min(self.last.values())) / 1_000 if self.last else 0.0

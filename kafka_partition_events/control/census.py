@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from attrs import define, field, frozen
+from attrs import Factory, define, field, frozen
 
 from kafka_partition_events.control.merge import Appended, Tenancy
 from kafka_partition_events.control.records import Ack, Change, Lease, TopicUse
@@ -155,6 +155,8 @@ class Fleet:
     Attributes:
         tenancies: Who uses which instance id.
         acks: The last answer of each instance.
+        groups: What was seen of each group from outside. A tracker knows that by itself; for whoever reads
+            only the topics it is what they say.
         leases_read: The offset of the first lease that is not in it, by partition; None: not known.
         acks_read: The same of acks.
         census: Knows the producers already, if one of the same change is given again with what is new; it
@@ -163,9 +165,16 @@ class Fleet:
 
     tenancies: Mapping[str, Tenancy] = field(factory=dict)
     acks: Mapping[str, Appended[Ack]] = field(factory=dict)
+    groups: Mapping[str | None, Ack] = field(
+        default=Factory(lambda fleet: _of_groups(fleet.acks), takes_self=True)
+    )
     leases_read: tuple[int, ...] | None = None
     acks_read: tuple[int, ...] | None = None
     census: Census = field(factory=Census, eq=False, repr=False)
+
+
+def _of_groups(acks: Mapping[str, Appended[Ack]]) -> dict[str | None, Ack]:
+    return {ack.record.group: ack.record for ack in acks.values() if ack.record.role is Role.PROBER}
 
 
 def followers(change: Change, fleet: Fleet, now_ms: int) -> list[Follower]:

@@ -35,7 +35,6 @@ from kafka_partition_events.control.census import Fleet
 from kafka_partition_events.control.evidence import ClusterView, Evidence, evidence
 from kafka_partition_events.control.orders import armed, in_effect, rolled_back
 from kafka_partition_events.control.records import Change, Counted, Order
-from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.control.words import Execute, Gate, Kind, OnDeadline, OnReject, Reason, State
 
 _OF_ROUTES = frozenset({Kind.DECREASE, Kind.OFFLINE, Kind.ONLINE})
@@ -90,9 +89,10 @@ def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> b
     return known.totals.live - len(known.unarmed) >= spec.min_acked_ratio * known.totals.live
 
 
-def opened(change: Change, by: str, cluster: ClusterView | None = None) -> Change:
+def opened(change: Change, by: str, cluster: ClusterView) -> Change:
     """Return the change with its gate open; ``by`` says who or what has opened it."""
-    count = None if cluster is None else cluster.count
+    # Where nobody can look, there may be more partitions than it is about.
+    count = change.spec.to_count + 1 if cluster.blind else cluster.count
     order = in_effect(change.spec, change.before, count)
     return evolve(change, gate=Gate.OPEN, opened_by=by, order=order)
 
@@ -205,9 +205,8 @@ def _before_it_happened(change: Change, known: Evidence, cluster: ClusterView, n
             return _observed(evolve(change, unarmed=unarmed, order=order), now_ms)
         if count != spec.from_count and change.before.limit is None:
             why = f"topic {spec.topic} has {count} partitions, neither {spec.from_count} nor {spec.to_count}"
-            tried = change.detail or too_far(spec, spec.from_count)  # by the tracker, or by whoever it was
-            told = "; ".join(filter(None, [why, tried]))
-            return finished(change, State.REJECTED, now_ms, Reason.CONFLICT, told)
+            tried = "; ".join(filter(None, [why, change.detail]))
+            return finished(change, State.REJECTED, now_ms, Reason.CONFLICT, tried)
     if now_ms >= change.requested_ms + 1_000 * spec.expires_s and not cluster.blind:
         return finished(change, State.EXPIRED, now_ms)
     return None

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.records import Command
+from kafka_partition_events.control.records import Command, Given
 from kafka_partition_events.control.topics import PREFIX
 from kafka_partition_events.errors import ControlTopicError
 
@@ -38,8 +38,8 @@ class CommandWriter:
         self._settings = {"log_level": 2, **connecting(config), **_WRITING}
         self._topic = f"{prefix}commands"
 
-    def send(self, command: Command, timeout: float) -> int:
-        """Write a command, and return when the broker has appended it, in milliseconds since 1970.
+    def send(self, command: Command, timeout: float) -> Given:
+        """Write a command, and return it as it was appended.
 
         Args:
             command: The command.
@@ -47,6 +47,7 @@ class CommandWriter:
                 it does nothing the second time.
 
         Raises:
+            RecordError: something in it is too long, or no text; nothing was written.
             ControlTopicError: there is no such topic, it was refused, or nobody answers.
         """
         deadline = time.monotonic() + timeout
@@ -67,18 +68,18 @@ class CommandWriter:
         if self._topic not in self._connection.admin().list_topics(timeout=timeout).topics:
             raise ControlTopicError(f"there is no topic {self._topic}; `kpe topics init` creates it")
 
-    def _deliver(self, command: Command, deadline: float) -> int:
-        told: list[tuple[KafkaError | None, int]] = []
+    def _deliver(self, command: Command, deadline: float) -> Given:
+        told: list[tuple[KafkaError | None, Message]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
-            told.append((error, message.timestamp()[1]))
+            told.append((error, message))
 
         milliseconds = max(1, round(1_000 * (deadline - time.monotonic())))
         producer = Producer({**self._settings, "message.timeout.ms": milliseconds})
         producer.produce(self._topic, encode(command), key_of(command), on_delivery=delivered)
         while not told:  # librdkafka tells of every record when its time is over, at the latest
             producer.poll(0.5)
-        ((error, appended_ms),) = told
+        ((error, message),) = told
         if error is not None:
             raise KafkaException(error)
-        return appended_ms
+        return Given(command, message.offset() or 0, message.timestamp()[1])

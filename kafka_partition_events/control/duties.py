@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, evolve, field
 
+from kafka_partition_events.control.bounds import MOST_TEXT
 from kafka_partition_events.control.instance import (
     Answer,
     Watch,
@@ -17,6 +18,7 @@ from kafka_partition_events.control.instance import (
     opens_itself_at,
     order_for,
 )
+from kafka_partition_events.control.legible import legible
 from kafka_partition_events.control.orders import as_limits, last_change
 from kafka_partition_events.control.presence import Presence, Reports
 from kafka_partition_events.control.records import Ack, Capacity, Change, Lease, Order, TopicUse
@@ -44,13 +46,14 @@ class Duties(Presence):
     """The duties of one producer. Not thread-safe.
 
     Attributes:
-        rejects: Tells whether a policy of the application forbids a change.
+        rejects: Tells whether a policy of the application forbids a change. If it raises, it does.
     """
 
     rejects: Callable[[Spec], bool] = _never
     _watches: dict[str, Watch] = field(factory=dict)
     _said: dict[str, _Said] = field(factory=dict)
     _armed: dict[str, int] = field(factory=dict)
+    _faults: dict[str, str] = field(factory=dict)
     _acks: int = 0
     _most: Mapping[str, int] = field(factory=dict, init=False)
 
@@ -93,8 +96,13 @@ class Duties(Presence):
         return order_for(change, watch, seen, now, rejects=self._rejects(change))
 
     def _rejects(self, change: Change) -> bool:
-        never_came = change.state.final and not change.state.happened
-        return not never_came and self.rejects(change.spec)
+        if change.state.final and not change.state.happened:
+            return False
+        try:
+            return self.rejects(change.spec)
+        except Exception as error:  # noqa: BLE001 - the application's code; other topics have gates to be held
+            self._faults[change.change_id] = legible(f"policy: {error!r}", MOST_TEXT)
+            return True
 
     # -- what is said --------------------------------------------------------------------------------
 
@@ -125,6 +133,7 @@ class Duties(Presence):
         self._watches = {id_: watch for id_, watch in self._watches.items() if id_ in known}
         self._said = {id_: said for id_, said in self._said.items() if id_ in open_ones}
         self._armed = {id_: count for id_, count in self._armed.items() if id_ in open_ones}
+        self._faults = {id_: why for id_, why in self._faults.items() if id_ in open_ones}
 
     def _note(self, change: Change, told: Answer, use: TopicUse, now: float) -> None:
         if told.status is Status.HELD:
@@ -155,7 +164,7 @@ class Duties(Presence):
             role=me.role,
             group=me.group,
             status=said.answer.status,
-            reason=said.answer.reason,
+            reason=self._faults.get(change.change_id, said.answer.reason),
             limit=evolve(me.capacity, max_partitions=said.use.max_partitions)
             if said.answer.status is Status.CAPPED
             else None,

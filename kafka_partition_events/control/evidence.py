@@ -17,13 +17,20 @@ evidence is *unverified* and says why; it is never more than what was seen.
 """
 
 from collections import Counter, defaultdict
+from collections.abc import Collection
+from itertools import islice
 from typing import Any, Final
 
 from attrs import frozen
 
+from kafka_partition_events.control.bounds import MOST_TEXT
 from kafka_partition_events.control.census import BACK, DONE, FOLLOWED, Census, Fleet, Says, has_departed
-from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change, Totals
+from kafka_partition_events.control.legible import legible
+from kafka_partition_events.control.records import Ack, Change, Totals
 from kafka_partition_events.control.words import Kind, LeaseState, Role, Status
+
+_MOST_NAMED: Final = 100
+_MOST_LISTED: Final = 5
 
 MASS_EXIT: Final = 0.05
 """When more than this part of a cohort has departed, that is news, and the change can't converge fully."""
@@ -39,6 +46,7 @@ class ClusterView:
         topic_id: Its id; None where it can't be told.
         readers: The groups with members that read the topic; None as long as nobody has looked.
         readers_are_old: Whether nobody has looked for them since the change has happened.
+        unseen_groups: Groups that no broker describes to us now: they may read it.
         writers: How many producers brokers know to be writing (DescribeProducers); None: not known. That is
             a lower bound: brokers know idempotent ones only.
     """
@@ -48,6 +56,7 @@ class ClusterView:
     topic_id: str | None = None
     readers: frozenset[str] | None = None
     readers_are_old: bool = False
+    unseen_groups: frozenset[str] = frozenset()
     writers: int | None = None
 
 
@@ -128,7 +137,7 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
         settled=followed == totals.live and not lagging,
         totals=totals,
         groups=tuple(covered),
-        uncovered_groups=tuple(lagging),
+        uncovered_groups=_named(lagging),
         unverified=_doubts(change, census, cluster, totals, told=told),
         mass_exit=totals.departed > MASS_EXIT * (totals.live + totals.departed),
         rejected_by=tuple(sorted(census.rejecting)),
@@ -175,12 +184,12 @@ def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
         return None
     members = defaultdict[str | None, list[Ack]](list)
     for appended in fleet.acks.values():
-        if appended.record.role is Role.CONSUMER:
+        if _is_of_a_member(appended.record, fleet, now_ms):
             members[appended.record.group].append(appended.record)
     if required is not None:
-        return [_covered(group, members[group], fleet, now_ms) for group in sorted(required)]
+        return [_covered(group, members[group], fleet) for group in sorted(required)]
     found = (cluster.readers or frozenset()) | _groups_of_members(change, fleet)
-    everyone = [_covered(group, members[group], fleet, now_ms) for group in sorted(found)]
+    everyone = [_covered(group, members[group], fleet) for group in sorted(found)]
     return [c for c in everyone if c.members != 0]  # a group without members waits for nothing
 
 
@@ -196,41 +205,54 @@ def _groups_of_members(change: Change, fleet: Fleet) -> set[str]:
     }
 
 
-def _covered(group: str, members: list[Ack], fleet: Fleet, now_ms: int) -> Coverage:
+def _covered(group: str, members: list[Ack], fleet: Fleet) -> Coverage:
     """Put together what the members of a group and the prober say.
 
-    A position that a restart keeps belongs to the group, whoever made it; so the union counts. The prober
-    sees the whole assignment at once; without it the shares of the members that are here count.
+    A position that a restart keeps belongs to the group, whichever member made it; so the union counts. The
+    prober sees the whole assignment at once; without it the shares of the members that are here count.
     """
-    probed = fleet.acks.get(GROUP_PREFIX + group)
-    whole = [] if probed is None else [probed.record]
+    probed = fleet.groups.get(group)
+    whole = [] if probed is None else [probed]
     union = frozenset[int]().union
     return Coverage(
         group=group,
         members=whole[0].members if whole else None,
-        assigned=union(*(ack.assigned for ack in whole or _those_here(members, fleet, now_ms))),
+        assigned=union(*(ack.assigned for ack in whole or members)),
         positioned=union(*(ack.positioned for ack in (*whole, *members))),
         flowing=union(*(ack.flowing for ack in (*whole, *members))),
         drained=union(*(ack.drained for ack in whole)),
     )
 
 
-def _those_here(members: list[Ack], fleet: Fleet, now_ms: int) -> list[Ack]:
-    found = ((ack, fleet.tenancies.get(ack.instance_id)) for ack in members)
-    return [ack for ack, tenancy in found if tenancy is not None and not has_departed(tenancy, now_ms)]
+def _is_of_a_member(ack: Ack, fleet: Fleet, now_ms: int) -> bool:
+    """Tell whether a process says this that is here, by its lease, and of that group."""
+    tenancy = fleet.tenancies.get(ack.instance_id)
+    if ack.role is not Role.CONSUMER or tenancy is None or has_departed(tenancy, now_ms):
+        return False
+    lease = tenancy.holder.record
+    return (lease.role, lease.incarnation, lease.group) == (ack.role, ack.incarnation, ack.group)
 
 
 # -- what is not known -------------------------------------------------------------------------------------
 
 
+def _named(groups: Collection[str]) -> tuple[str, ...]:
+    """Return names of groups, which Kafka lets be anything, as they may stand in a record; not too many."""
+    names = [legible(group, MOST_TEXT) for group in islice(groups, _MOST_NAMED)]
+    more = len(groups) - len(names)
+    return (*names, *([f"and {more:,} more"] if more else []))
+
+
 def _doubts(
     change: Change, census: Census, cluster: ClusterView, totals: Totals, *, told: bool
 ) -> tuple[str, ...]:
+    unseen = ", ".join(_named(sorted(cluster.unseen_groups)[:_MOST_LISTED]))
     doubts = {
         "the cluster can't be seen": cluster.blind,
         "no producer with the library uses it": not (totals.live or totals.departed or totals.late_joined),
         "no producer that was there is left": not totals.live and totals.departed + totals.late_joined > 0,
         "which groups read the topic is not known": not told,
+        f"groups that can't be seen: {unseen}": bool(unseen),
         "which producers write without the library is not known": totals.uncovered is None,
         f"producers without a lease write: {totals.uncovered}": bool(totals.uncovered),
         f"producers that did not hold the gate when the topic grew: {change.unarmed}": change.unarmed > 0,
@@ -238,4 +260,4 @@ def _doubts(
         f"instance ids that two processes use: {totals.duplicates}": totals.duplicates > 0,
         "the topic's id can't be told": change.spec.topic is not None and cluster.topic_id is None,
     }
-    return tuple(text for text, applies in doubts.items() if applies)
+    return tuple(legible(text, MOST_TEXT) for text, applies in doubts.items() if applies)

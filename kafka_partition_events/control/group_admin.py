@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from kafka_partition_events.clients.confluent.answers import described_topic, error_name
 from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
-from kafka_partition_events.control.group_state import Group, Member
+from kafka_partition_events.control.group_state import DEAD, Group, Member
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
@@ -31,9 +31,10 @@ _log = get_logger(__name__)
 class GroupAdmin:
     """The groups of one cluster. Blocks for I/O; one thread at a time.
 
-    What a broker refuses (a group that we may not see, a partition without a leader) is left out, and logged
-    once; what is not there is left out, too. If nobody answers in time, that is an error, and whatever else
-    is still asked is given up.
+    What can't be told (of a group whose coordinator is loading or that we may not see, of a partition without
+    a leader) is left out, and logged once. So is a topic that is not there, without a word; but a group that
+    is not there is dead and has no offsets. If nobody answers in time, that is an error, and whatever else is
+    still asked is given up.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -76,7 +77,7 @@ class GroupAdmin:
         return [listed.group_id for answer in answers for listed in answer.valid]
 
     def describe(self, group_ids: Collection[str], timeout: float) -> dict[str, Group]:
-        """Return the groups; one that does not exist is dead and has no members."""
+        """Return the groups that can be seen; one that does not exist is dead and has no members."""
         if not group_ids:
             return {}
         futures = self._reaching(timeout).describe_consumer_groups(
@@ -88,7 +89,7 @@ class GroupAdmin:
     def committed(
         self, wanted: Mapping[str, Collection[TopicPartition] | None], timeout: float
     ) -> dict[str, OffsetsByPartition]:
-        """Return where groups are: only partitions with an offset.
+        """Return where groups are, as far as that can be seen: only partitions with an offset.
 
         Args:
             wanted: The partitions to ask for, by group; None: all that it has an offset of.
@@ -191,7 +192,7 @@ class GroupAdmin:
 
 def _described(group_id: str, found: Any) -> Group:
     if found is None:
-        return Group(group_id=group_id, state="DEAD")
+        return Group(group_id=group_id, state=DEAD)
     members = tuple(
         Member(
             member_id=member.member_id,

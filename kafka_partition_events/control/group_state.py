@@ -21,6 +21,7 @@ from kafka_partition_events.control.words import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 STABLE: Final = "STABLE"
+DEAD: Final = "DEAD"
 
 
 @frozen(kw_only=True)
@@ -45,7 +46,7 @@ class Group:
     Attributes:
         group_id: Its name.
         protocol: ``"classic"``, or ``"consumer"`` (KIP-848).
-        state: Kafka's word, in capitals: ``"STABLE"``. One that does not exist is ``"DEAD"``.
+        state: Kafka's word, in capitals: ``"STABLE"``. One that does not exist is `DEAD`.
         members: Its members.
     """
 

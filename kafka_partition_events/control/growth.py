@@ -1,7 +1,7 @@
 """Creates the partitions of a change that the tracker is to execute. Needs confluent-kafka."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, TopicCollection
@@ -9,8 +9,8 @@ from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.answers import described_topic
 from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.metadata.cluster import TopicInfo
 
 RETRY_S: Final = 10.0
@@ -20,16 +20,18 @@ _LIMIT_S: Final = 15.0
 class Grower:
     """Grows topics of one cluster. Blocks for I/O; one thread at a time."""
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
+    def __init__(self, config: Mapping[str, Any], policy: Policy | None = None) -> None:
         """Connect in the background.
 
         Args:
             config: The settings of any librdkafka client; those that say how to connect are used.
+            policy: What is allowed; None: what is by default.
 
         Raises:
             ConfigurationError: librdkafka refuses a setting.
         """
         self._connection = Connection(config)
+        self._policy = policy or Policy()
         self._troubles: dict[str, str] = {}
         self._again_at: dict[str, float] = {}
 
@@ -38,10 +40,14 @@ class Grower:
         """Why partitions could not be created the last time, by change."""
         return self._troubles
 
-    def grow(self, due: Collection[Change]) -> bool:
+    def grow(self, due: Collection[Change], may_go_on: Callable[[], bool]) -> bool:
         """Create the partitions of these changes; tell whether a topic has grown.
 
         What is in vain is told by `troubles`, and tried again after a while as long as it is due.
+
+        Args:
+            due: The changes.
+            may_go_on: Asked right before each: whether this is the tracker still.
         """
         ids = {change.change_id for change in due}
         self._troubles = {id_: why for id_, why in self._troubles.items() if id_ in ids}
@@ -49,18 +55,20 @@ class Grower:
         grown = False
         for change in due:
             if time.monotonic() >= self._again_at.get(change.change_id, 0.0):
-                grown = self._try(change) or grown
+                grown = self._try(change, may_go_on) or grown
         return grown
 
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
 
-    def _try(self, change: Change) -> bool:
+    def _try(self, change: Change, may_go_on: Callable[[], bool]) -> bool:
         topic = str(change.spec.topic)
         try:
             found = self._look(topic)
-            why = why_not(change, found)
+            why = why_not(change, found, self._policy)
+            if not may_go_on():
+                return False
             if why is None:
                 why = self._attempt(topic, change.spec.to_count, len(found.partitions))
         except (KafkaException, TimeoutError) as error:
@@ -98,12 +106,14 @@ class Grower:
         return str(self._connection.failure(f"the tracker can't add partitions to {topic}", error))
 
 
-def why_not(change: Change, found: TopicInfo) -> str | None:
+def why_not(change: Change, found: TopicInfo, policy: Policy) -> str | None:
     """Return why a topic must not grow, compared just before it does; None: it may. Pure."""
     spec, count = change.spec, len(found.partitions)
+    if (forbidden := policy.forbids(spec)) is not None:
+        return forbidden
     if None not in {spec.topic_id, found.topic_id} and spec.topic_id != found.topic_id:
         return f"topic {spec.topic} has the id {found.topic_id}, not {spec.topic_id}"
     limited = change.before.limit is not None
     if count == spec.from_count or (limited and spec.from_count < count < spec.to_count):
-        return too_far(spec, count)
+        return None
     return f"topic {spec.topic} has {count} partitions, not {spec.from_count}"

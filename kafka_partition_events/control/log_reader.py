@@ -1,7 +1,7 @@
 """Reads the control topics, through confluent-kafka: for the tracker, `kpe change` and whoever audits."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -18,10 +18,10 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 from kafka_partition_events.clients.confluent.answers import ELECTING, described_topic, error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.control.codec import AnyRecord, Skipped, decode_or_skip
+from kafka_partition_events.control.codec import AnyRecord, Place, Skipped, decode_or_skip
 from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Ack, Change, Command, Lease
-from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.records import Ack, Command, Given, Lease
+from kafka_partition_events.control.topics import EVERYTHING, PREFIX
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
@@ -81,29 +81,32 @@ class ControlLog:
         self._ids: dict[str, str | None] = {}
         self._next: dict[_Place, int] = {}
 
-    def read(self, timeout: float) -> None:
+    def read(self, timeout: float, topics: Collection[str] = EVERYTHING) -> None:
         """Read on, up to the ends that the topics have now. Only what is committed.
 
         Args:
             timeout: Seconds after which to give up.
+            topics: Which to read; leases of a large fleet are many.
 
         Raises:
             ControlTopicError: a topic is missing or can't be read to its end in time. The next call goes on
                 where this one was.
         """
-        self._read(self._takes, time.monotonic() + timeout)
+        names = {f"{self._prefix}{topic}" for topic in topics}
+        takes = {name: take for name, take in self._takes.items() if name in names}
+        self._read(takes, time.monotonic() + timeout)
 
-    def read_commands(self, timeout: float) -> list[tuple[Command, int]]:
-        """Return all commands that ``kpe.commands`` still holds, and when they were appended; see `read`.
+    def read_commands(self, timeout: float) -> list[Given]:
+        """Return all commands that ``kpe.commands`` still holds; see `read`.
 
         Raises:
             ControlTopicError: as `read`.
         """
-        topic, found = f"{self._prefix}commands", list[tuple[Command, int]]()
+        topic, found = f"{self._prefix}commands", list[Given]()
 
         def take(message: Message) -> None:
-            if (command := self._decoded(Command, message)) is not None:
-                found.append((command, appended_ms(message)))
+            if (given := command_in(message, self.skipped)) is not None:
+                found.append(given)
 
         self._forget(topic)
         self._read({topic: take}, time.monotonic() + timeout)
@@ -213,14 +216,10 @@ class ControlLog:
 
     def _decoded(self, kind: type[AnyRecord], message: Message) -> AnyRecord | None:
         value = message.value()
-        return None if value is None else decode_or_skip(kind, value, self.skipped)
+        return None if value is None else decode_or_skip(kind, value, self.skipped, place_of(message))
 
     def _take_change(self, message: Message) -> None:
-        if message.value() is None:
-            key = (message.key() or b"").decode(errors="replace")
-            self.ledger.take_tombstone(key.rpartition("|")[2])
-        elif (change := self._decoded(Change, message)) is not None:
-            self.ledger.take_change(change)
+        self.ledger.take_written(message.key() or b"", message.value(), self.skipped, place_of(message))
 
     def _take_lease(self, message: Message) -> None:
         if (lease := self._decoded(Lease, message)) is not None:
@@ -234,6 +233,18 @@ class ControlLog:
 def appended_ms(message: Message) -> int:
     """Return when the broker appended a record, in milliseconds since 1970."""
     return message.timestamp()[1]
+
+
+def place_of(message: Message) -> Place:
+    """Return where a record is."""
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
+
+
+def command_in(message: Message, skipped: Skipped) -> Given | None:
+    """Return the command that a record of ``kpe.commands`` tells; None if it tells none, which is noted."""
+    place = place_of(message)
+    command = decode_or_skip(Command, message.value() or b"", skipped, place)
+    return None if command is None else Given(command, place[2], appended_ms(message))
 
 
 def _left(deadline: float) -> float:

@@ -1,14 +1,15 @@
 """The group on ``kpe.commands``: it elects the tracker, and hands it the commands. Needs confluent-kafka."""
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.control.codec import Skipped, decode_or_skip
-from kafka_partition_events.control.log_reader import CURE, appended_ms
-from kafka_partition_events.control.records import Command
+from kafka_partition_events.control.codec import Skipped
+from kafka_partition_events.control.log_reader import CURE, command_in
+from kafka_partition_events.control.records import Given
 from kafka_partition_events.errors import ControlTopicError
 
 SESSION_S: Final = 10.0
@@ -16,9 +17,6 @@ SESSION_S: Final = 10.0
 
 _AT_ONCE: Final = 1_000
 _LIMIT_S: Final = 10.0
-
-Place = tuple[list[TopicPartition], Any]
-"""Up to where commands were read, and as whom: what a transaction commits."""
 
 
 def tracker_name(prefix: str) -> str:
@@ -59,8 +57,6 @@ class Membership:
                 "partition.assignment.strategy": "cooperative-sticky",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
-                # The offsets of a tracker that was fenced in the middle are waited for.
-                "isolation.level": "read_committed",
             }
         )
 
@@ -89,8 +85,8 @@ class Membership:
         if found.error is not None:
             raise self._failure(found.error)
 
-    def commands(self, timeout: float) -> list[tuple[Command, int]]:
-        """Return the commands that have come, and when each was appended; wait for one if there is none.
+    def commands(self, timeout: float) -> list[Given]:
+        """Return the commands that have come; wait for one if there is none.
 
         Raises:
             ControlTopicError: there is no such topic.
@@ -103,20 +99,23 @@ class Membership:
             if (error := message.error()) is not None:
                 raise self._failure(error)
             self._next = (message.offset() or 0) + 1
-            command = decode_or_skip(Command, message.value() or b"", self._skipped)
-            if command is not None:
-                found.append((command, appended_ms(message)))
+            given = command_in(message, self._skipped)
+            if given is not None:
+                found.append(given)
         return found
 
-    def place(self) -> Place | None:
-        """Return up to where commands were read, and as whom; None if that is committed."""
-        if self._next is None:
-            return None
-        return [TopicPartition(self._topic, 0, self._next)], self._consumer.consumer_group_metadata()
+    def commit(self) -> None:
+        """Let whoever is elected next begin behind the commands that were carried out.
 
-    def committed(self) -> None:
-        """Take note that the place was committed."""
-        self._next = None
+        Not in the transaction of what they led to: a command that comes again does nothing, but an offset
+        that a rebalance refuses would end that transaction, and the term of office with it.
+        """
+        if self._next is not None:
+            with contextlib.suppress(KafkaException):  # with the next round, then
+                self._consumer.commit(
+                    offsets=[TopicPartition(self._topic, 0, self._next)], asynchronous=False
+                )
+                self._next = None
 
     def close(self) -> None:
         """Leave the group at once."""

@@ -18,12 +18,14 @@ Equal records are the same; if two differ in nothing but their content, a hash o
 import hashlib
 from collections.abc import Callable
 from functools import reduce
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from attrs import define, field, frozen
 
-from kafka_partition_events.control.codec import Record, encode
+from kafka_partition_events.control.codec import Place, Record, Skipped, as_json, decode_or_skip
 from kafka_partition_events.control.records import Ack, Change, Lease
+
+_MOST_RETIRED: Final = 10_000
 
 AnyValue = TypeVar("AnyValue")
 Logged = TypeVar("Logged", Lease, Ack)
@@ -38,8 +40,8 @@ class Appended(Generic[Logged]):
 
     @property
     def born_ms(self) -> int:
-        """When the process that wrote it appended its first lease, as far as it tells."""
-        return self.at_ms if self.record.born_ms is None else self.record.born_ms
+        """When the process that wrote it appended its first lease, as far as it tells; no later than this."""
+        return self.at_ms if self.record.born_ms is None else min(self.at_ms, self.record.born_ms)
 
 
 @frozen
@@ -101,14 +103,21 @@ class Ledger:
         changes: By id.
         tenancies: By instance id.
         acks: By change and instance.
-        retired: The ids of changes with a tombstone. Ids are never used again, so whatever else comes under
-            one is older.
+        retired: The ids of changes with a tombstone, the last ten thousand. Ids are never used again, so
+            whatever else comes under one is older.
     """
 
     changes: dict[str, Change] = field(factory=dict)
     tenancies: dict[str, Tenancy] = field(factory=dict)
     acks: dict[str, dict[str, Appended[Ack]]] = field(factory=dict)
-    retired: set[str] = field(factory=set)
+    retired: dict[str, None] = field(factory=dict)
+
+    def take_written(self, key: bytes, value: bytes | None, skipped: Skipped, at: Place) -> None:
+        """Take a record of ``kpe.changes`` as it stands there; what is none is noted, and passed over."""
+        if value is None:
+            self.take_tombstone(key.decode(errors="replace").rpartition("|")[2])
+        elif (change := decode_or_skip(Change, value, skipped, at)) is not None:
+            self.take_change(change)
 
     def take_change(self, change: Change) -> None:
         """Take a record of ``kpe.changes``."""
@@ -119,7 +128,9 @@ class Ledger:
 
     def take_tombstone(self, change_id: str) -> None:
         """Take the end of a change."""
-        self.retired.add(change_id)
+        self.retired[change_id] = None
+        if len(self.retired) > _MOST_RETIRED:
+            del self.retired[next(iter(self.retired))]
         self.changes.pop(change_id, None)
         self.acks.pop(change_id, None)
 
@@ -162,4 +173,4 @@ def _rivals(tenancy: Tenancy) -> tuple[Appended[Lease], ...]:
 
 
 def _digest(record: Record) -> bytes:
-    return hashlib.sha256(encode(record)).digest()  # one that SQL has, too
+    return hashlib.sha256(as_json(record)).digest()  # one that SQL has, too

@@ -18,10 +18,9 @@ from kafka_partition_events.control.census import Fleet, followers
 from kafka_partition_events.control.evidence import ClusterView, evidence
 from kafka_partition_events.control.group_state import Group
 from kafka_partition_events.control.merge import Ledger, Tenancy
-from kafka_partition_events.control.records import Capacity, Change, Command, Lease, Refusal
+from kafka_partition_events.control.records import Capacity, Change, Command, Given, Lease, Refusal
 from kafka_partition_events.control.requests import obey
 from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.steps import too_far
 from kafka_partition_events.control.words import GateRule, Kind, LeaseState, Role, State, Status, Verb
 from kafka_partition_events.routing.budget import share_out
 from kafka_partition_events.routing.fingerprint import MONOTONE, Finding, Fingerprint
@@ -129,7 +128,6 @@ class Plan:
     Attributes:
         spec: The change.
         refusal: Why the tracker would refuse it; None if it would not.
-        too_far: Why Kafka would make a part of it only, and what to do; None if it makes all of it.
         producers: How many producers with the library it concerns, that are there.
         without_limit: How many of them tell no limit of what they afford.
         capped: Those that would be capped.
@@ -144,7 +142,6 @@ class Plan:
 
     spec: Spec
     refusal: Refusal | None
-    too_far: str | None
     producers: int
     without_limit: int
     capped: tuple[Capped, ...]
@@ -159,7 +156,7 @@ class Plan:
     @property
     def verdict(self) -> Verdict:
         """What it comes to; the gravest first."""
-        if self.refusal is not None or self.too_far is not None:
+        if self.refusal is not None:
             return Verdict.BLOCKED
         if self.capped or self.rejecting:
             return Verdict.WOULD_CAP
@@ -195,7 +192,8 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
         ValueError: the command is no request of a change.
     """
     spec = command.spec
-    told = obey(command, now_ms, ledger.changes, seen.cluster, epoch=0, now_ms=now_ms)
+    given = Given(command, 0, now_ms)
+    told = obey(given, ledger.changes, seen.cluster, epoch=0, now_ms=now_ms)
     if command.verb is not Verb.REQUEST or spec is None or told.change is None:
         raise ValueError(f"{command} does not request a change")
     fleet = Fleet(tenancies=ledger.tenancies)
@@ -205,7 +203,6 @@ def plan(command: Command, ledger: Ledger, seen: Seen, now_ms: int) -> Plan:
     return Plan(
         spec=spec,
         refusal=told.refusal,
-        too_far=too_far(spec, seen.cluster.count),
         producers=len(leases),
         without_limit=sum(_is_unlimited(spec, lease) for lease in leases),
         capped=tuple(capped(spec, leases)),

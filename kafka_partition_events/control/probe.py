@@ -10,12 +10,14 @@ from kafka_partition_events.control.records import Ack, Change
 
 @frozen(kw_only=True)
 class Probe:
-    """What one look has shown. A topic that is missing was not looked at, or nobody answered.
+    """What one look has shown. A topic that is missing was not looked at, or nobody can tell.
 
     Attributes:
         readers: The groups with members that read a topic, by topic.
         writers: How many producers brokers know to be writing to it (DescribeProducers), by topic.
         acks: Answers for whole groups; only those that say something new.
+        unseen: The groups that could not be described though they matter, or might: their coordinator is
+            loading or moving, or we may not see them. One that does not exist is not among them.
         after: The ids of the changes that had happened before the look began. A group that began to read in
             the middle may have been missed by any sooner one.
     """
@@ -23,6 +25,7 @@ class Probe:
     readers: Mapping[str, frozenset[str]] = field(factory=dict)
     writers: Mapping[str, int] = field(factory=dict)
     acks: tuple[Ack, ...] = ()
+    unseen: frozenset[str] = frozenset()
     after: frozenset[str] = frozenset()
 
 

@@ -9,7 +9,7 @@ from attrs import define, field, frozen
 
 from kafka_partition_events.control.group_admin import GroupAdmin, OffsetsByPartition
 from kafka_partition_events.control.group_index import GroupIndex
-from kafka_partition_events.control.group_state import Group, Offsets, Settling, Standing, standing
+from kafka_partition_events.control.group_state import DEAD, Group, Offsets, Settling, Standing, standing
 from kafka_partition_events.control.probe import Probe
 from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change
 from kafka_partition_events.control.words import Role
@@ -43,7 +43,8 @@ class GroupProber:
     A look asks only for what open changes concern: one request to describe their groups, one for the offsets
     of each, two for the ends of the partitions. A scan of all groups, of all their offsets too, comes before
     the first look for a topic, when a change has happened, and then every `SCAN_EVERY_S` seconds. Without
-    open changes nothing is asked.
+    open changes nothing is asked. A group that a scan can not describe may read anything; so it is looked at
+    each time, until it can be seen.
 
     Writers are told where kafka-python is installed and can connect as the settings say.
     """
@@ -92,8 +93,8 @@ class GroupProber:
         if not by_topic:
             return Probe()
         self._scan_if_due(by_topic)
-        concerned = {topic: self._concerned(topic, by_topic[topic]) for topic in by_topic}
-        groups = self._admin.describe(set().union(*concerned.values()), _ANSWER_S)
+        concerned = {name for topic in by_topic for name in self._concerned(topic, by_topic[topic])}
+        groups = self._admin.describe(concerned, _ANSWER_S)
         for group in groups.values():
             self._index.saw(group)
         topics = self._admin.topics(by_topic.keys(), _ANSWER_S)
@@ -103,6 +104,7 @@ class GroupProber:
             readers={topic: found for topic, found in readers.items() if found is not None},
             writers={topic: count for topic, count in writers.items() if count is not None},
             acks=tuple(self._acks_for(by_topic, topics, groups, now_ms)),
+            unseen=frozenset(concerned - groups.keys()),
         )
 
     def close(self) -> None:
@@ -135,11 +137,13 @@ class GroupProber:
         now = self._clock.monotonic()
         if wanted <= self._scanned and now < self._scanned_at + SCAN_EVERY_S:
             return
-        ids = self._admin.groups(_ANSWER_S)
+        # While coordinators move a list may lack groups that are there; who is gone is described as dead.
+        ids = self._index.names.union(self._admin.groups(_ANSWER_S))
         groups = self._admin.describe(ids, _ANSWER_S)
-        offsets = self._admin.committed(dict.fromkeys(groups), _ANSWER_S)
+        there = {name for name in ids if name not in groups or groups[name].state != DEAD}
+        offsets = self._admin.committed(dict.fromkeys(there & groups.keys()), _ANSWER_S)
         commits = {name: frozenset(tp.topic for tp in found) for name, found in offsets.items()}
-        self._index.scan(groups.values(), commits)
+        self._index.scan(there, (groups[name] for name in there & groups.keys()), commits)
         self._scanned, self._scanned_at = wanted, now
 
     def _concerned(self, topic: str, changes: Iterable[Change]) -> set[str]:

@@ -6,6 +6,7 @@ Moments are Kafka's: milliseconds since 1970 by the clock of the *broker* that a
 
 from attrs import frozen
 
+from kafka_partition_events.control.bounds import Count, Id, Moment, Prose, TimeToLive
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import Gate, LeaseState, Reason, Role, State, Status, Verb
 
@@ -28,12 +29,30 @@ class Command:
         ttl_s: For how many seconds after it was appended the command may be carried out.
     """
 
-    change_id: str
+    change_id: Id
     verb: Verb
     actor: str
-    reason: str = ""
+    reason: Prose = ""
     spec: Spec | None = None
     ttl_s: float = 900.0
+
+
+@frozen
+class Given:
+    """A command as it stands in ``kpe.commands``, a topic of one partition.
+
+    Its offset says which one it is, and in which order they were given. Its time can't: a broker stamps many
+    records with one millisecond, and the next leader's clock may be behind.
+
+    Attributes:
+        command: The command.
+        offset: Where it is.
+        at_ms: When the broker appended it.
+    """
+
+    command: Command
+    offset: int
+    at_ms: int
 
 
 @frozen(kw_only=True)
@@ -46,7 +65,7 @@ class Order:
         broker_offline: Whether to leave the partitions that the broker leads.
     """
 
-    limit: int | None = None
+    limit: Count | None = None
     offline: frozenset[int] = NO_PARTITIONS
     broker_offline: bool = False
 
@@ -102,7 +121,7 @@ class Counted:
         writers: How many producers brokers knew to be writing; None: not known.
     """
 
-    at_ms: int
+    at_ms: Moment
     state: State
     leases: tuple[int, ...]
     acks: tuple[int, ...]
@@ -111,13 +130,14 @@ class Counted:
 
 @frozen(kw_only=True)
 class Refusal:
-    """A command that was not carried out, and why."""
+    """A command that was not carried out, and why; ``offset`` and ``at_ms`` say which one."""
 
     verb: Verb
     actor: str
-    at_ms: int
+    offset: int = 0
+    at_ms: Moment
     reason: Reason
-    detail: str
+    detail: Prose
 
 
 @frozen(kw_only=True)
@@ -134,7 +154,8 @@ class Change:
         spec: What was asked for.
         requested_by: Who asked.
         why: What for.
-        approved_by: The second person.
+        needs_approval: Whether a second person must approve: the request or the tracker's policy says so.
+        approved_by: Who did.
         requested_ms: When.
         observed_ms: When it had happened; the cohort is who was there then.
         deadline_ms: When everybody must have followed.
@@ -153,24 +174,26 @@ class Change:
         counted: What the totals were counted from; None: nothing was counted yet, or nobody knows.
         uncovered_groups: Required groups that have no position on, or have not drained, what is affected.
         unverified: Why the numbers do not tell everything; empty if they do.
-        obeyed_ms: When the last command that was carried out, or refused, was appended; one that comes again
-            is known by that.
+        obeyed_to: The offset behind the last command that was carried out, or refused,
+        obeyed_ms: and the latest time at which one of them was appended. A command that comes again is known
+            by both; another one may come first at that offset where ``kpe.commands`` was created anew.
         refusals: The last refused commands, oldest first.
     """
 
-    change_id: str
+    change_id: Id
     number: int
     tracker_epoch: int
     revision: int
     state: State
     spec: Spec
     requested_by: str
-    why: str = ""
+    why: Prose = ""
+    needs_approval: bool = False
     approved_by: str | None = None
-    requested_ms: int
-    observed_ms: int | None = None
-    deadline_ms: int | None = None
-    finished_ms: int | None = None
+    requested_ms: Moment
+    observed_ms: Moment | None = None
+    deadline_ms: Moment | None = None
+    finished_ms: Moment | None = None
     before: Order = Order()
     order: Order = Order()
     gate: Gate = Gate.NONE
@@ -180,18 +203,23 @@ class Change:
     late: bool = False
     blind: bool = False
     reason: Reason | None = None
-    detail: str = ""
+    detail: Prose = ""
     totals: Totals = Totals()
     counted: Counted | None = None
     uncovered_groups: tuple[str, ...] = ()
     unverified: tuple[str, ...] = ()
-    obeyed_ms: int = 0
+    obeyed_to: int = 0
+    obeyed_ms: Moment = 0
     refusals: tuple[Refusal, ...] = ()
+
+    def was_given(self, given: Given) -> bool:
+        """Tell whether a command was carried out, or refused, before."""
+        return given.offset < self.obeyed_to and given.at_ms <= self.obeyed_ms
 
     @property
     def released(self) -> bool:
         """Whether producers may be told: nobody's approval is missing, or it has happened without one."""
-        approved = not self.spec.needs_approval or self.approved_by is not None
+        approved = not self.needs_approval or self.approved_by is not None
         return approved or self.state.happened
 
     @property
@@ -213,7 +241,7 @@ class Capacity:
 
     buffer_memory: int | None = None
     batch_size: int | None = None
-    max_partitions: int | None = None
+    max_partitions: Count | None = None
 
 
 @frozen(kw_only=True)
@@ -230,9 +258,9 @@ class TopicUse:
 
     topic: str
     topic_id: str | None = None
-    seen: int
-    used: int
-    max_partitions: int | None = None
+    seen: Count
+    used: Count
+    max_partitions: Count | None = None
 
 
 @frozen(kw_only=True)
@@ -262,7 +290,7 @@ class Lease:
     instance_id: str
     incarnation: str
     lease_seq: int
-    born_ms: int | None = None
+    born_ms: Moment | None = None
     role: Role
     cluster_id: str | None = None
     group: str | None = None
@@ -270,7 +298,7 @@ class Lease:
     app_version: str = ""
     client: str = ""
     host_hash: str = ""
-    ttl_s: float = 90.0
+    ttl_s: TimeToLive = 90.0
     state: LeaseState = LeaseState.UP
     idempotent: bool = False
     capacity: Capacity = Capacity()
@@ -316,20 +344,20 @@ class Ack:
         drained: and those on which it has read everything.
     """
 
-    change_id: str
+    change_id: Id
     revision: int
     instance_id: str
     incarnation: str
     ack_seq: int
-    born_ms: int | None = None
+    born_ms: Moment | None = None
     role: Role = Role.PRODUCER
     group: str | None = None
     status: Status
     reason: str = ""
     limit: Capacity | None = None
-    seen_count: int = 0
-    used_count: int = 0
-    armed_count: int | None = None
+    seen_count: Count = 0
+    used_count: Count = 0
+    armed_count: Count | None = None
     members: int | None = None
     assigned: frozenset[int] = NO_PARTITIONS
     positioned: frozenset[int] = NO_PARTITIONS

@@ -1,7 +1,7 @@
 """What commands do: a change is requested, approved, cancelled, rolled back or forced. Pure.
 
-A command that comes twice does nothing the second time. One that is refused says why and what to do, and the
-refusal is part of the change, so it is never lost.
+A command that comes twice (at one offset) does nothing the second time. One that is refused says why and what
+to do, and the refusal is part of the change, so it is never lost.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -12,7 +12,8 @@ from attrs import evolve, frozen
 from kafka_partition_events.control.change_machine import finished, opened, rolling_back
 from kafka_partition_events.control.evidence import ClusterView
 from kafka_partition_events.control.orders import armed, standing
-from kafka_partition_events.control.records import Change, Command, Order, Refusal
+from kafka_partition_events.control.policy import Policy
+from kafka_partition_events.control.records import Change, Command, Given, Order, Refusal
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import Execute, Gate, GateRule, Kind, Reason, State, Verb
 from kafka_partition_events.errors import ConfigurationError
@@ -21,6 +22,9 @@ KEPT_REFUSALS: Final = 10
 
 RETIRED_AFTER_MS: Final = 30 * 86_400_000
 """For how long a change that is finished is kept."""
+
+REFUSED_AFTER_MS: Final = 3_600_000
+"""For how long a request is kept that was refused at once: who asked has read it."""
 
 _WAITING = frozenset({State.REQUESTED, State.APPROVED})
 _DONE = frozenset({State.CONVERGED, State.PARTIALLY_CONVERGED})
@@ -35,34 +39,46 @@ class Answer:
 
 
 def obey(
-    command: Command,
-    appended_ms: int,
+    given: Given,
     changes: Mapping[str, Change],
     cluster: ClusterView,
     *,
     epoch: int,
     now_ms: int,
+    policy: Policy | None = None,
+    retired: Collection[str] = (),
 ) -> Answer:
     """Carry out a command.
 
     Args:
-        command: The command.
-        appended_ms: When the broker appended it.
+        given: The command.
         changes: All changes that are known, by id.
-        cluster: What is seen of the topic that the command is about.
+        cluster: What is seen of the topic that the command is about, or its change.
         epoch: The tracker's epoch.
         now_ms: The time now by the brokers' clock.
+        policy: What is allowed; None: what is by default.
+        retired: Ids of changes that are over and forgotten.
     """
+    command = given.command
     change = changes.get(command.change_id)
-    known = _Known(command, appended_ms, now_ms)
+    known = _Known(given, cluster, now_ms)
+    if change is None and command.change_id in retired:
+        why = f"there was a change {command.change_id} before; request this one under an id of its own"
+        return Answer(None, known.refusal(Reason.ID_USED, why))
     if change is None and command.verb is Verb.REQUEST:
-        return _requested(known, changes.values(), cluster, epoch)
+        return _requested(known, changes.values(), epoch, policy or Policy())
     if change is None:
         why = f"there is no change {command.change_id}; see kpe change status"
         return Answer(None, known.refusal(Reason.NO_SUCH_CHANGE, why))
-    if appended_ms <= change.obeyed_ms or (command.verb is Verb.REQUEST and command.spec == change.spec):
+    if change.was_given(given) or (command.verb is Verb.REQUEST and command.spec == change.spec):
         return Answer(change)  # it comes again
-    change = evolve(change, revision=change.revision + 1, tracker_epoch=epoch, obeyed_ms=appended_ms)
+    change = evolve(
+        change,
+        revision=change.revision + 1,
+        tracker_epoch=epoch,
+        obeyed_to=given.offset + 1,
+        obeyed_ms=max(given.at_ms, change.obeyed_ms),
+    )
     if known.too_late:
         return known.refuses(change, *known.too_late)
     return _VERBS[command.verb](change, known)
@@ -125,10 +141,17 @@ def inverse(change: Change) -> Spec:
 
 def may_be_forgotten(change: Change, changes: Collection[Change], now_ms: int) -> bool:
     """Tell whether a tombstone may follow: the change has been over for long, and gives no order."""
-    if change.finished_ms is None or now_ms < change.finished_ms + RETIRED_AFTER_MS:
+    kept_ms = RETIRED_AFTER_MS if change.number else REFUSED_AFTER_MS
+    if change.finished_ms is None or now_ms < change.finished_ms + kept_ms:
         return False
     superseded = any(c.spec.subject == change.spec.subject and c.number > change.number for c in changes)
     return superseded or change.order == Order()
+
+
+def refusal(given: Given, reason: Reason, why: str) -> Refusal:
+    """Return that a command is not carried out."""
+    verb, actor = given.command.verb, given.command.actor
+    return Refusal(verb=verb, actor=actor, offset=given.offset, at_ms=given.at_ms, reason=reason, detail=why)
 
 
 # -- requests ----------------------------------------------------------------------------------------------
@@ -136,11 +159,15 @@ def may_be_forgotten(change: Change, changes: Collection[Change], now_ms: int) -
 
 @frozen
 class _Known:
-    """A command, and the moments that it is judged by."""
+    """A command, and what it is judged by."""
 
-    command: Command
-    appended_ms: int
+    given: Given
+    cluster: ClusterView
     now_ms: int
+
+    @property
+    def command(self) -> Command:
+        return self.given.command
 
     @property
     def actor(self) -> str:
@@ -149,13 +176,12 @@ class _Known:
     @property
     def too_late(self) -> tuple[Reason, str] | None:
         ttl_s = self.command.ttl_s
-        if self.now_ms <= self.appended_ms + 1_000 * ttl_s:
+        if self.now_ms <= self.given.at_ms + 1_000 * ttl_s:
             return None
         return Reason.COMMAND_EXPIRED, f"nobody took it up within {ttl_s:g} s; ask again"
 
     def refusal(self, reason: Reason, why: str) -> Refusal:
-        verb, actor = self.command.verb, self.actor
-        return Refusal(verb=verb, actor=actor, at_ms=self.appended_ms, reason=reason, detail=why)
+        return refusal(self.given, reason, why)
 
     def refuses(self, change: Change, reason: Reason, why: str) -> Answer:
         refusal = self.refusal(reason, why)
@@ -166,37 +192,29 @@ class _Known:
         return self.refuses(change, Reason.WRONG_STATE, f"{change.change_id} is {change.state}; {cure}")
 
 
-def _requested(known: _Known, changes: Collection[Change], cluster: ClusterView, epoch: int) -> Answer:
+def _requested(known: _Known, changes: Collection[Change], epoch: int, policy: Policy) -> Answer:
     command, spec = known.command, known.command.spec
     if spec is None or spec.kind is Kind.OBSERVE:
         why = "a request needs the change that it is about, of a kind that can be asked for"
         return Answer(None, known.refusal(Reason.WRONG_STATE, why))
-    change = _new(
-        command.change_id,
-        spec,
-        changes,
-        epoch=epoch,
-        at_ms=known.appended_ms,
-        by=known.actor,
+    change = evolve(
+        _new(command.change_id, spec, changes, epoch=epoch, at_ms=known.given.at_ms),
+        requested_by=known.actor,
         why=command.reason,
+        needs_approval=policy.needs_approval(spec),
+        obeyed_to=known.given.offset + 1,
+        obeyed_ms=known.given.at_ms,
     )
-    problem = known.too_late or _problem(change, changes, cluster)
+    forbidden = policy.forbids(spec)
+    problem = known.too_late or (forbidden and (Reason.NOT_ALLOWED, forbidden))
+    problem = problem or _problem(change, changes, known.cluster)
     if problem is None:
         return Answer(_armed(change))
     refused = evolve(finished(change, State.REJECTED, known.now_ms, *problem), number=0)
     return Answer(refused, known.refusal(*problem))
 
 
-def _new(
-    change_id: str,
-    spec: Spec,
-    changes: Collection[Change],
-    *,
-    epoch: int,
-    at_ms: int,
-    by: str = "",
-    why: str = "",
-) -> Change:
+def _new(change_id: str, spec: Spec, changes: Collection[Change], *, epoch: int, at_ms: int) -> Change:
     before = standing(changes, spec)
     return Change(
         change_id=change_id,
@@ -205,8 +223,7 @@ def _new(
         revision=1,
         state=State.REQUESTED,
         spec=spec,
-        requested_by=by,
-        why=why,
+        requested_by="",
         requested_ms=at_ms,
         before=before,
         order=before,
@@ -224,7 +241,9 @@ def _armed(change: Change) -> Change:
 def _problem(change: Change, changes: Collection[Change], cluster: ClusterView) -> tuple[Reason, str] | None:
     """Compare and set: the change must begin with what there is."""
     spec = change.spec
-    if (other := _open_change(changes, spec)) is not None:
+    # What is only followed stands in nobody's way: a lease that tells of a smaller topic is enough for it.
+    asked_for = [change for change in changes if change.spec.kind is not Kind.OBSERVE]
+    if (other := _open_change(asked_for, spec)) is not None:
         return (
             Reason.ANOTHER_CHANGE_OPEN,
             f"{other.change_id} is {other.state}; wait for it (kpe change wait), or cancel or roll it back",
@@ -278,7 +297,7 @@ def _approve(change: Change, known: _Known) -> Answer:
         return Answer(change)
     if change.state is not State.REQUESTED:
         return known.in_wrong_state(change, "only a requested change is approved")
-    if change.spec.needs_approval and known.actor == change.requested_by:
+    if change.needs_approval and known.actor == change.requested_by:
         why = f"{known.actor} has requested it; somebody else must approve"
         return known.refuses(change, Reason.SAME_PERSON, why)
     return Answer(_armed(evolve(change, state=State.APPROVED, approved_by=known.actor)))
@@ -294,6 +313,10 @@ def _cancel(change: Change, known: _Known) -> Answer:
         return Answer(change)
     if change.state not in _WAITING:
         return known.in_wrong_state(change, _way_back(change))
+    if change.spec.kind is Kind.INCREASE and known.cluster.blind:
+        # The topic may have grown already; then nothing would keep producers from its new partitions.
+        why = f"nobody sees cluster {change.spec.cluster_id} now, so it may have happened; ask again later"
+        return known.refuses(change, Reason.CLUSTER_UNKNOWN, why)
     return Answer(finished(change, State.CANCELLED, known.now_ms, why=f"cancelled by {known.actor}"))
 
 
@@ -309,17 +332,31 @@ def _rollback(change: Change, known: _Known) -> Answer:
     return Answer(rolling_back(change, State.ROLLED_BACK, why=f"rolled back by {known.actor}"))
 
 
-def _force(change: Change, known: _Known) -> Answer:
+def _open_gate(change: Change, known: _Known) -> Answer:
+    if (refused := _nothing_to_force(change, known)) is not None:
+        return refused
+    if change.gate is not Gate.HELD or change.state is State.ROLLING_BACK:
+        return known.in_wrong_state(change, "its gate is not held; to end it: kpe change force --finish")
+    return Answer(evolve(opened(change, known.actor, known.cluster), state=State.CONVERGING))
+
+
+def _finish(change: Change, known: _Known) -> Answer:
+    if (refused := _nothing_to_force(change, known)) is not None:
+        return refused
+    if change.state is State.ROLLING_BACK:
+        return Answer(finished(change, change.becomes or State.ROLLED_BACK, known.now_ms))
+    if change.gate is Gate.HELD:
+        return known.in_wrong_state(change, "its gate is held; open it first: kpe change force --open-gate")
+    why = f"ended by {known.actor}"
+    return Answer(finished(change, State.PARTIALLY_CONVERGED, known.now_ms, why=why))
+
+
+def _nothing_to_force(change: Change, known: _Known) -> Answer | None:
     if change.state in _WAITING:
         return known.in_wrong_state(change, f"it has not happened: wait, or {_way_back(change)}")
     if change.state.final:
         return known.in_wrong_state(change, "nobody is waited for any more")
-    if change.state is State.ROLLING_BACK:
-        return Answer(finished(change, change.becomes or State.ROLLED_BACK, known.now_ms))
-    if change.gate is Gate.HELD:
-        return Answer(evolve(opened(change, known.actor), state=State.CONVERGING))
-    why = f"ended by {known.actor}"
-    return Answer(finished(change, State.PARTIALLY_CONVERGED, known.now_ms, why=why))
+    return None
 
 
 def _way_back(change: Change) -> str:
@@ -338,5 +375,6 @@ _VERBS: Final[Mapping[Verb, Callable[[Change, _Known], Answer]]] = {
     Verb.APPROVE: _approve,
     Verb.CANCEL: _cancel,
     Verb.ROLLBACK: _rollback,
-    Verb.FORCE: _force,
+    Verb.OPEN_GATE: _open_gate,
+    Verb.FINISH: _finish,
 }

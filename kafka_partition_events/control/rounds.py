@@ -1,25 +1,32 @@
 """What a tracker decides in one round, from what it has read and what it sees. No I/O, no clock.
 
+A command or a change that can't be dealt with, by a fault here, is refused or left as it is, alone.
+
 The tracker around it reads the control topics, looks at the cluster, calls `Rounds.decide`, writes what that
 returns in one transaction and then says so: `Rounds.wrote`. What was not written has not happened.
 """
 
+import contextlib
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from attrs import define, evolve, field, frozen
 
+from kafka_partition_events.control.bounds import MOST_IDS
 from kafka_partition_events.control.census import Census, Fleet, has_departed
-from kafka_partition_events.control.change_machine import is_due, step
+from kafka_partition_events.control.change_machine import finished, is_due, step
+from kafka_partition_events.control.codec import RecordError, encode
 from kafka_partition_events.control.evidence import ClusterView
+from kafka_partition_events.control.legible import legible
 from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import Change, Command, Lease, Refusal
-from kafka_partition_events.control.requests import may_be_forgotten, obey, unasked
+from kafka_partition_events.control.records import Ack, Change, Given, Lease, Refusal
+from kafka_partition_events.control.requests import may_be_forgotten, obey, refusal, unasked
 from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Execute, Kind, Role
+from kafka_partition_events.control.words import Execute, Kind, Reason, Role, State
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 
 TOTALS_MS: Final = 5_000
@@ -27,6 +34,14 @@ TOTALS_MS: Final = 5_000
 
 LOST_AFTER_MS: Final = 2 * 86_400_000
 """After how long a lease is forgotten, as ``kpe.leases`` forgets it."""
+
+CLOCKS_MAY_DIFFER_S: Final = 30.0
+"""By how much the clocks of brokers may differ: leases last 90 s, and are stamped by whoever leads them."""
+
+MOST_REFUSED: Final = 1_000
+"""How many requests that were refused at once are kept; each process with the library reads them all."""
+
+_MOST_TOLD: Final = 1_000
 
 _Topic = tuple[str, str | None]
 
@@ -40,12 +55,14 @@ class Sight:
         probe: What the prober has shown last.
         leases_read: The offset of the first lease that is not in the ledger, by partition; None: not known.
         acks_read: The same of acks.
+        clocks_differ_s: By how many seconds the clocks of brokers differ.
     """
 
     cluster: Cluster | None
     probe: Probe = field(factory=Probe)
     leases_read: tuple[int, ...] | None = None
     acks_read: tuple[int, ...] | None = None
+    clocks_differ_s: float = 0.0
 
     def of(self, spec: Spec, change_id: str = "") -> ClusterView:
         """Return what is seen of a change's topic; blind if that is on a cluster that nobody looks at."""
@@ -60,6 +77,7 @@ class Sight:
             topic_id=None if info is None else info.topic_id,
             readers=self.probe.readers.get(spec.topic),
             readers_are_old=change_id not in self.probe.after,
+            unseen_groups=self.probe.unseen,
             writers=self.probe.writers.get(spec.topic),
         )
 
@@ -75,6 +93,7 @@ class Outcome:
         retired: Changes that get a tombstone.
         refusals: Commands that were refused. They are in the changes, too, if they were about one.
         due: Changes whose partitions are to be created, once the rest is written.
+        faults: What could not be dealt with, and why, by the id of the change.
     """
 
     at_ms: int
@@ -83,6 +102,7 @@ class Outcome:
     retired: tuple[Change, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     due: tuple[Change, ...] = ()
+    faults: Mapping[str, str] = field(factory=dict)
 
 
 @define
@@ -92,17 +112,20 @@ class Rounds:
     Attributes:
         ledger: What was read of the control topics.
         epoch: The tracker's epoch.
+        policy: What is allowed.
     """
 
     ledger: Ledger
     epoch: int
+    policy: Policy = field(factory=Policy)
     _written_ms: dict[str, int] = field(factory=dict)
     _counts: dict[_Topic, int] = field(factory=dict)
+    _groups: dict[str, dict[str | None, Ack]] = field(factory=dict)
     _censuses: defaultdict[str, Census] = field(factory=lambda: defaultdict(Census))
 
     def decide(
         self,
-        commands: Iterable[tuple[Command, int]],
+        commands: Iterable[Given],
         sight: Sight,
         now_ms: int,
         troubles: Mapping[str, str] | None = None,
@@ -110,7 +133,7 @@ class Rounds:
         """Return what is to be written and done now.
 
         Args:
-            commands: Those that were not carried out yet, and when each was appended.
+            commands: Those that were not carried out yet.
             sight: What is seen.
             now_ms: The time now by the brokers' clock.
             troubles: Why the tracker could not create partitions, by change.
@@ -118,23 +141,29 @@ class Rounds:
         # Before anything is counted: then it is counted from leases of a time that whoever audits knows.
         self.ledger.drop_lost(now_ms - LOST_AFTER_MS)
         desk = _Desk({**self.ledger.changes}, self.epoch, now_ms)
-        for command, appended_ms in commands:
-            desk.obey(command, appended_ms, sight)
+        for given in commands:
+            # First what has happened: once the topic has grown, a cancel must not let go of the gate.
+            known = desk.changes.get(given.command.change_id)
+            if known is not None:
+                self._goes_on(desk, known, sight, troubles or {})
+            self._obey(desk, given, sight)
         self._follow_what_nobody_asked_for(desk, sight)
-        waiting = [c for c in desk.known if not c.state.final]
-        due = [c for c in waiting if self._goes_on(desk, c, sight, troubles or {})]
-        known = desk.known
+        due = [c for c in desk.known if self._goes_on(desk, c, sight, troubles or {})]
         return Outcome(
             at_ms=now_ms,
             changes=tuple(desk.written),
             moved=tuple(desk.moved),
-            retired=tuple(change for change in known if may_be_forgotten(change, known, now_ms)),
+            retired=tuple(_forgettable(desk.known, now_ms)),
             refusals=tuple(desk.refusals),
             due=tuple(desk.changes[change.change_id] for change in due),
+            faults=desk.faults,
         )
 
-    def wrote(self, outcome: Outcome) -> None:
-        """Take note that an outcome was written."""
+    def wrote(self, outcome: Outcome, seen: Iterable[Ack] = ()) -> None:
+        """Take note that an outcome was written, with what was seen of groups from outside.
+
+        The latter counts as it was seen, and not as the topic has it: others may write there.
+        """
         for change in outcome.changes:
             self.ledger.take_change(change)
             self._written_ms[change.change_id] = outcome.at_ms
@@ -142,8 +171,12 @@ class Rounds:
             self.ledger.take_tombstone(change.change_id)
             self._written_ms.pop(change.change_id, None)
         self.ledger.drop_finished()
-        for change_id in self._censuses.keys() - {change.change_id for change in self.open_changes}:
-            del self._censuses[change_id]
+        for ack in seen:
+            self._groups.setdefault(ack.change_id, {})[ack.group] = ack
+        still_open = {change.change_id for change in self.open_changes}
+        for memory in (self._censuses, self._groups):
+            for change_id in memory.keys() - still_open:
+                del memory[change_id]
 
     @property
     def open_changes(self) -> list[Change]:
@@ -152,18 +185,58 @@ class Rounds:
 
     # -- changes that are open -----------------------------------------------------------------------
 
+    def _obey(self, desk: "_Desk", given: Given, sight: Sight) -> None:
+        id_ = given.command.change_id
+        known = desk.changes.get(id_)
+        spec = given.command.spec if known is None else known.spec
+        try:
+            told = obey(
+                given,
+                desk.changes,
+                ClusterView(blind=True) if spec is None else sight.of(spec),
+                epoch=self.epoch,
+                now_ms=desk.now_ms,
+                policy=self.policy,
+                retired=self.ledger.retired,
+            )
+            if told.change is not None and told.change != known:
+                desk.write(told.change)
+        except Exception as error:  # noqa: BLE001 - one command must not keep all others from being carried out
+            desk.faults[id_] = repr(error)
+            desk.refusals.append(refusal(given, Reason.FAULT, _in_words(error)))
+        else:
+            desk.refusals += () if told.refusal is None else (told.refusal,)
+
     def _goes_on(self, desk: "_Desk", change: Change, sight: Sight, troubles: Mapping[str, str]) -> bool:
-        """Let a change take its next steps; tell whether its partitions are to be created."""
+        """Let a change take its next steps; tell whether its partitions are to be created.
+
+        One that can't is rejected if it has not happened. Else it stays as it is: who holds a gate goes on
+        holding it, up to its deadline.
+        """
+        if change.state.final:
+            return False
+        try:
+            return self._step(desk, change, sight, troubles)
+        except Exception as error:  # noqa: BLE001 - one change must not keep all others from going on
+            desk.faults[change.change_id] = repr(error)
+            if not change.state.happened:
+                refused = finished(change, State.REJECTED, desk.now_ms, Reason.FAULT, _in_words(error))
+                with contextlib.suppress(RecordError):
+                    desk.write(evolve(refused, revision=change.revision + 1, tracker_epoch=self.epoch))
+            return False
+
+    def _step(self, desk: "_Desk", change: Change, sight: Sight, troubles: Mapping[str, str]) -> bool:
         view = sight.of(change.spec, change.change_id)
         fleet = Fleet(
             tenancies=self.ledger.tenancies,
             acks=self.ledger.acks.get(change.change_id, {}),
+            groups=self._groups.get(change.change_id, {}),
             leases_read=sight.leases_read,
             acks_read=sight.acks_read,
             census=self._censuses[change.change_id],
         )
         if change.spec.execute is Execute.TRACKER and not change.state.happened:
-            trouble = troubles.get(change.change_id, "")
+            trouble = legible(_doubt(sight) or troubles.get(change.change_id, ""), _MOST_TOLD)
             if trouble != change.detail:
                 change = evolve(
                     change, detail=trouble, revision=change.revision + 1, tracker_epoch=self.epoch
@@ -176,7 +249,7 @@ class Rounds:
                 break
             desk.write(after)
             change = after
-        return is_due(change, fleet, view, desk.now_ms)
+        return not _doubt(sight) and is_due(change, fleet, view, desk.now_ms)
 
     # -- growth that nobody has announced ------------------------------------------------------------
 
@@ -206,7 +279,7 @@ class Rounds:
             cluster_id=cluster_id,
             topic=info.name,
             topic_id=info.topic_id,
-            from_count=before,
+            from_count=max(before, count - MOST_IDS),
             to_count=count,
         )
         change_id = unasked_id(spec)
@@ -236,25 +309,19 @@ class _Desk:
     written: list[Change] = field(factory=list)
     moved: list[Change] = field(factory=list)
     refusals: list[Refusal] = field(factory=list)
+    faults: dict[str, str] = field(factory=dict)
 
     @property
     def known(self) -> Sequence[Change]:
         return list(self.changes.values())
 
     def write(self, change: Change) -> None:
+        encode(change)  # what nobody could read is a fault of this change, and of no other
         before = self.changes.get(change.change_id)
         if before is None or before.state is not change.state:
             self.moved.append(change)
         self.changes[change.change_id] = change
         self.written.append(change)
-
-    def obey(self, command: Command, appended_ms: int, sight: Sight) -> None:
-        view = ClusterView(blind=True) if command.spec is None else sight.of(command.spec)
-        told = obey(command, appended_ms, self.changes, view, epoch=self.epoch, now_ms=self.now_ms)
-        if told.refusal is not None:
-            self.refusals.append(told.refusal)
-        if told.change is not None and told.change != self.changes.get(command.change_id):
-            self.write(told.change)
 
 
 def unasked_id(spec: Spec) -> str:
@@ -272,9 +339,29 @@ def _least_seen(leases: Iterable[Lease], cluster: Cluster) -> dict[str, int]:
             if known is not None and known <= use.seen:
                 continue  # that is nearly all of them
             info = cluster.by_topic.get(use.topic)
-            if info is not None and use.seen and use.topic_id in {None, info.topic_id}:
+            if info is not None and not info.internal and use.seen and use.topic_id in {None, info.topic_id}:
                 least[use.topic] = use.seen
     return least
+
+
+def _forgettable(changes: Collection[Change], now_ms: int) -> Iterator[Change]:
+    """Yield what gets a tombstone now: what is over for long, or was refused before many others were."""
+    refused = sorted((c for c in changes if not c.number), key=lambda change: change.finished_ms or 0)
+    surplus = {change.change_id for change in refused[:-MOST_REFUSED]}
+    for change in changes:
+        if change.change_id in surplus or may_be_forgotten(change, changes, now_ms):
+            yield change
+
+
+def _doubt(sight: Sight) -> str:
+    """Return why nobody can tell now which producers are there, so that no topic should grow."""
+    if sight.clocks_differ_s <= CLOCKS_MAY_DIFFER_S:
+        return ""
+    return f"the clocks of the brokers differ by {sight.clocks_differ_s:.0f} s; see to their NTP"
+
+
+def _in_words(error: Exception) -> str:
+    return legible(f"the tracker can't carry it out: {error!r}", _MOST_TOLD)
 
 
 def _only_totals_differ(one: Change, other: Change) -> bool:

@@ -4,6 +4,7 @@ import math
 
 from attrs import frozen
 
+from kafka_partition_events.control.bounds import MOST_IDS, Count
 from kafka_partition_events.control.words import Execute, GateRule, Kind, OnDeadline, OnReject
 from kafka_partition_events.errors import ConfigurationError
 
@@ -43,8 +44,8 @@ class Spec:
     cluster_id: str
     topic: str | None = None
     topic_id: str | None = None
-    from_count: int = 0
-    to_count: int = 0
+    from_count: Count = 0
+    to_count: Count = 0
     partitions: frozenset[int] = frozenset()
     broker: int | None = None
     execute: Execute = Execute.EXTERNAL
@@ -93,9 +94,20 @@ def _subject_problem(spec: Spec) -> str | None:
     if spec.kind in {Kind.OFFLINE, Kind.ONLINE}:
         of_topic, of_broker = spec.topic is not None, spec.broker is not None
         fits = of_topic != of_broker and bool(spec.partitions) == of_topic
+        if fits and len(spec.partitions) > MOST_IDS:
+            return f"can't be about more than {MOST_IDS:,} partitions at once"
         return None if fits else "is for partitions of a topic, or for a broker"
     if spec.topic is None or spec.broker is not None:
         return "needs a topic, and no broker"
     low, high = (spec.to_count, spec.from_count)[:: 1 if spec.kind is Kind.DECREASE else -1]
-    fits = 1 <= low < high
-    return None if fits else f"can't lead from {spec.from_count} to {spec.to_count} partitions"
+    if not 1 <= low < high:
+        return f"can't lead from {spec.from_count} to {spec.to_count} partitions"
+    return _too_far(spec) if high - low > MOST_IDS else None
+
+
+def _too_far(spec: Spec) -> str:
+    first = spec.from_count + (-MOST_IDS if spec.kind is Kind.DECREASE else MOST_IDS)
+    return (
+        f"can't lead from {spec.from_count} to {spec.to_count} partitions at once, only by {MOST_IDS:,}: of "
+        f"more Kafka creates a part and fails (KAFKA-19673); go in steps, the first one to {first}"
+    )

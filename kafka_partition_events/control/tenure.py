@@ -1,6 +1,8 @@
 """One time of being the tracker: from fencing all others to being fenced, or leaving."""
 
 import contextlib
+import hashlib
+import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,12 +15,14 @@ from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.broker_clock import BrokerClock
 from kafka_partition_events.control.codec import Record, Skipped, encode, key_of
 from kafka_partition_events.control.growth import Grower
+from kafka_partition_events.control.legible import legible
 from kafka_partition_events.control.log_reader import ControlLog
-from kafka_partition_events.control.membership import Place
+from kafka_partition_events.control.membership import SESSION_S
 from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.probe import Probe, Prober
 from kafka_partition_events.control.probing import Probing
-from kafka_partition_events.control.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.records import GROUP_PREFIX, Ack, Change, Given, Lease
 from kafka_partition_events.control.rounds import Outcome, Rounds, Sight
 from kafka_partition_events.control.watcher import Watcher
 from kafka_partition_events.control.words import LeaseState, Role
@@ -31,6 +35,8 @@ _LIMIT_S: Final = 30.0
 _READ_S: Final = 10.0
 _READ_ALL_S: Final = 120.0
 _PROBE_S: Final = 15.0
+_PROOF_LASTS_S: Final = SESSION_S / 2
+_MOST_NAME: Final = 200
 _WRITING: Final = {
     "linger.ms": 0,
     "transaction.timeout.ms": 30_000,
@@ -50,6 +56,7 @@ class Setting:
         watcher: Looks at the cluster that is changed.
         grower: Creates its partitions.
         open_prober: Makes what looks at its consumer groups; None: nothing is known of them.
+        policy: What is allowed.
         skipped: Counts records that are not understood.
     """
 
@@ -59,6 +66,7 @@ class Setting:
     watcher: Watcher
     grower: Grower
     open_prober: Callable[[], Prober] | None
+    policy: Policy
     skipped: Skipped
 
 
@@ -79,10 +87,12 @@ class Tenure:
         """
         self._setting = setting
         self._clock = BrokerClock()
+        self._now_ms = 0
         self._lease = Lease(
             instance_id=setting.name, incarnation=uuid.uuid4().hex, lease_seq=0, role=Role.PROBER
         )
         self._lease_due = 0.0
+        self._proven_at = -math.inf
         self._producer = Producer(
             {
                 "log_level": 2,
@@ -95,9 +105,13 @@ class Tenure:
             self._log = parts.enter_context(contextlib.closing(ControlLog(setting.config, setting.prefix)))
             self._log.skipped = setting.skipped
             self._producer.init_transactions(_LIMIT_S)
+            leases = f"{setting.prefix}leases"
+            self._lease_places = sorted(
+                self._producer.list_topics(leases, _LIMIT_S).topics[leases].partitions
+            )
             self._write([self._next_lease()])  # the first answer tells the brokers' time
             self._log.read(_READ_ALL_S)
-            self._rounds = Rounds(self._log.ledger, self._log.ledger.next_epoch())
+            self._rounds = Rounds(self._log.ledger, self._log.ledger.next_epoch(), setting.policy)
             self._probing: Probing | None = None
             if setting.open_prober is not None:
                 self._probing = parts.enter_context(contextlib.closing(Probing(setting.open_prober())))
@@ -126,14 +140,14 @@ class Tenure:
         now_ms = self._clock.now_ms(time.monotonic())
         if now_ms is None:
             raise ControlTopicError("the broker does not tell when it has appended a record")
-        return now_ms
+        self._now_ms = max(self._now_ms, now_ms)
+        return self._now_ms
 
-    def round(self, commands: Sequence[tuple[Command, int]], place: Place | None) -> Outcome:
+    def round(self, commands: Sequence[Given]) -> Outcome:
         """Carry out commands, and let all open changes take their next steps; in one transaction.
 
         Args:
-            commands: Those that have come, and when each was appended.
-            place: Up to where commands were read; None if that is committed.
+            commands: Those that have come.
 
         Raises:
             KafkaException, TimeoutError: it was not written, or nobody can tell.
@@ -144,14 +158,16 @@ class Tenure:
         self._log.read(_READ_S)
         now_ms, grower = self.now_ms, self._setting.grower
         outcome = self._rounds.decide(commands, self._sight(), now_ms, grower.troubles)
-        records: list[Record] = [*outcome.changes, *(self._probing.take_acks() if self._probing else ())]
+        acks = self._probing.take_acks() if self._probing else []
+        records: list[Record] = [*outcome.changes, *map(_named, acks)]
         # Before partitions are created, a record of its own proves that this is the tracker still.
         if outcome.due or time.monotonic() >= self._lease_due:
             records.append(self._next_lease())
-        if records or outcome.retired or place is not None:
-            self._write(records, outcome.retired, place)
-        self._rounds.wrote(outcome)
-        if grower.grow(outcome.due):
+        if records or outcome.retired:
+            self._write(records, outcome.retired)
+            self._proven_at = time.monotonic()
+        self._rounds.wrote(outcome, acks)
+        if grower.grow(outcome.due, self._is_proven):
             self._setting.watcher.refresh()
         if self._probing is not None:
             self._probing.watch(self._rounds.open_changes, now_ms)
@@ -168,6 +184,10 @@ class Tenure:
             self._producer.abort_transaction(_READ_S)
         self._parts.close()
 
+    def _is_proven(self) -> bool:
+        # Who was frozen since then may have been replaced, and what is due may have been cancelled.
+        return time.monotonic() < self._proven_at + _PROOF_LASTS_S
+
     def _sight(self) -> Sight:
         probe = Probe() if self._probing is None else self._probing.probe
         return Sight(
@@ -175,6 +195,7 @@ class Tenure:
             probe=probe,
             leases_read=self._log.read_to("leases"),
             acks_read=self._log.read_to("acks"),
+            clocks_differ_s=self._clock.spread_s,
         )
 
     def _next_lease(self) -> Lease:
@@ -182,27 +203,32 @@ class Tenure:
         self._lease = evolve(self._lease, lease_seq=self._lease.lease_seq + 1)
         return self._lease
 
-    def _write(
-        self,
-        records: Iterable[Record],
-        retired: Iterable[Change] = (),
-        place: Place | None = None,
-    ) -> None:
+    def _write(self, records: Iterable[Record], retired: Iterable[Change] = ()) -> None:
         """Write in one transaction, and wait until it is committed."""
         producer, prefix = self._producer, self._setting.prefix
         producer.begin_transaction()
         for record in records:
-            topic = f"{prefix}{_TOPICS[type(record)]}"
-            producer.produce(topic, encode(record), key_of(record), on_delivery=self._heard)
+            topic, key, value = f"{prefix}{_TOPICS[type(record)]}", key_of(record), encode(record)
+            # The tracker's own leases go to every partition, so that each leader tells its time.
+            for place in self._lease_places if isinstance(record, Lease) else (-1,):
+                producer.produce(topic, value, key, place, on_delivery=self._heard)
         for change in retired:
             producer.produce(f"{prefix}changes", None, key_of(change), on_delivery=self._heard)
-        if place is not None:
-            producer.send_offsets_to_transaction(*place, _LIMIT_S)
         producer.commit_transaction(_LIMIT_S)
 
     def _heard(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             appended_ms = message.timestamp()[1]
-            self._clock = self._clock.heard(appended_ms, time.monotonic())
+            place = message.topic(), message.partition()
+            self._clock = self._clock.heard(appended_ms, time.monotonic(), place)
             if self._lease.born_ms is None:
                 self._lease = evolve(self._lease, born_ms=appended_ms)
+
+
+def _named(ack: Ack) -> Ack:
+    """Return an answer for a group as it may stand in a record: Kafka lets a group's name be anything."""
+    name = ack.group or ""
+    told = legible(name, _MOST_NAME)
+    if told != name:
+        told += f"#{hashlib.blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+    return evolve(ack, group=told, instance_id=f"{GROUP_PREFIX}{told}")

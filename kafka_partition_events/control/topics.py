@@ -13,6 +13,10 @@ from attrs import frozen
 from kafka_partition_events.errors import ConfigurationError
 
 PREFIX: Final = "kpe."
+EVERYTHING: Final = ("changes", "leases", "acks")
+"""All that a tracker goes by."""
+CHANGES: Final = ("changes",)
+"""What tells of changes, but for what each instance says of them."""
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
 

@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from attrs import evolve
 from confluent_kafka import KafkaException
 
 from kafka_partition_events.control.growth import Grower
 from kafka_partition_events.control.membership import Membership, tracker_name
+from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.probe import Prober
 from kafka_partition_events.control.records import Change
 from kafka_partition_events.control.rounds import Outcome
@@ -53,6 +55,7 @@ class Tracker:
         prefix: str = PREFIX,
         interval: float = INTERVAL_S,
         open_prober: Callable[[], Prober] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         """Make a tracker; nothing is asked before `run`.
 
@@ -64,6 +67,7 @@ class Tracker:
             interval: Seconds between two looks at the cluster's metadata.
             open_prober: Makes what looks at consumer groups; None: of groups nothing is known but what their
                 members say.
+            policy: What is allowed; None: everything but what Kafka and change control stand on.
 
         Raises:
             ConfigurationError: librdkafka refuses a setting.
@@ -72,7 +76,8 @@ class Tracker:
         self._tally = Tally()
         self._standing = self._tally.standing_by()
         self._watcher = Watcher(config, interval)
-        self._grower = Grower(config)
+        allowed = evolve(policy or Policy(), prefix=prefix)
+        self._grower = Grower(config, allowed)
         self._setting = Setting(
             config=config if control is None else control,
             prefix=prefix,
@@ -80,6 +85,7 @@ class Tracker:
             watcher=self._watcher,
             grower=self._grower,
             open_prober=open_prober,
+            policy=allowed,
             skipped=self._tally.skipped,
         )
         self._turned_at = time.monotonic()
@@ -148,8 +154,8 @@ class Tracker:
                     tenure = parts.enter_context(contextlib.closing(Tenure(setting)))
                     _log.info("tracker_elected", name=self.name, epoch=tenure.epoch)
                 began = time.monotonic()
-                outcome = tenure.round(commands, membership.place())
-                membership.committed()
+                outcome = tenure.round(commands)
+                membership.commit()
                 self._tally.count(outcome, time.monotonic() - began)
                 self._standing = self._tally.standing(tenure.ledger, outcome.at_ms)
                 _tell(outcome)
@@ -162,6 +168,8 @@ def _tell(outcome: Outcome) -> None:
         _log.warning("command_refused", verb=str(refusal.verb), actor=refusal.actor, why=refusal.detail)
     for change in outcome.moved:
         _log.info("change_moved", **_in_brief(change))
+    for change_id, fault in outcome.faults.items():
+        _log.error("change_can_not_go_on", change_id=change_id, error=fault)
 
 
 def _in_brief(change: Change) -> dict[str, object]:

@@ -104,7 +104,7 @@ class Tally:
             took=dict(self.took),
             verdicts=dict(self.verdicts),
             refused=dict(self.refused),
-            skipped=dict(self.skipped),
+            skipped=dict(self.skipped.counts),
             rounds=self.rounds,
         )
 
@@ -117,7 +117,7 @@ class Tally:
             took=dict(self.took),
             verdicts=dict(self.verdicts),
             refused=dict(self.refused),
-            skipped=dict(self.skipped),
+            skipped=dict(self.skipped.counts),
             rounds=self.rounds,
         )
 

@@ -104,8 +104,10 @@ class Verb(StrEnum):
     APPROVE = "approve"
     CANCEL = "cancel"
     ROLLBACK = "rollback"
-    FORCE = "force"
-    """Open the gate, or end the change, without the evidence."""
+    OPEN_GATE = "open_gate"
+    """Let producers use the partitions without the evidence."""
+    FINISH = "finish"
+    """Wait for nobody any more."""
 
 
 class Role(StrEnum):
@@ -157,3 +159,9 @@ class Reason(StrEnum):
     SAME_PERSON = "same_person"
     WRONG_STATE = "wrong_state"
     INSTANCE_REJECTED = "instance_rejected"
+    NOT_ALLOWED = "not_allowed"
+    """The tracker's policy forbids it, or the topic is Kafka's own or change control's."""
+    ID_USED = "id_used"
+    """A change of that id is over and forgotten; ids are never used again."""
+    FAULT = "fault"
+    """The tracker can't carry it out, by a fault of its own; its log tells more."""

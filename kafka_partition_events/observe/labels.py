@@ -22,11 +22,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kafka_partition_events.control.codec import Skipped, decode_or_skip
+from kafka_partition_events.control.codec import NO_PLACE, Skipped
 from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.planned import Plans, may_be_planned
-from kafka_partition_events.control.records import Change
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
@@ -146,10 +145,7 @@ class EventLabels:
         try:
             appended = self._link.read_changes(limit)
             for key, value in appended:
-                if value is None:
-                    self._ledger.take_tombstone(key.decode(errors="replace").rpartition("|")[2])
-                elif (change := decode_or_skip(Change, value, self.skipped)) is not None:
-                    self._ledger.take_change(change)
+                self._ledger.take_written(key, value, self.skipped, NO_PLACE)
             return Plans(self._ledger.changes.values())
         except ControlTopicError as error:
             self._note(str(error))

@@ -1,25 +1,45 @@
 """Sets of partition ids as text: ``"0-2,5"``. Half of a large topic stays a few bytes that way."""
 
+import itertools
+import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from typing import Final
+
+_RUN: Final = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
 
 
 def ranges(ids: Iterable[int]) -> str:
     """Return the ids in ascending order, runs of neighbours as ``first-last``."""
     runs = []
-    for _, run in groupby(enumerate(sorted(set(ids))), key=lambda pair: pair[1] - pair[0]):
+    for _, run in itertools.groupby(enumerate(sorted(set(ids))), key=lambda pair: pair[1] - pair[0]):
         members = [id_ for _, id_ in run]
         first, last = members[0], members[-1]
         runs.append(str(first) if first == last else f"{first}-{last}")
     return ",".join(runs)
 
 
-def ids_in(text: str) -> Iterator[int]:
-    """Yield the ids that `ranges` made a text of.
+def ids_in(text: str, most: int = 1_000_000) -> Iterator[int]:
+    """Return the ids that `ranges` made a text of.
+
+    Args:
+        text: The text. Blanks around ids are passed over.
+        most: How many ids it may tell, those that come twice counted twice; nor may any be larger.
 
     Raises:
-        ValueError: it made no such text.
+        ValueError: it made no such text, or tells more; known before the first id, so that a short text can't
+            make one count for minutes.
     """
-    for run in text.split(",") if text else ():
-        first, _, last = run.partition("-")
-        yield from range(int(first), int(last or first) + 1)
+    runs = [_run(part.strip()) for part in text.split(",")] if text else []
+    if sum(map(len, runs)) > most:
+        raise ValueError(f"more than {most:,} ids")
+    return itertools.chain.from_iterable(runs)
+
+
+def _run(text: str) -> range:
+    found = _RUN.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:20]!r} is neither an id nor a range of ids")
+    first, last = int(found[1]), int(found[2] or found[1])
+    if last < first:
+        raise ValueError(f"{text!r} ends before it begins")
+    return range(first, last + 1)

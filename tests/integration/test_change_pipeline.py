@@ -14,7 +14,8 @@ from confluent_kafka import Producer
 from kafka_partition_events.control.codec import Skipped, encode, key_of
 from kafka_partition_events.control.growth import Grower
 from kafka_partition_events.control.membership import tracker_name
-from kafka_partition_events.control.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.policy import Policy
+from kafka_partition_events.control.records import Ack, Change, Command, Given, Lease
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.topics import control_topics, differences
@@ -78,9 +79,9 @@ class Place:
     def rounds(self, until: Callable[[Change], bool], *commands: Command) -> Change:
         """Let the tracker work until its change is as it should be."""
         deadline = time.monotonic() + LIMIT_S
-        given = [(command, self._written_ms + 1) for command in commands]
+        given = [Given(command, n, self._written_ms + 1) for n, command in enumerate(commands)]
         while True:
-            self.tenure.round(given, None)
+            self.tenure.round(given)
             given = []
             change = self.tenure.ledger.changes["chg-1"]
             if until(change):
@@ -107,6 +108,7 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
         watcher=watcher,
         grower=grower,
         open_prober=None,
+        policy=Policy(),
         skipped=Skipped(),
     )
     with watcher.poller:

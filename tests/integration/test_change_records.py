@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode
+from kafka_partition_events.control.codec import NO_PLACE, Skipped, decode_or_skip, encode
 from kafka_partition_events.control.records import Ack, Change, Lease
 from kafka_partition_events.control.words import Status
 from tests.changes_kit import ControlTopics, read, records_of, silver_of
@@ -73,8 +73,8 @@ def test_what_is_not_understood_is_what_the_codec_passes_over(spark: "SparkSessi
         topic = {Change: "changes", Lease: "leases", Ack: "acks"}[kind]
         topics.write(topic, "key", value, 1)
         skipped = Skipped()
-        decode_or_skip(kind, value, skipped)
-        wanted.append((kind.__name__, value, REASONS[next(iter(skipped))] if skipped else None))
+        decode_or_skip(kind, value, skipped, NO_PLACE)
+        wanted.append((kind.__name__, value, REASONS[next(iter(skipped.counts))] if skipped else None))
     parsed = parse(records_of(spark.newSession(), topics.entries)).select("of", "record.value", "defect")
     kinds = {"changes": "Change", "leases": "Lease", "acks": "Ack"}
     found = [(kinds[row["of"]], row["value"], row["defect"]) for row in parsed.toArrow().to_pylist()]

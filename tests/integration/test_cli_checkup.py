@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+import uuid
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
     AclOperation,
@@ -16,9 +18,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from kafka_partition_events.control.codec import encode
+from kafka_partition_events.control.words import Status
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events.testing.ports import free_ports
+from tests.control_kit import ack, lease
 
 pytestmark = pytest.mark.kafka
 
@@ -90,6 +95,55 @@ def test_check(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
     done = kpe("check", "-b", kafka_cluster.bootstrap_servers, "--min-brokers", "4")
     assert done.returncode == 2
     assert done.stdout.startswith("KPE CRITICAL - only 3 brokers; ")
+
+
+@pytest.fixture
+def prefix(kafka_cluster: KafkaCluster) -> str:
+    """Control topics of one's own."""
+    prefix = f"t{uuid.uuid4().hex[:8]}."
+    done = kpe("topics", "init", "-b", kafka_cluster.bootstrap_servers, "--prefix", prefix)
+    assert done.returncode == 0, done.stderr
+    return prefix
+
+
+def append(cluster: KafkaCluster, topic: str, *values: bytes) -> None:
+    """Write records to the first partition of a topic."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
+    for value in values:
+        producer.produce(topic, value, "key", partition=0)
+    assert producer.flush(LIMIT_S) == 0
+
+
+def test_records_of_change_control_that_everybody_skips_are_told_with_their_places(
+    kafka_cluster: KafkaCluster, prefix: str
+) -> None:
+    command = ("doctor", "control", "-b", kafka_cluster.bootstrap_servers, "--prefix", prefix)
+    append(kafka_cluster, f"{prefix}leases", encode(lease("a")))
+    done = kpe(*command)
+    assert (done.returncode, json.loads(done.stdout)["latest"]) == (0, []), done.stderr
+    append(kafka_cluster, f"{prefix}commands", b"{}", b"\x1b[2J")
+    append(kafka_cluster, f"{prefix}changes", b'{"format":"kpe.change","version":9}')
+    append(kafka_cluster, f"{prefix}leases", encode(lease("b")), encode(ack("b", Status.HELD)))
+    append(kafka_cluster, f"{prefix}acks", b"[" * 100_000)
+    done = kpe(*command)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["skipped"]) == (1, {"malformed": 4, "version": 1}), done.stderr
+    assert sorted((odd["topic"], odd["partition"], odd["offset"]) for odd in told["latest"]) == [
+        (f"{prefix}acks", 0, 0),
+        (f"{prefix}changes", 0, 0),
+        (f"{prefix}commands", 0, 0),
+        (f"{prefix}commands", 0, 1),
+        (f"{prefix}leases", 0, 2),
+    ]
+    done = kpe(*command, "--output", "table")
+    assert (done.returncode, "\x1b" in done.stdout) == (1, False)
+    assert f"{prefix}leases-0" in done.stdout
+
+
+def test_without_control_topics_there_is_nothing_to_tell(kafka_cluster: KafkaCluster) -> None:
+    done = kpe("doctor", "control", "-b", kafka_cluster.bootstrap_servers, "--prefix", "nosuch.")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("kpe: there is no topic nosuch.commands; `kpe topics init` ")
 
 
 # -- a cluster with rights, TLS and logins -----------------------------------------------------------------

@@ -108,7 +108,7 @@ def test_it_sees_groups_follow_level_by_level(
         return code, list(map(json.loads, capsys.readouterr().out.splitlines()))
 
     first = prober.look([change], now_ms)
-    assert first.readers == {topic: groups.names}
+    assert (first.readers, first.unseen) == ({topic: groups.names}, frozenset())
     assert first.writers == {topic: 0}
     assert [(ack.members, ack.assigned, ack.seen_count) for ack in first.acks] == [(1, frozenset(), 6)] * 2
     assert look() == [], "there is nothing new"
@@ -150,7 +150,7 @@ def test_it_sees_groups_follow_level_by_level(
     groups.close()
     gone = prober.look([change], now_ms)
     assert [ack.members for ack in gone.acks] == [0, 0]
-    assert gone.readers == {topic: frozenset()}
+    assert (gone.readers, gone.unseen) == ({topic: frozenset()}, frozenset())
 
 
 def test_a_stable_assignment_is_a_position_after_a_while(

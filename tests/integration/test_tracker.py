@@ -1,6 +1,8 @@
 """The tracker on a real Kafka: a change from request to convergence, a killed tracker, a fenced one."""
 
 import contextlib
+import json
+import random
 import re
 import signal
 import subprocess
@@ -28,16 +30,18 @@ from kafka_partition_events.control.link import ControlLink
 from kafka_partition_events.control.links.confluent import ConfluentControlLink
 from kafka_partition_events.control.log_reader import ControlLog
 from kafka_partition_events.control.membership import SESSION_S, tracker_name
+from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.prober import GroupProber
-from kafka_partition_events.control.records import Change, Command
+from kafka_partition_events.control.records import Ack, Change, Command, Given, Lease
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.tenure import Setting, Tenure
 from kafka_partition_events.control.topics import control_topics
 from kafka_partition_events.control.tracker import Tracker
 from kafka_partition_events.control.watcher import Watcher
-from kafka_partition_events.control.words import Execute, GateRule, Kind, State, Verb
+from kafka_partition_events.control.words import Execute, GateRule, Kind, Reason, State, Verb
 from kafka_partition_events.testing import KafkaCluster
-from tests.control_kit import Story, growth
+from tests.control_kit import Story, damaged, growth
+from tests.unit.control.test_records import RECORDS
 from tests.waiting_kit import own_control_topics, waiting
 
 pytestmark = pytest.mark.kafka
@@ -200,14 +204,56 @@ def test_growth_that_nobody_asked_for_is_followed(
     assert (spec.kind, spec.topic, spec.from_count, spec.to_count) == (Kind.OBSERVE, world.topic, 6, 8)
 
 
+def _odd_records() -> Iterator[tuple[str, bytes]]:
+    """Yield records of all control topics of which one place is something else, and such as are none."""
+    rng = random.Random(369)
+    odd: list[object] = [None, -1, 1e300, 10**300, "\ud800", "\x1b[2J", "a" * 300_000, [[]], {}, "0-999999"]
+    topics = {Command: "commands", Lease: "leases", Ack: "acks"}  # changes are the tracker's own
+    documents = [(topics[type(r)], json.loads(encode(r))) for r in RECORDS if type(r) in topics]
+    for topic, document in documents * 300:
+        if topic != "commands":
+            document["instance_id"] = "odd"  # whoever may write leases can take the place of another one
+        way = [rng.randrange(40) for _ in range(rng.randrange(1, 4))]
+        yield topic, json.dumps(damaged(document, way, rng.choice(odd))).encode()
+    for topic in topics.values():
+        yield topic, b"[" * 60_000
+        yield topic, b"\xff"
+
+
+def test_odd_records_in_every_control_topic_stop_nobody(
+    kafka_cluster: KafkaCluster, world: World, group: str, tracker: Tracker
+) -> None:
+    wait_until(lambda: tracker.standing.elected, "it is elected")
+    setbacks = tracker.standing.setbacks
+    producer = Producer(world.config)
+    for topic, value in _odd_records():
+        producer.produce(f"{world.prefix}{topic}", value, b"odd")
+        producer.poll(0)
+    assert producer.flush(LIMIT_S) == 0
+    for topic in ("__consumer_offsets", f"{world.prefix}commands"):
+        request = world.increase(topic=topic, from_count=1, to_count=2, execute=Execute.TRACKER)
+        world.command(f"hostile-{topic.lstrip('_')}", Verb.REQUEST, spec=request)
+    spec = world.increase(
+        execute=Execute.TRACKER, gate=GateRule.CONSUMERS_FIRST, required_groups=(group,), settle_s=1.0
+    )
+    world.command("wanted", Verb.REQUEST, spec=spec)
+    with Process(world) as stand_by:
+        wait_until(lambda: stand_by.ready == "ok, standing by", "another one stands by")
+        wait_until(lambda: world.states("wanted")[-1:] == [State.CONVERGED], "what was wanted has converged")
+    hostile = [change for change in world.read() if change.change_id.startswith("hostile")]
+    assert {(change.state, change.reason) for change in hostile} == {(State.REJECTED, Reason.NOT_ALLOWED)}
+    assert tracker.standing.setbacks == setbacks
+    assert tracker.standing.skipped["malformed"] > 300
+
+
 def test_what_can_not_grow_is_told(world: World) -> None:
     story = Story()
     change = story.request(world.increase(execute=Execute.TRACKER, topic="no-such-topic"))
     assert change is not None
     grower = Grower(world.config)
-    assert not grower.grow([change])
+    assert not grower.grow([change], lambda: True)
     assert grower.troubles["chg-1"].startswith("the tracker can't add partitions to no-such-topic")
-    assert not grower.grow([])
+    assert not grower.grow([], lambda: True)
     assert not grower.troubles
     grower.close()
 
@@ -238,6 +284,7 @@ def setting(world: World) -> Iterator[Setting]:
             watcher=watcher,
             grower=grower,
             open_prober=None,
+            policy=Policy(),
             skipped=Skipped(),
         )
 
@@ -245,16 +292,16 @@ def setting(world: World) -> Iterator[Setting]:
 def test_a_tracker_that_was_fenced_writes_nothing(world: World, setting: Setting) -> None:
     with contextlib.closing(Tenure(setting)) as first:
         request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=world.increase())
-        first.round([(request, first.now_ms)], None)
+        first.round([Given(request, 0, first.now_ms)])
         with contextlib.closing(Tenure(setting)) as second:
             assert second.epoch == first.epoch + 1
             assert second.ledger.changes["chg-1"].state is State.REQUESTED
             late = Command(change_id="chg-1", verb=Verb.CANCEL, actor="alice")
             with pytest.raises(KafkaException, match="fenced"):
-                first.round([(late, first.now_ms)], None)
+                first.round([Given(late, 1, first.now_ms)])
             assert first.ledger.changes["chg-1"].state is State.REQUESTED
             approval = Command(change_id="chg-1", verb=Verb.APPROVE, actor="bob")
-            second.round([(approval, second.now_ms)], None)
+            second.round([Given(approval, 2, second.now_ms)])
             wait_until(lambda: len(world.states("chg-1")) == 2, "what the second one has written is there")
             assert world.states("chg-1") == [State.REQUESTED, State.APPROVED]
 
@@ -265,7 +312,7 @@ def test_a_gate_opens_by_its_producers_clock_when_tracker_and_control_topics_are
     spec = world.increase(gate=GateRule.CONSUMERS_FIRST, deadline_s=3.0)
     with contextlib.closing(Tenure(setting)) as tenure:
         request = Command(change_id="chg-1", verb=Verb.REQUEST, actor="alice", spec=spec)
-        tenure.round([(request, tenure.now_ms)], None)
+        tenure.round([Given(request, 0, tenure.now_ms)])
         wait_until(lambda: world.limited, "the producer holds the gate")
     for topic in control_topics(world.prefix):
         kafka_cluster.delete_topic(topic.name)

@@ -29,7 +29,7 @@ PURE_CONTROL = (
     "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests",
     "instance", "duties", "pinning", "broker_clock", "topics", "planned", "presence", "reading",
     "group_state", "group_index", "probe", "rounds", "tracker_standing", "plan", "ulid", "replies",
-    "progress", "broker_time", "steps",
+    "progress", "broker_time", "policy", "bounds", "legible",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 PURE_METADATA = ("cluster", "diff", "durations", "events", "reconcile", "source", "state")
@@ -150,7 +150,7 @@ LARGEST = {
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_560,
-    "control": 4_450,
+    "control": 4_770,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is larger

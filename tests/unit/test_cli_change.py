@@ -1,5 +1,6 @@
 """`kpe change`: what is written to kpe.commands, what is shown of the answer, and how it ends."""
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -42,11 +43,18 @@ class TestRequest:
         assert len(command.change_id) == 26
         assert desk.closed
 
+    @pytest.mark.parametrize("more", [(), ("--dry-run",)])
+    def test_what_nobody_would_read_is_not_written(
+        self, desk: StoryDesk, capsys: Captured, more: tuple[str, ...]
+    ) -> None:
+        assert desk.kpe(*REQUEST, "--to", "12", "--reason", "one\ntwo", *more) == 2
+        assert capsys.readouterr().err.startswith("kpe: reason can't be 'one\\ntwo'")
+        assert desk.story.ledger.changes == {}
+
     def test_kafka_would_make_a_part_of_it_only(self, desk: StoryDesk, capsys: Captured) -> None:
-        assert desk.kpe(*REQUEST, "--to", "50000") == 0
-        assert capsys.readouterr().err == f"kpe: warning: {IN_STEPS}\n"
+        assert desk.kpe(*REQUEST, "--to", "50000") == 2
+        assert IN_STEPS in capsys.readouterr().err
         assert desk.kpe(*REQUEST, "--to", "10006", "--dry-run") == 0
-        assert "warning" not in capsys.readouterr().err
 
     def test_every_term(self, desk: StoryDesk) -> None:
         terms = {
@@ -180,7 +188,7 @@ class TestRequest:
             (["--to", "12", "--offline", "3"], "say one thing of"),
             (["--offline", "3", "--from", "6"], "--from belongs to --to"),
             (["--broker-offline", "2"], "--broker-offline is without --topic"),
-            (["--offline", "x"], "'x' are no partitions; write 3,5-7"),
+            (["--offline", "x"], "--offline must be partition ids such as 3 or 0-2,5: 'x' is"),
             (["--to", "6"], "6 partitions of topic orders are used already"),
             (["--to", "0"], "greater than or equal to 1; see `kpe change request --help`"),
             (["--to", "12", "--id", "a|b"], "'a|b' is no id; write up to 100 letters, digits"),
@@ -264,20 +272,26 @@ class TestOtherCommands:
         assert desk.story.change.state is State.PARTIALLY_CONVERGED
 
     @pytest.mark.parametrize(
-        ("spec", "options", "complaint"),
+        ("spec", "option", "complaint"),
         [
-            (gated(), [], "say what you mean: --open-gate or --finish"),
-            (gated(), ["--open-gate", "--finish"], "say what you mean"),
-            (gated(), ["--finish"], f"the gate of {ONE} is held; open it first: --open-gate"),
-            (growth(), ["--open-gate"], f"the gate of {ONE} is not held; to end the change, --finish"),
+            (gated(), "--finish", "its gate is held; open it first: kpe change force --open-gate"),
+            (growth(), "--open-gate", "its gate is not held; to end it: kpe change force --finish"),
         ],
     )
     def test_force_does_what_is_meant_or_nothing(
-        self, capsys: Captured, spec: Any, options: list[str], complaint: str
+        self, capsys: Captured, spec: Any, option: str, complaint: str
     ) -> None:
         desk = at(grown(spec))
-        assert self.kpe(desk, "force", *options) == 2
+        state = desk.story.change.state
+        assert self.kpe(desk, "force", option) == 1
         assert complaint in capsys.readouterr().err
+        assert desk.story.change.state is state
+
+    @pytest.mark.parametrize("options", [[], ["--open-gate", "--finish"]])
+    def test_force_wants_one_of_two(self, capsys: Captured, options: list[str]) -> None:
+        desk = at(grown(gated()))
+        assert self.kpe(desk, "force", *options) == 2
+        assert "say what you mean: --open-gate or --finish" in capsys.readouterr().err
         assert desk.sent == []
 
     def test_force_before_it_has_happened_is_refused(self, desk: StoryDesk, capsys: Captured) -> None:
@@ -291,7 +305,8 @@ class TestOtherCommands:
         more = ["--finish"] if verb == "force" else []
         assert self.kpe(desk, verb, "--dry-run", "--reason", "why", *more) == 0
         command = decode(Command, capsys.readouterr().out.encode())
-        assert command == Command(change_id=ONE, verb=Verb(verb), actor="bob", reason="why")
+        wanted = Verb.FINISH if verb == "force" else Verb(verb)
+        assert command == Command(change_id=ONE, verb=wanted, actor="bob", reason="why")
         assert desk.sent == []
 
     @pytest.mark.parametrize("verb", ["approve", "cancel", "rollback", "force", "wait", "status"])
@@ -321,7 +336,7 @@ def test_control_topics_on_another_cluster(desk: StoryDesk, capsys: Captured) ->
 
 def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:
     class NoTopics(StoryDesk):
-        def read(self, timeout: float) -> None:
+        def read(self, timeout: float, topics: Collection[str]) -> None:
             unreachable()
 
     desk = NoTopics()

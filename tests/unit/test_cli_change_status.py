@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.control.words import State, Status, Verb
+from kafka_partition_events.control.words import OnReject, State, Status, Verb
 from tests.change_kit import StoryDesk, documents, unreachable
-from tests.control_kit import NEW, ONE, Story, gated, grown, growth
+from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
 
 Captured = pytest.CaptureFixture[str]
 
@@ -82,6 +82,14 @@ class TestStatus:
             f"  2023-11-14 22:13:20Z refused cancel by bob: {ONE} is gated; {CURE} (wrong_state)",
         ]
 
+    def test_names_that_are_made_for_a_terminal_are_shown_and_not_obeyed(self, capsys: Captured) -> None:
+        story = Story()
+        story.command(Verb.REQUEST, EVIL, spec=growth(topic=EVIL), reason=EVIL)
+        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        head, requested_by = capsys.readouterr().out.splitlines()
+        assert f"{SHOWN} 6 -> 12" in head
+        assert requested_by == f"  requested 2023-11-14 22:13:20Z by {SHOWN}: {SHOWN}"
+
     def test_one_that_waits_for_approval(self, capsys: Captured) -> None:
         assert at(requested(needs_approval=True)).kpe("change", "status", ONE, "--output", "table") == 0
         assert f"waits for somebody else's approval: kpe change approve {ONE}" in capsys.readouterr().out
@@ -95,6 +103,27 @@ class TestStatus:
         assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
         _, *lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines] == ["requested", "finished", "cancelled:"]
+
+    def test_one_whose_topic_is_gone(self, capsys: Captured) -> None:
+        story = Story()
+        story.request(growth(topic="order_items"))
+        story.sees(count=None)
+        story.tick()
+        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert last == "  rejected: topic order_items is gone (topic unknown)"
+
+    def test_only_our_own_words_are_spoken_without_underscores(self, capsys: Captured) -> None:
+        story = Story()
+        story.lives(["shop_1"])
+        story.request(growth(on_reject=OnReject.ABORT))
+        story.sees(count=12)
+        story.tick()
+        story.says(["shop_1"], Status.REJECTED)
+        story.tick()
+        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        *_, last = capsys.readouterr().out.splitlines()
+        assert last == "  rolling back: rejected by shop_1 (instance rejected)"
 
     def test_a_terminal_follows_it_to_its_end(
         self, capsys: Captured, monkeypatch: pytest.MonkeyPatch
@@ -130,12 +159,12 @@ class TestWaitUntilConverged:
         assert states == ["gated", "converged"]
 
     @pytest.mark.parametrize(
-        ("verb", "state"), [(Verb.FORCE, State.PARTIALLY_CONVERGED), (Verb.CANCEL, State.CANCELLED)]
+        ("verb", "state"), [(Verb.FINISH, State.PARTIALLY_CONVERGED), (Verb.CANCEL, State.CANCELLED)]
     )
     def test_it_ends_otherwise(self, verb: Verb, state: State) -> None:
         story = Story()
         story.request(growth())
-        if verb is Verb.FORCE:
+        if verb is Verb.FINISH:
             story = grown(growth())
         assert self.wait(story, lambda: story.command(verb)) == 1
         assert story.change.state is state

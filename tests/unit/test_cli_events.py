@@ -17,6 +17,7 @@ from kafka_partition_events.cli.options import parse_moment
 from kafka_partition_events.cli.services import Services
 from kafka_partition_events.outbox import DeliveryError, Entry, SqliteOutbox, Stream, Write
 from kafka_partition_events.testing import ManualClock
+from tests.control_kit import EVIL, SHOWN
 from tests.outbox_kit import NOW, ScriptedSink, entry
 
 Captured = pytest.CaptureFixture[str]
@@ -107,6 +108,16 @@ def test_ls_lists_what_is_asked_for(
 def test_ls_in_words(kpe: Callable[..., int], capsys: Captured) -> None:
     assert kpe("ls", "--type", "broker.*", "--output", "table") == 0
     assert capsys.readouterr().out.split() == ["2023-12-31", "23:50:00.000Z", "broker.left", "broker/2", "e"]
+
+
+def test_a_name_that_is_made_for_a_terminal_is_shown_and_not_obeyed(
+    path: Path, kpe: Callable[..., int], capsys: Captured
+) -> None:
+    with contextlib.closing(SqliteOutbox(path, clock=ManualClock())) as outbox:
+        outbox.write(Write(entries=[event("x", name="topic.created", subject=f"topic/{EVIL}")]))
+    assert kpe("ls", "--since", "1m", "--output", "table") == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert " ".join(line.split()) == f"2024-01-01 00:00:00.000Z topic.created topic/{SHOWN} x"
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from kafka_partition_events.cli.errors import CliError
 from kafka_partition_events.control.group_state import Group, Member, Standing
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.control_kit import EVIL, SHOWN
 
 NEW = frozenset({2, 3})
 
@@ -98,6 +99,15 @@ def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
+def test_a_name_that_is_made_for_a_terminal_is_shown_and_not_obeyed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found = command.Found(Group(group_id=EVIL), Standing(members=0, owned=0), None)
+    command._show("orders", NEW, [found])
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row.startswith(f"{SHOWN}  classic ")
+
+
 def test_partitions_that_are_not_there_are_an_error() -> None:
     with pytest.raises(CliError, match="has partitions 0-3, not 4-5"):
         probed(partitions=frozenset({3, 4, 5}))
@@ -108,4 +118,4 @@ def test_words_that_name_no_partitions_are_refused_before_anybody_is_asked(
     text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["group", "probe", "-b", "localhost:1", "--topic", "orders", "--partitions", text]) == 2
-    assert "write 6-11 or 0,4-5" in capsys.readouterr().err
+    assert "--partitions must be partition ids such as 3 or 0-2,5: " in capsys.readouterr().err

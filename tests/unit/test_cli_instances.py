@@ -6,7 +6,7 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.control.records import Capacity
 from kafka_partition_events.control.words import LeaseState, Role, Status, Verb
 from tests.change_kit import StoryDesk, documents
-from tests.control_kit import NEW, ONE, Story, gated, grown
+from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
 
 Captured = pytest.CaptureFixture[str]
 
@@ -74,6 +74,15 @@ class TestInstances:
             "x up 0 s consumer group billing, 4 topics",
         ]
 
+    def test_a_name_that_is_made_for_a_terminal_is_shown_and_not_obeyed(self, capsys: Captured) -> None:
+        story = Story()
+        story.lives([EVIL], app=EVIL)
+        assert StoryDesk(story).kpe("instances", "ls", "--output", "table") == 0
+        (line,) = capsys.readouterr().out.splitlines()
+        assert " ".join(line.split()) == f"{SHOWN} up 0 s producer {SHOWN}, 1 topic"
+        assert StoryDesk(story).kpe("instances", "ls") == 0
+        assert documents(capsys.readouterr().out)[0]["instance_id"] == EVIL
+
     def test_a_clock_that_is_behind_makes_nobody_younger_than_nothing(
         self, fleet: Story, capsys: Captured
     ) -> None:
@@ -98,7 +107,7 @@ def answered() -> Story:
     """Growth behind a gate that is open: a follows, b is capped, c is silent; e came late, and d has gone."""
     story = grown(gated(), "abcd")
     story.probed("billing", assigned=NEW, positioned=frozenset({6, 7}))
-    story.command(Verb.FORCE)
+    story.command(Verb.OPEN_GATE)
     story.now_ms += 1
     story.lives("d", state=LeaseState.DOWN)
     story.lives("e", incarnation="e-1")
@@ -163,14 +172,14 @@ class TestAcks:
         assert names == ["c", "group:billing"]
 
     def test_a_finished_change_waits_for_nobody(self, answered: Story, capsys: Captured) -> None:
-        answered.command(Verb.FORCE)
+        answered.command(Verb.FINISH)
         answered.now_ms += 86_400_000
         assert StoryDesk(answered).kpe("ack", "ls", "--pending", ONE) == 0
         told = capsys.readouterr()
         assert (told.out, told.err) == ("", "kpe: note: nobody is still to answer\n")
 
     def test_who_was_there_when_it_was_finished(self, answered: Story, capsys: Captured) -> None:
-        answered.command(Verb.FORCE)
+        answered.command(Verb.FINISH)
         answered.now_ms += 86_400_000
         assert StoryDesk(answered).kpe("ack", "ls", ONE) == 0
         rows = documents(capsys.readouterr().out)
@@ -187,6 +196,17 @@ class TestAcks:
             "e - uses 6 of 6, late",
             "group:billing waits of 6-11: assigned 6-11, positioned 6-7, 2 members",
         ]
+
+    def test_names_and_reasons_that_are_made_for_a_terminal_are_shown_and_not_obeyed(
+        self, capsys: Captured
+    ) -> None:
+        story = Story()
+        story.lives([EVIL])
+        story.request(growth())
+        story.says([EVIL], Status.REJECTED, reason=EVIL)
+        assert StoryDesk(story).kpe("ack", "ls", ONE, "--output", "table") == 0
+        (line,) = capsys.readouterr().out.splitlines()
+        assert " ".join(line.split()) == f"{SHOWN} rejected {SHOWN}, uses 0 of 0"
 
     def test_a_lease_tells_of_more_than_was_said(self, answered: Story, capsys: Captured) -> None:
         answered.lives("c", seen=12)

@@ -14,6 +14,7 @@ from kafka_partition_events.observe.settings import Window
 from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import MemoryOutbox, SqliteOutbox
 from kafka_partition_events.testing import ManualClock
+from tests.control_kit import EVIL, SHOWN
 
 Captured = pytest.CaptureFixture[str]
 ADD = ("add", "--broker", "2", "--for", "2h", "--reason", "new disks", "--author", "noc")
@@ -110,6 +111,16 @@ def test_ls(path: Path, kpe: Callable[..., int], capsys: Captured) -> None:
         id_,
         "window.sunday",
     }
+
+
+def test_a_reason_that_is_made_for_a_terminal_is_shown_and_not_obeyed(
+    kpe: Callable[..., int], capsys: Captured
+) -> None:
+    assert kpe("add", "--broker", "2", "--for", "2h", "--reason", EVIL, "--author", EVIL) == 0
+    capsys.readouterr()
+    assert kpe("ls", "--output", "table") == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.endswith(f"  {SHOWN}: {SHOWN}")
 
 
 def test_rm(path: Path, kpe: Callable[..., int], capsys: Captured) -> None:

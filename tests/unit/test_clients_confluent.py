@@ -1,6 +1,9 @@
 """What of the confluent-kafka client can be said without a broker."""
 
 import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
@@ -17,9 +20,11 @@ from kafka_partition_events import (
 )
 from kafka_partition_events.clients.confluent import (
     ConfluentMetadataSource,
+    KafkaPinStore,
     PartitioningProducer,
     ProducerStats,
 )
+from kafka_partition_events.clients.confluent import producer as module
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.confluent.reports import Reports
@@ -130,6 +135,13 @@ def test_without_linger_requests_in_flight_are_as_many_as_with_java(
     config: dict[str, Any], requests: int | None
 ) -> None:
     assert with_requests_in_flight(config).get(IN_FLIGHT) == requests
+
+
+@pytest.mark.parametrize("wrong", [DefaultPartitioner, 5, lambda *_: 0])
+def test_what_is_no_partitioner_is_refused_with_the_cure(wrong: Any) -> None:
+    """The class instead of an object, for instance, or the callable that aiokafka takes."""
+    with pytest.raises(ConfigurationError, match=r"such as AdaptivePartitioner\(\), not "):
+        PartitioningProducer(NOWHERE, wrong)
 
 
 def test_options_for_a_poller_that_is_given_are_refused() -> None:
@@ -280,26 +292,69 @@ def test_records_are_told_by_broker() -> None:
     assert ProducerStats(records=placed).by_broker(cluster) == {1: 10, 2: 11, -1: 12}
 
 
+# -- polling ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("outstanding", "slice_s"), [(0, 0.1), (1, 0.01)])
+@pytest.mark.parametrize("timeout", [(1.0,), ()], ids=["for a second", "until something comes"])
+def test_whoever_polls_for_long_judges_the_brokers_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, timeout: tuple[float, ...], outstanding: int, slice_s: float
+) -> None:
+    """Only time that was listened counts against a silent broker, and a whole poll counts as one moment."""
+    poller, now, looks = MetadataPoller(ScriptedSource(observe({}))), [0.0], [0.0]
+
+    def poll(_producer: object, seconds: float) -> int:
+        now[0] += seconds
+        return int(now[0] > 2.99)  # then a callback was served
+
+    ours = PartitioningProducer({"log_level": 0}, poller=poller)  # which connects to nothing
+    for _ in range(outstanding):
+        ours.produce("orders", b"v", partition=0)
+    with monkeypatch.context() as patched:
+        patched.setattr("time.monotonic", lambda: now[0])
+        patched.setattr(module, "_poll", poll)
+        patched.setattr(ours._reports, "heard", lambda: looks.append(now[0]))
+        assert ours.poll(*timeout) == (0 if timeout else 1)
+    assert now[0] == pytest.approx(1.0 if timeout else 3.0)
+    assert max(later - earlier for earlier, later in pairwise(looks)) == pytest.approx(slice_s)
+    ours.purge()
+    ours.close()
+    poller.close()
+
+
 # -- greenlets ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("module", "names"),
+    ("patcher", "names"),
     [
         ("gevent.monkey", {"is_module_patched": "threading"}),
         ("eventlet.patcher", {"is_monkey_patched": "thread"}),
     ],
 )
 @pytest.mark.parametrize("patched", [True, False])
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(PartitioningProducer, poller_options={"fetch_timeout": 0.2}),
+        ConfluentMetadataSource,
+        KafkaPinStore,
+    ],
+    ids=["producer", "source", "pin store"],
+)
 def test_where_threads_are_greenlets_it_is_refused_in_words(
-    monkeypatch: pytest.MonkeyPatch, module: str, names: dict[str, str], patched: bool
+    monkeypatch: pytest.MonkeyPatch,
+    patcher: str,
+    names: dict[str, str],
+    make: Callable[..., Any],
+    patched: bool,
 ) -> None:
-    stand_in = ModuleType(module)
+    stand_in = ModuleType(patcher)
     for function, asked in names.items():
         setattr(stand_in, function, lambda name, asked=asked: patched and name == asked)
-    monkeypatch.setitem(sys.modules, module, stand_in)
+    monkeypatch.setitem(sys.modules, patcher, stand_in)
     if not patched:
-        ConfluentMetadataSource(NOWHERE).close()
+        make(NOWHERE).close()
         return
     with pytest.raises(ConfigurationError, match=r"patch_all\(thread=False\)"):
-        PartitioningProducer(NOWHERE)
+        make(NOWHERE)

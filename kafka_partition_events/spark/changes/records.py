@@ -164,7 +164,7 @@ def told(parsed: DataFrame, topic: str) -> DataFrame:
         fields["tombstone"] = tombstone
         chosen = parsed.where(F.col("changes").isNotNull() | tombstone)
     else:
-        fields["born_ms"] = F.coalesce(f"{topic}.born_ms", at_ms)
+        fields["born_ms"] = F.least(F.coalesce(f"{topic}.born_ms", at_ms), at_ms)
         chosen = parsed.where(F.col(topic).isNotNull())
     return chosen.where((F.col("of") == topic) & F.col("defect").isNull()).select(
         *(F.col(f"record.{name}").alias(name) for name in COORDINATES),

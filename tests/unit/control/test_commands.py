@@ -1,10 +1,14 @@
 """Commands: what they do, that they do it once, and that a refusal is kept with its reason and a cure."""
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
 from kafka_partition_events.control.evidence import ClusterView
-from kafka_partition_events.control.records import Command, Order
+from kafka_partition_events.control.policy import Policy
+from kafka_partition_events.control.records import Command, Given, Order, Refusal
+from kafka_partition_events.control.replies import reply_to
 from kafka_partition_events.control.requests import (
     KEPT_REFUSALS,
     RETIRED_AFTER_MS,
@@ -12,7 +16,8 @@ from kafka_partition_events.control.requests import (
     may_be_forgotten,
     unasked,
 )
-from kafka_partition_events.control.words import Gate, GateRule, Kind, Reason, State, Status, Verb
+from kafka_partition_events.control.spec import Spec
+from kafka_partition_events.control.words import Execute, Gate, GateRule, Kind, Reason, State, Status, Verb
 from kafka_partition_events.errors import ConfigurationError
 from tests.control_kit import NEW, ONE, TOPIC_ID, Story, draining, gated, grown, growth, shrinking
 
@@ -67,7 +72,7 @@ class TestARequest:
         story = Story()
         story.request(draining(partitions=frozenset({0, 1})))
         story.tick()
-        story.command(Verb.FORCE)
+        story.command(Verb.FINISH)
         assert story.change.state is State.PARTIALLY_CONVERGED
         story.request(shrinking(to_count=2), change_id="chg-2")
         story.request(draining(partitions=frozenset({2, 3, 4, 5})), change_id="chg-3")
@@ -207,34 +212,138 @@ class TestCancelAndRollback:
 class TestForce:
     def test_opens_a_gate_without_evidence_and_says_who_did(self) -> None:
         story = grown(gated())
-        story.command(Verb.FORCE, "bob")
+        story.command(Verb.OPEN_GATE, "bob")
         assert (story.change.state, story.change.gate) == (State.CONVERGING, Gate.OPEN)
         assert story.change.opened_by == "bob"
         assert story.change.order == Order()
 
+    @pytest.mark.parametrize("seen", [{"count": 15}, {"blind": True, "count": None}], ids=["more", "unseen"])
+    def test_opens_it_for_what_the_change_is_about_and_nothing_beyond(self, seen: dict[str, object]) -> None:
+        story = grown(gated())
+        story.sees(**seen)
+        story.command(Verb.OPEN_GATE)
+        assert story.change.order == Order(limit=12)
+
     def test_ends_a_change_that_somebody_does_not_follow(self) -> None:
         story = grown(growth(required_groups=()))
-        story.command(Verb.FORCE, "bob")
+        story.command(Verb.FINISH, "bob")
         assert story.change.state is State.PARTIALLY_CONVERGED
 
     def test_that_is_read_twice_is_one(self) -> None:
         story = grown(gated())
-        command = Command(change_id=ONE, verb=Verb.FORCE, actor="bob")
+        command = Command(change_id=ONE, verb=Verb.OPEN_GATE, actor="bob")
         for _ in range(2):
-            story.deliver(command, story.now_ms)
+            story.deliver(command, story.now_ms, offset=7)
         assert story.change.state is State.CONVERGING
+        assert not story.refused
 
     def test_ends_a_rollback_that_somebody_does_not_follow(self) -> None:
         story = grown(growth(required_groups=()))
         story.command(Verb.ROLLBACK)
-        story.command(Verb.FORCE)
+        story.command(Verb.FINISH)
         assert story.change.state is State.ROLLED_BACK
 
-    def test_is_refused_before_anything_has_happened(self) -> None:
+    @pytest.mark.parametrize("verb", [Verb.OPEN_GATE, Verb.FINISH])
+    def test_is_refused_before_anything_has_happened(self, verb: Verb) -> None:
         story = Story()
         story.request(growth())
-        story.command(Verb.FORCE)
+        story.command(verb)
         assert story.change.refusals[-1].reason is Reason.WRONG_STATE
+
+    def test_that_was_to_open_a_gate_does_not_end_a_change_whose_gate_has_opened_meanwhile(self) -> None:
+        story = grown(gated())
+        story.probed("billing", positioned=NEW)
+        assert story.tick() is State.CONVERGING
+        story.command(Verb.OPEN_GATE)
+        assert story.change.state is State.CONVERGING
+        assert "kpe change force --finish" in story.change.refusals[-1].detail
+
+    def test_that_was_to_end_a_change_does_not_open_its_gate(self) -> None:
+        story = grown(gated())
+        story.command(Verb.FINISH)
+        assert story.change.gate is Gate.HELD
+        assert "--open-gate" in story.change.refusals[-1].detail
+
+
+class TestWhichCommandItIs:
+    def test_one_of_the_same_millisecond_is_another_one(self) -> None:
+        story = Story()
+        story.request(growth(needs_approval=True))
+        for verb, actor in ((Verb.APPROVE, "bob"), (Verb.CANCEL, "carol")):
+            story.deliver(Command(change_id=ONE, verb=verb, actor=actor), story.now_ms)
+        assert story.change.state is State.CANCELLED
+
+    def test_one_that_a_leader_with_a_slow_clock_has_appended_is_another_one(self) -> None:
+        story = Story()
+        story.request(growth(needs_approval=True))
+        story.command(Verb.APPROVE, "bob")
+        cancel = Command(change_id=ONE, verb=Verb.CANCEL, actor="carol")
+        story.deliver(cancel, story.now_ms - 1_000, offset=9)
+        assert story.change.state is State.CANCELLED
+        revision = story.change.revision
+        story.deliver(cancel, story.now_ms - 1_000, offset=9)
+        assert story.change.revision == revision
+
+    def test_one_of_a_topic_that_was_created_anew_is_another_one(self) -> None:
+        story = Story()
+        story.request(growth())
+        story.deliver(Command(change_id=ONE, verb=Verb.CANCEL, actor="bob"), story.now_ms + 5, offset=0)
+        assert story.change.state is State.CANCELLED
+
+    def test_who_gives_it_is_told_of_nothing_else(self) -> None:
+        story = Story()
+        story.request(growth(needs_approval=True))
+        story.command(Verb.APPROVE, "bob")
+        cancel = Given(Command(change_id=ONE, verb=Verb.CANCEL, actor="carol"), 2, story.now_ms - 1_000)
+        assert reply_to(cancel, story.change) is None
+        story.deliver(cancel.command, cancel.at_ms, cancel.offset)
+        answer = reply_to(cancel, story.change)
+        assert answer is not None
+        assert (answer.change, answer.refusal) == (story.change, None)
+
+
+class TestPolicy:
+    def refusal(self, spec: Spec, **policy: Any) -> Refusal | None:
+        story = Story(policy=Policy(**policy))
+        story.request(spec)
+        return story.refused[0] if story.refused else None
+
+    @pytest.mark.parametrize("topic", ["__consumer_offsets", "__transaction_state", "kpe.commands"])
+    def test_what_kafka_and_change_control_stand_on_is_nobodys_to_change(self, topic: str) -> None:
+        refusal = self.refusal(growth(topic=topic))
+        assert refusal is not None
+        assert refusal.reason is Reason.NOT_ALLOWED
+
+    @pytest.mark.parametrize(
+        ("policy", "told"),
+        [
+            ({"may_grow": "shop[.].*"}, "policy.may_grow"),
+            ({"max_partitions": 11}, "policy.max_partitions"),
+            ({"max_factor": 1.5}, "policy.max_factor"),
+        ],
+    )
+    def test_a_growth_that_it_forbids_is_refused_with_the_name_of_the_rule(
+        self, policy: dict[str, Any], told: str
+    ) -> None:
+        refusal = self.refusal(growth(execute=Execute.TRACKER), **policy)
+        assert refusal is not None
+        assert (refusal.reason, told in refusal.detail) == (Reason.NOT_ALLOWED, True)
+
+    def test_a_growth_within_it_is_not(self) -> None:
+        policy = {"may_grow": "ord.*", "max_partitions": 12, "max_factor": 2.0}
+        assert self.refusal(growth(execute=Execute.TRACKER), **policy) is None
+
+    def test_whom_the_tracker_may_not_grow_somebody_else_may(self) -> None:
+        assert self.refusal(growth(), may_grow="shop[.].*") is None
+
+    def test_it_may_ask_for_a_second_person_whatever_the_request_says(self) -> None:
+        story = Story(policy=Policy(approval="orders"))
+        story.request(gated())
+        assert not story.change.released
+        story.command(Verb.APPROVE, "alice")
+        assert story.change.refusals[-1].reason is Reason.SAME_PERSON
+        story.command(Verb.APPROVE, "bob")
+        assert story.change.released
 
 
 class TestRefusals:

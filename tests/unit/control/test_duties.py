@@ -71,7 +71,7 @@ class TestLimits:
         agent.ledger.take_change(story.change)
         assert agent.limits(sees(12), now=0.0) == HELD
         assert said(agent.reports(sees(12), {}, now=0.0).acks) == [Status.REJECTED]
-        story.command(Verb.FORCE)
+        story.command(Verb.FINISH)
         agent.ledger.take_change(story.change)
         assert agent.limits(sees(12), now=1.0) == HELD
 
@@ -142,7 +142,7 @@ class TestAcks:
 
     def test_none_about_what_is_finished_or_not_used(self) -> None:
         story = grown(growth(required_groups=()))
-        story.command(Verb.FORCE)
+        story.command(Verb.FINISH)
         assert duties(story.change).reports(sees(12), {}, now=0.0).acks == ()
         nothing = cluster_of({"other": [1]}, cluster_id=CLUSTER)
         reports = duties(requested(gated())).reports(nothing, {}, now=0.0)

@@ -1,5 +1,7 @@
 """What counts as evidence, for which level; and what is said when the numbers can't be complete."""
 
+from typing import Any
+
 import pytest
 from attrs import evolve
 
@@ -36,16 +38,27 @@ class TestLevels:
     ) -> None:
         story = grown(gated())
         for name, new in (("x", HALF), ("y", REST)):
+            story.lives([name], role=Role.CONSUMER, group="billing")
             story.says([name], Status.APPLIED, role=Role.CONSUMER, group="billing", positioned=new)
         assert story.evidence.positioned
 
-    def test_what_a_member_owned_that_has_departed_is_not_assigned_any_more(self) -> None:
+    @pytest.mark.parametrize(
+        "lease",
+        [
+            {},
+            {"role": Role.CONSUMER, "group": "audit"},
+            {"role": Role.PRODUCER, "group": "billing"},
+            {"role": Role.CONSUMER, "group": "billing", "incarnation": "x-2"},
+            {"role": Role.CONSUMER, "group": "billing", "state": LeaseState.DOWN},
+        ],
+        ids=["nobody", "of another group", "a producer", "another process", "has stopped"],
+    )
+    def test_who_is_no_member_by_his_lease_tells_nothing_of_the_group(self, lease: dict[str, Any]) -> None:
         story = grown(gated())
-        story.lives("x", role=Role.CONSUMER, group="billing")
+        if lease:
+            story.lives("x", **lease)
         story.says("x", Status.APPLIED, role=Role.CONSUMER, group="billing", assigned=NEW, positioned=NEW)
-        assert story.evidence.assigned
-        story.lives("x", role=Role.CONSUMER, group="billing", state=LeaseState.DOWN)
-        assert (story.evidence.assigned, story.evidence.positioned) == (False, True)
+        assert (story.evidence.assigned, story.evidence.positioned) == (False, False)
 
     def test_flowing_when_groups_have_committed_beyond_where_they_began(self) -> None:
         story = grown(gated())

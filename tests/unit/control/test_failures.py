@@ -88,18 +88,6 @@ def test_growth_to_another_number_is_a_conflict() -> None:
     assert story.change.reason is Reason.CONFLICT
 
 
-def test_a_conflict_tells_that_kafka_has_made_a_part_of_it_only() -> None:
-    story = Story()
-    story.request(growth(to_count=50_000))
-    story.sees(count=10_006)
-    assert story.tick() is State.REJECTED
-    assert story.change.detail == (
-        "topic orders has 10006 partitions, neither 6 nor 50000; Kafka creates 10,000 partitions for one "
-        "request, and of 49,994 not all (KAFKA-19673); let topic orders grow in steps, the first one to "
-        "10006"
-    )
-
-
 class TestHalfOfTheFleetKilled:
     def test_it_is_said_and_the_change_does_not_converge_fully(self) -> None:
         story = grown(growth(required_groups=()), "abcd")

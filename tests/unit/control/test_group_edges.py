@@ -16,6 +16,12 @@ from kafka_partition_events.testing import ManualClock
 from tests.control_kit import START_MS
 
 ONE = [TopicPartition("orders", 0)]
+UNSEEN = (
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.NOT_COORDINATOR,
+)
+"""Why a group that exists may not be described."""
 
 
 class Groups(GroupAdmin):
@@ -23,11 +29,8 @@ class Groups(GroupAdmin):
 
     def __init__(self, **answers: Any) -> None:
         super().__init__({"bootstrap.servers": "localhost:1"})
-        self._answers = answers
-
-    def names(self) -> set[str]:
         futures = {}
-        for name, answer in self._answers.items():
+        for name, answer in answers.items():
             futures[name] = future = Future[Any]()
             if isinstance(answer, int):
                 future.set_exception(KafkaException(KafkaError(answer)))
@@ -35,10 +38,16 @@ class Groups(GroupAdmin):
                 future.set_result(answer)
         client = SimpleNamespace(
             list_topics=lambda _topic, timeout: None,
-            describe_consumer_groups=lambda _ids, request_timeout: futures,
+            describe_consumer_groups=lambda ids, request_timeout: {id_: futures[id_] for id_ in ids},
+            list_consumer_group_offsets=lambda asked, request_timeout: {
+                one.group_id: futures[one.group_id] for one in asked
+            },
         )
         self._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
-        return set(self.describe(set(futures), 1.0))
+        self._names = set(futures)
+
+    def names(self) -> set[str]:
+        return set(self.describe(self._names, 1.0))
 
 
 def description(state: str = "STABLE") -> Any:
@@ -48,14 +57,19 @@ def description(state: str = "STABLE") -> Any:
 
 
 class TestGroups:
-    def test_one_that_may_not_be_seen_is_left_out(self) -> None:
-        found = Groups(billing=description(), secret=KafkaError.GROUP_AUTHORIZATION_FAILED)
-        assert found.names() == {"billing"}
+    @pytest.mark.parametrize("why", UNSEEN)
+    def test_one_that_can_not_be_seen_is_left_out(self, why: int) -> None:
+        assert Groups(billing=description(), secret=why).names() == {"billing"}
 
     def test_one_that_does_not_exist_is_dead(self) -> None:
         groups = Groups(gone=KafkaError.GROUP_ID_NOT_FOUND)
         assert groups.names() == {"gone"}
         assert groups.describe({"gone"}, 1.0)["gone"].state == "DEAD"
+
+    @pytest.mark.parametrize("why", UNSEEN)
+    def test_it_has_no_offsets_while_those_of_one_that_can_not_be_seen_are_left_out(self, why: int) -> None:
+        groups = Groups(gone=KafkaError.GROUP_ID_NOT_FOUND, secret=why)
+        assert groups.committed({"gone": None, "secret": None}, 1.0) == {"gone": {}}
 
     def test_a_topic_that_is_not_there_is_no_refusal_to_be_logged(self) -> None:
         answer = Future[Any]()

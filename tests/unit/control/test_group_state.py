@@ -1,5 +1,6 @@
 """How far a group is, told from what brokers say of it; and which groups a topic has."""
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kafka_partition_events.control.group_index import GroupIndex
@@ -112,9 +113,19 @@ class TestSettling:
 
 
 class TestReaders:
-    def index(self, *groups: Group, commits: dict[str, frozenset[str]] | None = None) -> GroupIndex:
-        index = GroupIndex()
-        index.scan(groups, commits or {})
+    def index(self, *groups: Group, **known: Any) -> GroupIndex:
+        return self.scan(GroupIndex(), *groups, **known)
+
+    def scan(
+        self,
+        index: GroupIndex,
+        *groups: Group,
+        unseen: Iterable[str] = (),
+        commits: Mapping[str, frozenset[str]] | None = None,
+    ) -> GroupIndex:
+        """Scan these groups, and some that are listed and can't be described."""
+        names = [one.group_id for one in groups]
+        index.scan([*names, *unseen], groups, {**dict.fromkeys(names, frozenset()), **(commits or {})})
         return index
 
     def readers(self, index: GroupIndex, *now: Group) -> set[str] | None:
@@ -160,10 +171,58 @@ class TestReaders:
         assert index.of("orders") == {"shipping"}
         assert self.readers(index, group(NEW, name="shipping")) == {"shipping"}
 
-    def test_one_that_can_not_be_seen_now_is_what_it_was(self) -> None:
-        assert self.readers(self.index(group(NEW))) == {"billing"}
-
     def test_one_that_is_gone_at_the_next_scan_is_forgotten(self) -> None:
         index = self.index(group(NEW))
-        index.scan([], {})
+        self.scan(index)
         assert index.of("orders") == set()
+
+    # -- whom brokers do not describe: the coordinator is loading, or moves, or it is not for us to see ---
+
+    def test_one_that_a_scan_can_not_describe_may_read_anything_until_it_is_seen(self) -> None:
+        billing, audit = group(NEW), group(NEW, name="audit")
+        index = self.index(billing, unseen=["audit"])
+        assert self.readers(index, billing) is None
+        assert index.of("orders") == {"billing", "audit"}, "each look asks for it again"
+        assert index.of("any other") == {"audit"}
+        index.saw(audit)
+        assert self.readers(index, billing, audit) == {"billing", "audit"}
+
+    def test_one_that_was_seen_before_still_reads_what_it_did(self) -> None:
+        index = self.index(group(NEW), group(NEW, name="audit"))
+        self.scan(index, group(NEW), unseen=["audit"])
+        assert self.readers(index, group(NEW)) == {"billing", "audit"}
+
+    def test_and_may_read_more_since_then(self) -> None:
+        elsewhere = Member(member_id="m", assigned=frozenset({TopicPartition("other", 0)}))
+        index = self.index(group(members=(elsewhere,)))
+        self.scan(index, unseen=["billing"])
+        assert self.readers(index) is None
+        assert index.readers("other", {}) == frozenset({"billing"})
+
+    def test_one_that_a_look_misses_reads_what_it_did(self) -> None:
+        assert self.readers(self.index(group(NEW))) == {"billing"}
+
+    def test_or_what_it_has_offsets_of_because_members_may_have_come(self) -> None:
+        index = self.index(group(state="EMPTY"), commits={"billing": frozenset({"orders"})})
+        assert self.readers(index) == {"billing"}
+
+    def test_or_nobody_can_tell(self) -> None:
+        assert self.readers(self.index(hidden())) is None
+
+    def test_one_whose_offsets_can_not_be_read_has_those_that_were_known(self) -> None:
+        index = self.index(group(state="EMPTY"), commits={"billing": frozenset({"orders"})})
+        index.scan(["billing"], [group(state="EMPTY")], {})
+        assert index.of("orders") == {"billing"}
+        assert index.of("other") == set()
+
+    def test_if_none_were_known_it_is_looked_at_for_every_topic(self) -> None:
+        index = GroupIndex()
+        index.scan(["billing"], [group(state="EMPTY")], {})
+        assert index.of("orders") == {"billing"}
+        assert self.readers(index, group(state="EMPTY")) == set(), "it is seen to have no members"
+        assert self.readers(index, hidden()) is None
+
+    def test_one_that_is_not_listed_any_more_is_forgotten_though_it_was_never_seen(self) -> None:
+        index = self.index(unseen=["audit"])
+        self.scan(index)
+        assert self.readers(index) == set()

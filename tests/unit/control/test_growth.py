@@ -28,11 +28,11 @@ class Topic(Grower):
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "nobody has answered"))
 
 
-def grown(gets: int) -> tuple[bool, str | None]:
+def grown(gets: int, *, proven: bool = True) -> tuple[bool, str | None]:
     story = Story()
     story.request(growth())
     grower = Topic(gets)
-    has_grown = grower.grow([story.change])
+    has_grown = grower.grow([story.change], lambda: proven)
     grower.close()
     return has_grown, grower.troubles.get(ONE)
 
@@ -52,3 +52,7 @@ def test_an_error_tells_how_much_of_it_was_done() -> None:
     has_grown, why = grown(gets=9)
     assert not has_grown
     assert str(why).endswith("; it has 9 partitions now, not 12")
+
+
+def test_who_may_have_been_replaced_creates_nothing() -> None:
+    assert grown(gets=12, proven=False) == (False, None)

@@ -68,19 +68,6 @@ class TestBlocked:
         assert found.refusal.reason is Reason.ANOTHER_CHANGE_OPEN
         assert "kpe change wait" in found.refusal.detail
 
-    @pytest.mark.parametrize(
-        ("to", "verdict"), [(10_006, Verdict.SAFE), (10_007, Verdict.BLOCKED)], ids=["at once", "too far"]
-    )
-    def test_kafka_would_make_a_part_of_it_only(self, to: int, verdict: Verdict) -> None:
-        found = planned(growth(to_count=to))
-        assert (found.verdict, found.refusal) == (verdict, None)
-        assert (found.too_far is None) == (verdict is Verdict.SAFE)
-
-    def test_what_grew_in_steps_before_may_be_used_at_once(self) -> None:
-        story = Story()
-        story.sees(count=20_000)
-        assert planned(growth(to_count=20_000), story).too_far is None
-
     def test_planning_changes_nothing(self) -> None:
         story = Story()
         planned(growth(), story)

@@ -28,6 +28,8 @@ class Brokers:
         self.groups_now: dict[str, Group] = {}
         self.committed_now: dict[str, Offsets] = {}
         self.refused: set[str] = set()
+        self.loading: set[str] = set()
+        self.unlisted: set[str] = set()
         self.partitions = 12
         self.leaderless: frozenset[int] = frozenset()
         self.end = 0
@@ -57,11 +59,12 @@ class Brokers:
         self.asked["scan"] += 1
         if self.down:
             raise MetadataFetchError("nobody answers")
-        return list(self.groups_now)
+        return [name for name in self.groups_now if name not in self.unlisted]
 
     def describe(self, ids: Collection[str], timeout: float) -> dict[str, Group]:
         self.asked["describe"] += 1
-        return {i: self.groups_now.get(i, Group(group_id=i, state="DEAD")) for i in ids}
+        there = {i for i in ids if i not in self.loading}
+        return {i: self.groups_now.get(i, Group(group_id=i, state="DEAD")) for i in there}
 
     def committed(
         self, wanted: Mapping[str, Collection[TopicPartition] | None], timeout: float
@@ -71,7 +74,7 @@ class Brokers:
                 tp: at for tp, at in self.committed_now.get(name, {}).items() if asked is None or tp in asked
             }
             for name, asked in wanted.items()
-            if name not in self.refused
+            if name not in self.refused | self.loading
         }
 
     def ends(self, partitions: Iterable[TopicPartition], timeout: float) -> tuple[Offsets, Offsets]:
@@ -196,6 +199,64 @@ class TestForWhom:
         probe = prober.look([ASKED], START_MS)
         assert probe.acks == ()
         assert probe.readers == {"orders": {"billing"}}
+
+
+class TestWhoCanNotBeSeen:
+    """Their coordinators are loading, or have moved; or it is not for us to see them."""
+
+    def test_one_that_is_loading_during_the_scan_is_waited_for_and_soon_seen(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.has("audit")
+        brokers.loading = {"audit"}
+        probe = prober.look([ASKED], START_MS)
+        assert probe.readers == {}
+        assert probe.unseen == {"audit"}
+        brokers.loading = set()
+        probe = prober.look([ASKED], START_MS)
+        assert probe.readers == {"orders": {"billing", "audit"}}
+        assert probe.unseen == frozenset()
+        assert brokers.asked["scan"] == 1
+
+    def test_one_that_was_seen_before_is_a_reader_still(self, brokers: Brokers, prober: GroupProber) -> None:
+        brokers.has("audit")
+        prober.look([ASKED], START_MS)
+        brokers.loading = {"audit"}
+        probe = prober.look([evolve(ASKED, state=State.OBSERVED)], START_MS)
+        assert brokers.asked["scan"] == 2
+        assert probe.readers == {"orders": {"billing", "audit"}}
+        assert probe.unseen == {"audit"}
+        assert probe.acks == (), "nothing new is known of either"
+
+    def test_one_that_a_list_lacks_is_not_forgotten_unless_it_is_dead(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.has("audit")
+        brokers.has("gone")
+        prober.look([ASKED], START_MS)
+        brokers.unlisted = {"audit"}
+        del brokers.groups_now["gone"]
+        probe = prober.look([evolve(ASKED, state=State.OBSERVED)], START_MS)
+        assert brokers.asked["scan"] == 2
+        assert probe.readers == {"orders": {"billing", "audit"}}
+
+    def test_one_that_is_required_is_told_and_one_that_does_not_exist_is_not(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.loading = {"secret"}
+        probe = prober.look([change(required_groups=("secret", "misspelt"))], START_MS)
+        assert probe.readers == {"orders": {"billing"}}
+        assert probe.unseen == {"secret"}
+
+    def test_one_whose_offsets_the_scan_could_not_read_is_looked_at_because_members_may_come(
+        self, brokers: Brokers, prober: GroupProber
+    ) -> None:
+        brokers.groups_now["idle"] = Group(group_id="idle", state="EMPTY")
+        brokers.refused = {"idle"}
+        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing"}}
+        brokers.has("idle")
+        assert prober.look([ASKED], START_MS).readers == {"orders": {"billing", "idle"}}
+        assert brokers.asked["scan"] == 1
 
 
 class TestWhatItAsks:

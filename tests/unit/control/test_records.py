@@ -9,6 +9,7 @@ import pytest
 from kafka_partition_events.assets import schemas, validator
 from kafka_partition_events.control import words
 from kafka_partition_events.control.codec import (
+    Oddity,
     RecordError,
     Skipped,
     UnknownVersionError,
@@ -34,7 +35,9 @@ from kafka_partition_events.control.words import Gate, Kind, Reason, Role, State
 from kafka_partition_events.errors import ConfigurationError
 from tests.control_kit import NEW, ONE, ack, draining, gated, growth, lease, shrinking
 
-REFUSAL = Refusal(verb=Verb.FORCE, actor="bob", at_ms=5, reason=Reason.WRONG_STATE, detail="it is final")
+REFUSAL = Refusal(
+    verb=Verb.FINISH, actor="bob", offset=4, at_ms=5, reason=Reason.WRONG_STATE, detail="it is final"
+)
 CHANGE = Change(
     change_id=ONE,
     number=3,
@@ -110,13 +113,16 @@ def test_a_lease_of_an_earlier_library_tells_no_limit_of_a_topic() -> None:
     assert decode(Lease, json.dumps(told).encode()).view == (TopicUse(topic="orders", seen=6, used=6),)
 
 
-def test_what_is_not_understood_is_counted_by_kind() -> None:
+def test_what_is_not_understood_is_counted_by_kind_and_told_with_its_place() -> None:
     skipped = Skipped()
     good = document(RECORDS[1])
-    for value in (good, {**good, "version": 2}, {**good, "actor": 7}, {**good, "format": "kpe.ack"}, [1]):
-        decode_or_skip(Command, json.dumps(value).encode(), skipped)
-    assert decode_or_skip(Command, b"\xff", skipped) is None
-    assert skipped == {"version": 1, "malformed": 4}
+    values = good, {**good, "version": 2}, {**good, "actor": 7}, {**good, "format": "kpe.ack"}, [1]
+    for offset, value in enumerate(values):
+        decode_or_skip(Command, json.dumps(value).encode(), skipped, ("kpe.commands", 0, offset))
+    assert decode_or_skip(Command, b"\xff", skipped, ("kpe.commands", 0, 5)) is None
+    assert skipped.counts == {"version": 1, "malformed": 4}
+    assert skipped.latest[1] == Oddity("kpe.commands", 0, 2, "actor can't be 7")
+    assert [oddity.offset for oddity in skipped.latest] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -137,6 +143,54 @@ def test_a_refusal_names_the_place(damage: dict[str, Any], complaint: str) -> No
         decode(Command, json.dumps({**document(RECORDS[0]), **damage}).encode())
 
 
+HOSTILE: list[tuple[type[Any], Any]] = [
+    (Command, b"[" * 60_000),
+    (Lease, b'{"a":' * 12_000),
+    (Lease, b" " * 70_000),
+    (Lease, {"ttl_s": int("9" * 4_000)}),
+    (Lease, {"ttl_s": 3_601}),
+    (Lease, {"ttl_s": 0}),
+    (Lease, {"born_ms": 253_402_300_800_000}),
+    (Lease, {"born_ms": -1}),
+    (Lease, {"lease_seq": 2**53}),
+    (Lease, {"app": "a" * 257}),
+    (Lease, {"app": "\x1b[2J"}),
+    (Lease, {"app": "one\ntwo"}),
+    (Lease, {"view": [{"topic": "orders", "seen": -1, "used": 0}]}),
+    (Lease, {"view": [{"topic": "orders", "seen": 1_000_001, "used": 0}]}),
+    (Lease, {"view": [{"topic": "orders", "seen": 1, "used": 1}] * 1_001}),
+    (Command, {"actor": "\ud800"}),
+    (Command, {"reason": "a" * 2_001}),
+    (Command, {"change_id": "a|b"}),
+    (Command, {"verb": ["request"]}),
+    (Command, {"version": [1]}),
+    (Command, {"ttl_s": float("nan")}),
+    (Command, {"ttl_s": float("inf")}),
+    (Ack, {"positioned": ",".join(["0-999999"] * 200)}),
+    (Ack, {"positioned": "0-10000"}),
+    (Ack, {"positioned": "²"}),
+    (Ack, {"positioned": "5-4"}),
+    (Ack, {"positioned": None}),
+    (Ack, {"seen_count": 1e400}),
+]
+
+
+@pytest.mark.parametrize(("kind", "damage"), HOSTILE, ids=lambda value: str(value)[:40])
+def test_what_would_cost_its_readers_dear_is_no_record(kind: type[Any], damage: Any) -> None:
+    good = next(document(record) for record in RECORDS if type(record) is kind)
+    value = damage if isinstance(damage, bytes) else json.dumps({**good, **damage}).encode()
+    with pytest.raises(RecordError) as refused:
+        decode(kind, value)
+    assert len(str(refused.value)) < 400
+    assert str(refused.value).isprintable()
+
+
+def test_what_nobody_would_read_is_not_written() -> None:
+    for odd in ({"app": "a\nb"}, {"app": "\ud800"}, {"app": "a" * 300}, {"ttl_s": 1e9}):
+        with pytest.raises(RecordError):
+            encode(lease("a", **odd))
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -151,6 +205,9 @@ def test_a_refusal_names_the_place(damage: dict[str, Any], complaint: str) -> No
         {"expires_s": float("inf")},
         {"settle_s": -1.0},
         {"min_acked_ratio": 0.0},
+        {"to_count": 10_007},
+        {"kind": Kind.DECREASE, "from_count": 10_002, "to_count": 1},
+        {"kind": Kind.OFFLINE, "partitions": frozenset(range(10_001)), "from_count": 0, "to_count": 0},
     ],
 )
 def test_a_specification_that_makes_no_sense_is_refused(fields: dict[str, Any]) -> None:

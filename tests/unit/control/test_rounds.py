@@ -1,18 +1,28 @@
 """The rounds of a tracker: what is written, when, and what is left to do. No broker, no thread, no clock."""
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 from attrs import define, field
 
+from kafka_partition_events.control import change_machine, requests, rounds
 from kafka_partition_events.control.growth import why_not
 from kafka_partition_events.control.merge import Ledger
+from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import Change, Command
+from kafka_partition_events.control.records import Change, Command, Given
 from kafka_partition_events.control.requests import RETIRED_AFTER_MS
-from kafka_partition_events.control.rounds import LOST_AFTER_MS, TOTALS_MS, Outcome, Rounds, Sight
-from kafka_partition_events.control.words import Execute, Kind, Reason, State, Status, Verb
+from kafka_partition_events.control.rounds import (
+    LOST_AFTER_MS,
+    MOST_REFUSED,
+    TOTALS_MS,
+    Outcome,
+    Rounds,
+    Sight,
+)
+from kafka_partition_events.control.words import Execute, Gate, Kind, Reason, Role, State, Status, Verb
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 from tests.control_kit import CLUSTER, NEW, ONE, START_MS, TOPIC, TOPIC_ID, Story, ack, gated, growth, lease
 
@@ -34,6 +44,8 @@ class World:
     probe: Probe = field(factory=Probe)
     leases_read: tuple[int, ...] | None = None
     acks_read: tuple[int, ...] | None = None
+    clocks_differ_s: float = 0.0
+    offsets: Any = field(factory=itertools.count)
 
     @property
     def ledger(self) -> Ledger:
@@ -46,6 +58,12 @@ class World:
     def decide(
         self, *commands: Command, seconds: float = 1, troubles: Mapping[str, str] | None = None
     ) -> Outcome:
+        given = [Given(each, next(self.offsets), self.now_ms + round(1_000 * seconds)) for each in commands]
+        return self.decide_on(given, seconds, troubles)
+
+    def decide_on(
+        self, given: Sequence[Given], seconds: float = 1, troubles: Mapping[str, str] | None = None
+    ) -> Outcome:
         self.now_ms += round(1_000 * seconds)
         cluster = Cluster(
             nodes=(), by_topic=[topic_of(self.count, self.topic_id)], cluster_id=self.cluster_id, generation=1
@@ -55,8 +73,14 @@ class World:
             probe=self.probe,
             leases_read=self.leases_read,
             acks_read=self.acks_read,
+            clocks_differ_s=self.clocks_differ_s,
         )
-        return self.rounds.decide([(each, self.now_ms) for each in commands], sight, self.now_ms, troubles)
+        return self.rounds.decide(given, sight, self.now_ms, troubles)
+
+    def round_of(self, given: Sequence[Given]) -> Outcome:
+        outcome = self.decide_on(given)
+        self.rounds.wrote(outcome)
+        return outcome
 
     def round(
         self, *commands: Command, seconds: float = 1, troubles: Mapping[str, str] | None = None
@@ -222,12 +246,22 @@ class TestPartitions:
     def test_are_compared_just_before(self, count: int, topic_id: str, why: str | None) -> None:
         story = Story()
         story.request(growth())
-        assert why_not(story.change, topic_of(count, topic_id)) == why
+        assert why_not(story.change, topic_of(count, topic_id), Policy()) == why
 
-    def test_are_not_created_if_kafka_would_create_a_part_of_them_only(self) -> None:
+    def test_are_not_created_where_the_policy_forbids_it(self) -> None:
         story = Story()
-        story.request(growth(to_count=10_007))
-        assert "KAFKA-19673" in str(why_not(story.change, topic_of(6, TOPIC_ID)))
+        story.request(growth())
+        why = why_not(story.change, topic_of(6, TOPIC_ID), Policy(max_partitions=11))
+        assert "policy.max_partitions" in str(why)
+
+    def test_are_not_created_while_the_clocks_of_brokers_differ(self) -> None:
+        world = World(clocks_differ_s=31.0)
+        world.lives("a")
+        assert not world.round(asks(spec=growth(execute=Execute.TRACKER))).due
+        assert "clocks of the brokers differ by 31 s" in world.change.detail
+        world.clocks_differ_s = 1.0
+        assert world.round().due
+        assert not world.change.detail
 
 
 class TestGrowthThatNobodyAskedFor:
@@ -328,8 +362,11 @@ def test_a_group_that_the_prober_tells_of_opens_the_gate() -> None:
     world.count = 12
     world.round()
     assert world.change.state is State.GATED
-    told = ack("group:billing", Status.OBSERVED, group="billing", members=1, assigned=NEW, positioned=NEW)
+    levels: dict[str, Any] = {"members": 1, "assigned": NEW, "positioned": NEW}
+    told = ack("group:billing", Status.OBSERVED, group="billing", role=Role.PROBER, **levels)
     world.ledger.take_ack(told, world.now_ms)
+    assert not world.round().moved, "anybody may have written it"
+    world.rounds.wrote(world.decide(), [told])
     assert State.CONVERGING in states(world.round())
 
 
@@ -343,3 +380,113 @@ def test_a_gate_does_not_open_by_what_was_seen_of_groups_before_growth() -> None
     assert world.change.state is State.GATED, "a group may have begun to read since then"
     world.probe = Probe(readers={TOPIC: frozenset()}, after=frozenset({ONE}))
     assert State.CONVERGING in states(world.round())
+
+
+def test_a_cancel_that_is_taken_up_after_the_topic_has_grown_does_not_let_go_of_the_gate() -> None:
+    world = World()
+    world.lives("a")
+    world.round(asks(spec=gated(execute=Execute.TRACKER)))
+    world.says("a", Status.HELD)
+    world.count = 12
+    outcome = world.round(asks(Verb.CANCEL))
+    assert (world.change.state, world.change.gate) == (State.GATED, Gate.HELD)
+    assert world.change.order.limit == 6
+    assert "roll it back" in outcome.refusals[0].detail
+
+
+def test_a_cancel_is_refused_as_long_as_nobody_can_look_whether_the_topic_has_grown() -> None:
+    world = World()
+    world.round(asks(spec=gated()))
+    world.blind = True
+    (refusal,) = world.round(asks(Verb.CANCEL)).refusals
+    assert (refusal.reason, world.change.order.limit) == (Reason.CLUSTER_UNKNOWN, 6)
+
+
+class TestWhatIsOdd:
+    def test_a_command_that_can_not_be_carried_out_is_refused_alone(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        carried_out = requests.obey
+
+        def fails_for_one(given: Given, *args: Any, **kwargs: Any) -> Any:
+            if given.command.change_id == "odd":
+                raise OverflowError("what nobody has thought of")
+            return carried_out(given, *args, **kwargs)
+
+        monkeypatch.setattr(rounds, "obey", fails_for_one)
+        world = World()
+        outcome = world.round(asks(change_id="odd", spec=growth()), asks(spec=gated()))
+        assert world.change.state is State.REQUESTED
+        assert [refusal.reason for refusal in outcome.refusals] == [Reason.FAULT]
+        assert "nobody has thought of" in outcome.faults["odd"]
+
+    @pytest.mark.parametrize(
+        ("count", "state"), [(6, State.REJECTED), (12, State.GATED)], ids=["not happened", "happened"]
+    )
+    def test_a_change_that_can_not_go_on_is_rejected_or_stays_as_it_is_alone(
+        self, monkeypatch: pytest.MonkeyPatch, count: int, state: State
+    ) -> None:
+        world = World()
+        world.lives("a")
+        world.round(asks(spec=gated()))
+        world.count = count
+        world.round()
+        goes_on = change_machine.step
+
+        def fails_for_one(change: Change, *args: Any, **kwargs: Any) -> Any:
+            if change.change_id == ONE:
+                raise OverflowError("what nobody has thought of")
+            return goes_on(change, *args, **kwargs)
+
+        monkeypatch.setattr(rounds, "step", fails_for_one)
+        outcome = world.round(asks(change_id="chg-3", spec=growth(topic="third")))
+        assert world.change.state is state
+        assert world.change.order.limit == (None if state is State.REJECTED else 6)
+        assert "nobody has thought of" in outcome.faults[ONE]
+        assert "chg-3" in world.ledger.changes
+
+    def test_growth_of_more_partitions_than_a_change_may_be_about_is_followed_in_part(self) -> None:
+        world = World(count=50_000)
+        world.lives("a", seen=1)
+        world.round()
+        (change,) = world.ledger.changes.values()
+        assert (change.spec.from_count, change.spec.to_count) == (40_000, 50_000)
+
+    def test_growth_that_somebody_makes_up_keeps_nobody_from_a_request(self) -> None:
+        world = World()
+        world.lives("a", seen=1)
+        world.round()
+        (followed,) = world.ledger.changes.values()
+        assert (followed.spec.kind, followed.state.final) == (Kind.OBSERVE, False)
+        world.round(asks(spec=gated()))
+        assert (world.change.state, world.change.order.limit) == (State.REQUESTED, 6)
+        (refusal,) = world.round(asks(change_id="chg-2", spec=gated(to_count=24))).refusals
+        assert refusal.reason is Reason.ANOTHER_CHANGE_OPEN
+
+    def test_groups_with_odd_names_are_told_in_a_legible_way(self) -> None:
+        world = World(
+            probe=Probe(readers={TOPIC: frozenset({"\x1b[2J", "g" * 5_000})}, after=frozenset({ONE}))
+        )
+        world.lives("a")
+        world.round(asks(spec=gated(required_groups=None)))
+        world.count = 12
+        assert not world.round().faults
+        told = ack("group:?", Status.OBSERVED, group="\x1b[2J", role=Role.PROBER, members=1, positioned=NEW)
+        world.rounds.wrote(world.decide(), [told])
+        world.round(seconds=TOTALS_MS / 1_000)
+        assert world.change.uncovered_groups == ("g" * 255 + "…",)
+
+    def test_requests_that_were_refused_at_once_do_not_pile_up(self) -> None:
+        world = World()
+        flood = [asks(change_id=f"odd-{n}", spec=growth(topic="none")) for n in range(MOST_REFUSED + 7)]
+        outcome = world.round(*flood)
+        assert len(outcome.retired) == 7
+        assert len(world.ledger.changes) == MOST_REFUSED
+        world.round(seconds=3_601)
+        assert not world.ledger.changes
+
+    def test_an_id_that_was_retired_is_never_used_again(self) -> None:
+        world = World()
+        world.ledger.take_tombstone(ONE)
+        (refusal,) = world.round(asks(spec=growth())).refusals
+        assert refusal.reason is Reason.ID_USED

@@ -380,7 +380,7 @@ class TestRevisions:
         story.tick()
         assert (story.change.state, story.change.tracker_epoch) == (State.CONVERGING, 2)
         story.epoch = 3
-        story.command(Verb.FORCE)
+        story.command(Verb.FINISH)
         assert story.change.tracker_epoch == 3
 
     def test_what_is_final_does_not_change_any_more(self) -> None:

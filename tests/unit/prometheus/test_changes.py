@@ -1,6 +1,7 @@
 """Metrics of the tracker and of open changes."""
 
 import re
+from collections import Counter
 
 from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
@@ -103,7 +104,7 @@ def test_there_are_series_of_so_many_changes_only() -> None:
 
 
 def test_who_stands_by_tells_of_no_changes_but_of_what_it_has_counted() -> None:
-    tally = Tally(setbacks=2, skipped=Skipped(version=3))
+    tally = Tally(setbacks=2, skipped=Skipped(Counter(version=3)))
     told = exposed(tally.standing_by("the control topics are gone"))
     assert told["kpe_tracker_elected"] == 0
     assert told["kpe_tracker_setbacks_total"] == 2

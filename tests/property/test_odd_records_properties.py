@@ -1,0 +1,54 @@
+"""A tracker that reads odd records, commands among them, goes on with its work: nothing stops its rounds."""
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode
+from kafka_partition_events.control.records import Ack, Command, Given, Lease
+from kafka_partition_events.control.words import Execute, Gate, State, Status
+from tests.control_kit import ack, damaged, gated
+from tests.property.test_control_codec_properties import ANYTHING
+from tests.unit.control.test_records import RECORDS
+from tests.unit.control.test_rounds import World, asks
+
+ODD = st.lists(
+    st.tuples(st.sampled_from(RECORDS), st.lists(st.integers(0, 40), min_size=1, max_size=4), ANYTHING),
+    max_size=20,
+)
+
+
+def take(world: World, record: Any, value: bytes, skipped: Skipped) -> list[Given]:
+    """Let the tracker read a record; return it if it is a command."""
+    at = ("kpe.any", 0, next(world.offsets))
+    if isinstance(record, Command):
+        command = decode_or_skip(Command, value, skipped, at)
+        return [] if command is None else [Given(command, at[2], world.now_ms)]
+    if isinstance(record, Lease) and (lease := decode_or_skip(Lease, value, skipped, at)):
+        world.ledger.take_lease(lease, world.now_ms)
+    if isinstance(record, Ack) and (answer := decode_or_skip(Ack, value, skipped, at)):
+        world.ledger.take_ack(answer, world.now_ms)
+    return []
+
+
+@settings(max_examples=200)
+@given(ODD)
+def test_a_growth_among_them_goes_its_way(odd: list[tuple[Any, list[int], Any]]) -> None:
+    world, skipped = World(), Skipped()
+    world.lives("z")
+    spec = gated(execute=Execute.TRACKER, deadline_s=60.0, min_acked_ratio=0.01)
+    world.round(asks(change_id="wanted", spec=spec))
+    for record, way, something in odd:
+        value = json.dumps(damaged(json.loads(encode(record)), way, something)).encode()
+        assert not world.round_of(take(world, record, value, skipped)).faults
+    world.ledger.take_ack(ack("z", Status.HELD, change_id="wanted"), world.now_ms)
+    assert [change.change_id for change in world.round().due] == ["wanted"]
+    world.count = 12
+    world.round()
+    wanted = world.ledger.changes["wanted"]
+    assert (wanted.state, wanted.gate, wanted.order.limit) == (State.GATED, Gate.HELD, 6)
+    world.round(seconds=61)
+    wanted = world.ledger.changes["wanted"]
+    assert (wanted.gate, wanted.opened_by) == (Gate.OPEN, "deadline")

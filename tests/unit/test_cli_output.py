@@ -1,0 +1,83 @@
+"""What commands write: lines for people, whatever others have put into names, and data for programs."""
+
+import contextlib
+import io
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import kafka_partition_events.cli
+from kafka_partition_events.cli.output import Output, Printer, tell, write_json, write_json_line, write_line
+from kafka_partition_events.cli.render import styled
+from kafka_partition_events.control.legible import is_legible
+from kafka_partition_events.metadata.cluster import TopicInfo
+from kafka_partition_events.metadata.events import TopicAdded
+from tests.control_kit import EVIL, SHOWN
+
+Captured = pytest.CaptureFixture[str]
+ODD, SHOWN_ODD = f"{EVIL}\ud800", rf"{SHOWN}\ud800"
+CHARACTERS = '\x1b\n\t\x7f\x9b\u2028\u202e\ud800\\"'
+# Of surrogates only the first half: to JSON both halves together are a character.
+characters = st.characters(exclude_categories=["Cs"]) | st.sampled_from(CHARACTERS)
+documents = st.dictionaries(st.text(characters), st.text(characters) | st.integers() | st.none())
+
+
+def written(write: Callable[[], None]) -> str:
+    """Return what reaches a strict stream of UTF-8."""
+    raw = io.BytesIO()
+    stream = io.TextIOWrapper(raw, encoding="utf-8", newline="")
+    with contextlib.redirect_stdout(stream):
+        write()
+    return raw.getvalue().decode()
+
+
+def test_a_line_for_people_is_one_line_that_no_terminal_obeys(capsys: Captured) -> None:
+    write_line(f"name {ODD}")
+    tell(f"note: {ODD}")
+    told = capsys.readouterr()
+    assert (told.out, told.err) == (f"name {SHOWN_ODD}\n", f"kpe: note: {SHOWN_ODD}\n")
+
+
+def test_nor_is_one_with_colours_more_than_a_line() -> None:
+    line = styled((ODD, "bold"), (" is gone", ""))
+    assert line.plain == f"{SHOWN_ODD} is gone"
+    assert [line.plain[span.start : span.end] for span in line.spans] == [SHOWN_ODD]
+
+
+def test_an_event_about_such_a_name_is_one_line(capsys: Captured) -> None:
+    Printer(Output.TABLE, timed=False).event(TopicAdded(topic=ODD, new=TopicInfo(ODD, (), "id")))
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.split("  ")[0] == "topic_added"
+    assert f"  {SHOWN_ODD}  " in line
+
+
+@given(documents)
+def test_a_line_of_json_is_the_same_data_and_legible(document: dict[str, object]) -> None:
+    line = written(lambda: write_json_line(document))
+    assert json.loads(line) == document
+    assert is_legible(line.removesuffix("\n"))
+
+
+@given(documents)
+def test_so_is_json_of_several_lines(document: dict[str, object]) -> None:
+    text = json.dumps(document, indent=2, ensure_ascii=False)
+    told = written(lambda: write_json(text))
+    assert json.loads(told) == document
+    assert told.count("\n") == text.count("\n") + 1
+
+
+def test_names_that_are_words_in_any_language_stay_readable_in_json() -> None:
+    assert written(lambda: write_json_line({"topic": "Zürich"})) == '{"topic":"Zürich"}\n'
+
+
+def test_nothing_is_written_past_these() -> None:
+    """Names get to a terminal by these, or by `styled`; the tables of Spark and the demo are rich's own."""
+    past = re.compile(r"sys\.std(out|err)\.write|typer\.echo|(?<![.\w])print\(|\bText\(")
+    files = Path(kafka_partition_events.cli.__file__).parent.glob("*.py")
+    told = {file.name for file in files if past.search(file.read_text(encoding="utf-8"))}
+    assert told == {"__init__.py", "output.py"}  # the first one, before anything can be imported
