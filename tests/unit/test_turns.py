@@ -59,7 +59,7 @@ def test_a_turn_asks_how_long_brokers_take(monkeypatch: pytest.MonkeyPatch) -> N
         deliveries.sent("orders", broker - 1, broker)
         deliveries.answered("orders", broker - 1, 0.05, "p")
     first = turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner)
-    times.now += 0.149
+    times.now += 0.148
     assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner) == first
     times.now += 0.002  # 3 answers of 50 ms
     assert turn.look("orders", partitioner, TurnLength(0.025, 0.25), stay_with=partitioner) != first
@@ -102,6 +102,22 @@ def test_a_fast_producer_looks_at_the_clock_now_and_then(monkeypatch: pytest.Mon
         times.now += 5e-6
     assert looks <= 0.1 / CHUNK_S + 10
     assert 3 <= moves <= 6  # 0.1 s in turns of 25 ms
+    poller.close()
+
+
+@pytest.mark.parametrize("apart_s", [5e-6, 5e-4, 2e-3])
+def test_the_records_of_a_turn_linger_together(monkeypatch: pytest.MonkeyPatch, apart_s: float) -> None:
+    times, (partitioner, poller) = Times(monkeypatch), a_partitioner()
+    turn, began, length = Turn(partitioner), times.now, turn_length({"linger.ms": 5})
+    for _ in range(round(0.2 / apart_s)):
+        for _ in turn.chunk:
+            break
+        else:
+            before = turn.partition
+            if turn.look("orders", partitioner, length, stay_with=partitioner) != before:
+                began = times.now
+        assert times.now < began + 0.005, "else it would be one more request, for itself"
+        times.now += apart_s
     poller.close()
 
 

@@ -1,15 +1,15 @@
 """How long unkeyed records stay on one partition, and what came of it.
 
 librdkafka does not say when it begins a new batch, so a *turn* on one partition ends by time: after
-``linger.ms``, which is what fills a batch; or after ``sticky.partitioning.linger.ms`` where the user has set
-that (librdkafka's name for the same thing). With a linger of less than 5 ms a turn lasts 25 ms, because
-lingering fills no batch then: with 4,000 records/s on 16 partitions at linger 0, turns of 100 records (25 ms)
-had a p99 latency of 501 ms, librdkafka's own turns of 10 ms one of 12,564 ms. Longer turns would put more
-records on a broker that fails meanwhile. So they are longer only while brokers take longer to answer than
-lingering takes, as saturated ones do: then what counts is how many requests they get, and a turn lasts as
-long as three answers take, up to 250 ms. A failure is noticed after about as many answers, so it costs about
-as many records as before. A count of bytes is not kept: a turn of 5 ms holds what the producer sends in 5 ms,
-however it is cut.
+``linger.ms``, which is what fills a batch, and not later, when the batch is gone; or after
+``sticky.partitioning.linger.ms`` where the user has set that (librdkafka's name for the same thing). With a
+linger of less than 5 ms a turn lasts 25 ms, because lingering fills no batch then: with 4,000 records/s on
+16 partitions at linger 0, turns of 100 records (25 ms) had a p99 latency of 501 ms, librdkafka's own turns
+of 10 ms one of 12,564 ms. Longer turns would put more records on a broker that fails meanwhile. So they are
+longer only while brokers take longer to answer than lingering takes, as saturated ones do: then what counts
+is how many requests they get, and a turn lasts as long as three answers take, up to 250 ms. A failure is
+noticed after about as many answers, so it costs about as many records as before. A count of bytes is not
+kept: a turn of 5 ms holds what the producer sends in 5 ms, however it is cut.
 
 Reading the clock and keeping account of each record's delivery would cost most of the throughput. Both are
 done once per *chunk*. The next chunk is sized so that it lasts about 1 ms: one record for producers that
@@ -174,7 +174,8 @@ class Turn:
             self._rerouted, self._avoided, self._capped = self.counted()
             if self._stays:
                 self._placed[self.partition] += self._used
-            if now >= self._ends_at:
+            # Not a chunk later: the batch would be gone, and what follows it linger alone, one more request.
+            if now + min(CHUNK_S, length.least / 4) >= self._ends_at:
                 self._ends_at = now + length.while_answers_take(partitioner.deliveries.usual_answer)
                 if self.partition != UNASSIGNED and isinstance(partitioner, StickyPartitioner):
                     partitioner.move_on(topic, self.partition)
