@@ -182,7 +182,7 @@ def _silence(event: ev.BrokerSuspected) -> str:
 def _cleared(event: ev.BrokerCleared) -> str:
     lasting = _lasting(event.suspected_ms)
     if event.reason is ev.Clearance.LEFT:
-        return f"no longer listed, was suspected for {lasting}"
+        return f"not needed any more, was suspected for {lasting}"
     why = ": no other broker is left" if event.reason is ev.Clearance.NEEDED else ""
     return f"trusted again after {lasting} and {counted(event.probes, 'probe')}{why}"
 

@@ -9,12 +9,13 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection
 from itertools import count
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from attrs import define, field
 
+from kafka_partition_events.clients.reports import ProducerReports, Stuck
 from kafka_partition_events.clients.rescue import (
     ATTEMPT_HEADER,
     ID_HEADER,
@@ -24,12 +25,9 @@ from kafka_partition_events.clients.rescue import (
     RescueMode,
     RescueStats,
 )
-from kafka_partition_events.metadata.events import Event, RecordsRescued
+from kafka_partition_events.metadata.events import RecordsRescued
 from kafka_partition_events.routing.lanes import MAIN
 from kafka_partition_events.routing.table import Route
-
-Stuck = Mapping[tuple[int, str, int], int | None]
-"""Ways, topics and partitions where records wait for a suspect, and who leads there."""
 
 RECORD_BYTES = 950
 HEADER_BYTES = 100
@@ -298,16 +296,6 @@ class Account:
             self._placed.pop(place, None)
 
 
-class Reports(Protocol):
-    """What a client's own reports do for a rescue."""
-
-    def stuck(self) -> Stuck:
-        """Return where records wait for a suspect."""
-
-    def emit(self, events: Iterable[Event]) -> None:
-        """Tell listeners."""
-
-
 class Engine(ABC):
     """The rescue of one producer, to which it holds no strong reference. Thread-safe.
 
@@ -317,7 +305,7 @@ class Engine(ABC):
     no_room: ClassVar[tuple[type[Exception], ...]] = ()
     """What the client raises where a copy is to wait until there is room for it."""
 
-    def __init__(self, mode: RescueMode, limits: RescueLimits, reports: Reports) -> None:
+    def __init__(self, mode: RescueMode, limits: RescueLimits, reports: ProducerReports) -> None:
         self.account = Account(limits)
         self._hedging = mode == "hedge"
         self._reports = reports

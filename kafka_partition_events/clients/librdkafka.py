@@ -1,7 +1,13 @@
-"""librdkafka's properties: which of them say how to connect, and what of its messages may be told. Pure."""
+"""librdkafka's properties: which of them say how to connect, and what of its messages may be told.
 
+And where it can't be used. Imports no client.
+"""
+
+import sys
 from collections.abc import Mapping
 from typing import Any
+
+from kafka_partition_events.errors import ConfigurationError
 
 _PREFIXES = ("ssl.", "sasl.", "socket.", "broker.address.", "reconnect.", "api.version.", "enable.ssl.")
 _NAMES = frozenset({
@@ -36,3 +42,19 @@ def redacted(text: str, config: Mapping[str, str]) -> str:
         if len(value) >= _LONG_ENOUGH:
             text = text.replace(value, "***")
     return text
+
+
+def refuse_greenlets() -> None:
+    """Raise where the thread that asks would be a greenlet: librdkafka would stop all of them while it waits.
+
+    Raises:
+        ConfigurationError: gevent or eventlet has taken the place of ``threading``.
+    """
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    patched = gevent is not None and gevent.is_module_patched("threading")
+    if patched or (eventlet is not None and eventlet.is_monkey_patched("thread")):
+        raise ConfigurationError(
+            "gevent or eventlet has patched threading, so each metadata request would stop all greenlets "
+            "until it is answered (10 s while the brokers are down). Patch without threads, as "
+            "gevent.monkey.patch_all(thread=False) does, or use a plain confluent_kafka.Producer"
+        )

@@ -39,7 +39,9 @@ class RescueLimits:
         burst: Copies at once, when there were none for a while.
         attempts: How often one record is sent at most, the original included.
         held_bytes: Memory for the records on their way that are kept for a copy: values, headers, and about
-            1 kB for each record.
+            1 kB for each record. One counts until the application has heard of it. The original of a copy
+            that arrived keeps its memory, beyond this limit, until the client gives it up: at the latest
+            after ``message.timeout.ms`` or ``delivery_timeout_ms``.
     """
 
     share: float = 0.1

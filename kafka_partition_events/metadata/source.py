@@ -54,7 +54,8 @@ class MetadataSource(Protocol):
         Args:
             topics: The topics to ask for; None asks for all.
             started_at: The poller's clock now, to be copied into the observation.
-            timeout: Seconds after which to give up. A source must keep to it.
+            timeout: Seconds after which to give up. A source must keep to it: as long as a fetch lasts
+                beyond that, nobody notices that the snapshot turns stale (`MetadataStale`).
 
         Raises:
             MetadataFetchError: the cluster could not be asked; the message says why.

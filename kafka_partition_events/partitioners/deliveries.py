@@ -42,9 +42,6 @@ class DeliveryStats:
     outstanding: Mapping[TopicPartition, int] = MappingProxyType({})
 
 
-_CHECK_S = 5.0
-"""How often to look whether a suspect is still needed by anything: nobody else could clear it."""
-
 _LATELY = 0.2
 """How much the last turn counts beside those before."""
 
@@ -102,8 +99,6 @@ class Deliveries:
         self._lanes: list[dict[tuple[str, int], Lane]] = [{}]  # by way
         self._needs_replicas = False
         self._next_look = 0.0
-        self._next_check = 0.0
-        self._cluster: Cluster | None = None
         self._paces: dict[str, _Pace] = {}
         self._exclusions = 0
         self._probes = 0
@@ -276,14 +271,7 @@ class Deliveries:
 
     def heard(self, name: str) -> tuple[Event, ...]:
         """Look at all brokers; call it when all reports that had come in were noted. Cheap to call often."""
-        now = self._clock()
-        if now < self._next_look:
-            return ()
-        events = self._told(name, self._look)
-        if self.avoiding and now >= self._next_check:
-            self._next_check = now + _CHECK_S
-            events += self.follow(self._cluster, name)
-        return events
+        return () if self._clock() < self._next_look else self._told(name, self._look)
 
     def _look(self, feedback: Feedback, now: float) -> tuple[Change, ...]:
         self._next_look = now + LEAST_INTERVAL_S
@@ -335,7 +323,6 @@ class Deliveries:
 
     def follow(self, cluster: Cluster | None, name: str) -> tuple[Event, ...]:
         """Take a new snapshot into account: records outstanding go along to a partition's new leader."""
-        self._cluster = cluster
         if cluster is None:
             return ()
         with self._lock:

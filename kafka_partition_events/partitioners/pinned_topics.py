@@ -51,6 +51,7 @@ class PinnedTopics:
         self._store = store
         self._clock = clock
         self._known: dict[str, History] = dict(store.read())
+        self._reached: dict[str, tuple[int, ...]] = {}  # what was in force last: it outlives `in_force`
         self._unreadable = store.unreadable
         self._open = True
         self._make_locks()
@@ -78,7 +79,7 @@ class PinnedTopics:
             now, known = self._now(), self._known
             if topic not in known:
                 self._known = {**known, topic: first_pin(present, now)}
-            counts = self.in_force[topic] = counts_in_force(self._known[topic], now)
+            counts = self.in_force[topic] = self._counts(topic, now)
         if topic not in known:
             # A store without any pin is a new one, or one that was lost: then keys may have moved.
             log = _log.info if known else _log.warning
@@ -187,14 +188,16 @@ class PinnedTopics:
             if not self._open:
                 return
             now, before = self._now(), self.in_force
-            after = {
-                topic: counts_in_force(history, now, before.get(topic, ()))
-                for topic, history in self._known.items()
-            }
-            self.in_force = after
+            self.in_force = after = {topic: self._counts(topic, now) for topic in self._known}
             moved = [topic for topic, counts in before.items() if after[topic] != counts]
         for topic in moved:
             _log.info("keys_cut_over", topic=topic, before=before[topic][-1], after=after[topic][-1])
+
+    def _counts(self, topic: str, now: float) -> tuple[int, ...]:
+        """Return the counts in force: after `close` and in a forked child, too, they never go back."""
+        counts = counts_in_force(self._known[topic], now, self._reached.get(topic, ()))
+        self._reached[topic] = counts
+        return counts
 
     def _now(self) -> float:
         return self._clock.now().timestamp()

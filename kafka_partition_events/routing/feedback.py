@@ -10,7 +10,8 @@ in-sync replicas of what others lead, because with ``acks=all`` a write needs bo
 - *suspect*: records wait for it, and for nobody else as far as answers tell; or the client lost the
   connection. It rests, twice as long each time, and is told when its silence lasts;
 - *on probation*: it has rested and nothing is stuck on it. Single records probe it, one at a time; enough
-  good answers in a row clear it, a probe without an answer sends it back to rest.
+  good answers in a row clear it, a probe without an answer sends it back to rest. One that
+  nothing needs that is written here is trusted untried after a while: nothing could clear it.
 
 Whom a silent connection waits for: its *head* (see ``lanes.py``) waits for its leader or for a replica, but
 not for one that has acknowledged something that was sent later. What remains is the connection's charge.
@@ -68,11 +69,10 @@ class Feedback(Standings):
 
     def is_stuck(self, lane: Lane) -> bool:
         """Tell whether what is outstanding in a lane waits for a suspect, or behind something that does."""
-        if not lane.sent_at:
-            return False
-        if any(self.is_bad(subject) for subject in (*lane.brokers, lane.own)):
-            return True
-        return any(c.broker == lane.leader and c.way == lane.way for c in self._held_up)
+        return bool(lane.sent_at) and (
+            any(self.is_bad(subject) for subject in (*lane.brokers, lane.own))
+            or any(c.broker == lane.leader and c.way == lane.way for c in self._held_up)
+        )
 
     def lagging(self, now: float) -> frozenset[int]:
         """Return the leaders whose oldest record waits longer than answers take when nothing queues up.
@@ -182,12 +182,11 @@ class Feedback(Standings):
         and metadata says by itself whom to avoid. None: all may be needed.
         """
         changes: tuple[Change, ...] = ()
-        for a in tuple(self._accounts.values()):
-            if needed is not None and a.is_bad and a.subject.role is not None:
-                changes += () if a.subject in needed else self._clear(a, Clearance.LEFT, now)
-            if a.subject.role is not None and a.subject.id not in brokers:
-                if a.is_bad:
-                    changes += self._clear(a, Clearance.LEFT, now)
+        for a in [a for a in self._accounts.values() if a.subject.role is not None]:
+            is_listed = a.subject.id in brokers
+            if a.is_bad and not (is_listed and (needed is None or a.subject in needed)):
+                changes += self._clear(a, Clearance.LEFT, now)
+            if not is_listed:
                 del self._accounts[a.subject]
         for way, broker in tuple(self._connections):
             if broker not in brokers:
@@ -206,12 +205,11 @@ class Feedback(Standings):
         """Look at everybody, after all delivery reports that had come in were noted."""
         self._listened += self._since_heard(now)
         self._heard_at = now
-        uneasy = bool(self.avoidance)
         changes = self._try_charges(now)
-        uneasy = uneasy or bool(self._accused or self._held_up)
+        uneasy = bool(self.avoidance or self._accused or self._held_up)
         for a in self._accounts.values():
             if a.outstanding or a.rests or a.standing is not Standing.TRUSTED:
-                self._look_at(a, now)
+                changes += self._look_at(a, now)
                 uneasy = uneasy or a.standing is not Standing.TRUSTED
                 if self._untold and self._is_no_hiccup(a):
                     changes += self._tell(a, now)

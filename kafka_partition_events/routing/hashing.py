@@ -96,7 +96,7 @@ def key_hash(name: HashName) -> KeyHash:
         ConfigurationError: there is no hash of that name.
     """
     if name not in _PYTHON:
-        raise ConfigurationError(f"key_hash must be one of {', '.join(get_args(HashName))}, not {name!r}")
+        raise ConfigurationError(f"hash_name must be one of {', '.join(get_args(HashName))}, not {name!r}")
     try:
         found: KeyHash = getattr(import_module("confluent_kafka"), _CONFLUENT[name])
     except (ImportError, AttributeError):  # not installed, or older than 2.13, which added the functions

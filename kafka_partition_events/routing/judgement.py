@@ -24,6 +24,8 @@ class Policy:
         probe_interval: How far probes are apart at least.
         probes_to_clear: How many good answers clear a broker.
         down_for: How long a lost connection counts without further signs.
+        tried_within: Whoever has been on probation for so long without a record that needs it is trusted
+            untried: nothing that is written here needs it, or deliveries are not reported.
     """
 
     silence_factor: float = 3.0
@@ -39,6 +41,7 @@ class Policy:
     probe_interval: float = 0.05
     probes_to_clear: int = 3
     down_for: float = 5.0
+    tried_within: float = 10.0
 
 
 @frozen

@@ -72,16 +72,11 @@ def unseen_routes(limits: Limits) -> dict[str, Route]:
     Who set the limit knew that there are as many partitions. A client that were left to choose itself might
     know more partitions by then, and use them.
     """
-    return {
-        topic: compile_route(
-            limits.applied(TopicInfo(topic, tuple(_assumed(topic, n) for n in range(count))))
-        )
+    assumed = {  # online, and led by no broker that there is
+        topic: TopicInfo(topic, tuple(PartitionInfo(topic, n, leader=-1) for n in range(count)))
         for topic, count in limits.counts.items()
     }
-
-
-def _assumed(topic: str, partition: int) -> PartitionInfo:
-    return PartitionInfo(topic, partition, leader=-1)  # online, and no broker that there is
+    return {topic: compile_route(limits.applied(info)) for topic, info in assumed.items()}
 
 
 def _same(info: TopicInfo, route: Route | None) -> TopicInfo:

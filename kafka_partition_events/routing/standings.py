@@ -131,11 +131,10 @@ class Standings(Charges):
 
     # -- one's standing ------------------------------------------------------------------------------
 
-    def _look_at(self, a: Account, now: float) -> None:
+    def _look_at(self, a: Account, now: float) -> tuple[Change, ...]:
+        silent = a.subject in self._awaited
         if a.subject.role is None:
             silent = a.outstanding > 0 and self._silence(a, now) > self._patience(a)
-        else:
-            silent = a.subject in self._awaited
         match a.standing:
             case Standing.DOUBTED if not silent:  # what was outstanding has failed or was withdrawn
                 a.standing = Standing.TRUSTED
@@ -145,6 +144,18 @@ class Standings(Charges):
                 a.standing, a.good, a.back_at = Standing.PROBATION, 0, now
             case Standing.PROBATION if silent:
                 self._rest(a, now)
+            case Standing.PROBATION if self._stays_untried(a, now):
+                return self._clear(a, Clearance.LEFT, now)
+        return ()
+
+    def _stays_untried(self, a: Account, now: float) -> bool:
+        """Tell whether a broker would be on probation for good, since no record comes that could clear it.
+
+        It may lead only what nobody writes here: topics of other producers, partitions beyond a cap or a
+        limit. As long as something waits for it, a keyed record beyond the cap say, it is needed.
+        """
+        idle = now - max(a.back_at, a.answered_to) >= self.policy.tried_within
+        return idle and not a.outstanding and a.subject.role is not None
 
     def _acknowledged(self, a: Account, sent: float, latency: float, now: float) -> tuple[Change, ...]:
         """Note that somebody has done his part of a record that was answered."""

@@ -46,7 +46,7 @@ class ManualClock:
             return self._time
 
     def now(self) -> datetime:
-        """Return the aware UTC time; it moves in step with `monotonic`."""
+        """Return the aware UTC time; it moves in step with `monotonic`, but for `set_back`."""
         return self._wall + timedelta(seconds=self.monotonic() - self._start)
 
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
@@ -86,6 +86,10 @@ class ManualClock:
         for condition in due:
             with condition:
                 condition.notify_all()
+
+    def set_back(self, seconds: float) -> None:
+        """Set the aware UTC time back, as NTP or an operator may; `monotonic` is as it was."""
+        self._wall -= timedelta(seconds=seconds)
 
     def wait_for_waiters(self, count: int = 1, timeout: float = 10.0) -> None:
         """Wait, in real time, until so many threads wait for a moment that lies in the future.

@@ -17,6 +17,7 @@ from kafka_partition_events import (
     ConfigurationError,
     GrowthSafePartitioner,
     MetadataPoller,
+    RoundRobinPartitioner,
 )
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource, PartitioningProducer
 from kafka_partition_events.testing import MockCluster
@@ -117,10 +118,15 @@ WRONG = [
 
 
 @RESCUES
+@pytest.mark.parametrize(
+    "partitioner",
+    [AdaptivePartitioner, RoundRobinPartitioner, partial(GrowthSafePartitioner, mapping="rendezvous")],
+    ids=["adaptive", "round robin", "growth-safe"],
+)
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
 @pytest.mark.parametrize("before", [0, 10_001], ids=["in front", "behind ten thousand"])
 def test_a_batch_with_a_wrong_message_is_refused_whole(
-    cluster: MockCluster, rescue: Any, wrong: Any, before: int
+    cluster: MockCluster, rescue: Any, partitioner: Any, wrong: Any, before: int
 ) -> None:
     batch = [{"value": b"v"}] * before + [
         {"value": b"v"},
@@ -130,7 +136,7 @@ def test_a_batch_with_a_wrong_message_is_refused_whole(
     ]
     config = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
     plain = Producer(config)
-    with PartitioningProducer(config, rescue=rescue) as ours:
+    with PartitioningProducer(config, partitioner(), rescue=rescue) as ours:
         know(ours)
         assert outcome(lambda: ours.produce_batch("t", batch)) == outcome(
             lambda: plain.produce_batch("t", batch)

@@ -4,6 +4,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from kafka_partition_events import (
     BufferBudget,
     ConfigurationError,
     DefaultPartitioner,
+    GrowthSafePartitioner,
     MetadataPoller,
     Partitioner,
     PartitionsAdded,
@@ -183,6 +185,9 @@ def test_an_explicit_partition_wins(make: Make, kafka_topic: MakeTopic) -> None:
     producer.produce_batch(topic, [{"value": b"v", "partition": 3}, {"value": b"v", "partition": 3}], -1, got)
     assert producer.flush(LIMIT_S) == 0
     assert got.partitions == {3: 62}
+    placed: dict[str, Any] = {"value": b"v", "partition": 99}
+    assert producer.produce_batch(topic, [placed]) == 0
+    assert placed["_error"].name() == "_UNKNOWN_PARTITION"
 
 
 class Last(Partitioner):
@@ -251,10 +256,57 @@ def test_growth_loses_nothing_with_a_shared_poller(
         assert producer.flush(LIMIT_S) == 0
         assert got.errors == []
         assert sum(got.partitions.values()) == 81
-        assert (producer.stats.fallbacks > 0) is (source is Ahead)
+        assert source is Ahead or producer.stats.fallbacks == 0
         producer.close()
         assert poller.health.running  # a given poller is only left
     assert producer.partitioner.route(topic) is None
+
+
+@pytest.mark.parametrize(
+    "partitioner",
+    [RoundRobinPartitioner, partial(GrowthSafePartitioner, mapping="rendezvous")],
+    ids=["librdkafka may place keys", "librdkafka must not"],
+)
+def test_what_is_sent_before_the_handle_knows_of_growth_is_not_refused(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, partitioner: Any
+) -> None:
+    """A source of another kind teaches no handle before it answers: it learns right after."""
+    topic, keys = kafka_topic(partitions=2), [b"%d" % number for number in range(80)]
+    sent: list[bytes] = []
+    told: dict[bytes, int] = {}
+
+    def note(error: Any, message: Any) -> None:
+        assert error is None
+        told[message.key()] = message.partition()
+
+    def send_once() -> None:
+        route = producer.partitioner.route(topic)
+        if not sent and route is not None and route.count == 4:
+            batch = [{"value": b"v", "key": key} for key in keys[:40]]
+            assert producer.produce_batch(topic, batch, on_delivery=note) == 40
+            for key in keys[40:]:
+                producer.produce(topic, b"v", key, on_delivery=note)
+            sent.extend(keys)
+
+    source = Ahead(ConfluentMetadataSource({"bootstrap.servers": kafka_cluster.bootstrap_servers}))
+    poller = MetadataPoller(source, [topic])  # this thread polls
+    poller.join(DefaultPartitioner(), tuple, send_once)  # it came first, so it is called first
+    producer = make(partitioner(), poller)
+    poller.poll_once()
+    producer.produce(topic, b"v")
+    assert producer.flush(LIMIT_S) == 0  # the handle knows two partitions now
+    kafka_cluster.grow_topic(topic, 4)
+    await_table(producer, topic, 4)
+    assert producer.flush(LIMIT_S) == 0
+    assert sorted(told) == sorted(sent) == sorted(keys)
+    if producer.partitioner.falls_back:
+        assert producer.stats.fallbacks > 0
+    else:
+        route = producer.partitioner.route(topic)
+        assert route is not None
+        assert told == {key: producer.partitioner.home(route, key) for key in keys}
+        assert producer.stats.fallbacks == 0
+    poller.close()
 
 
 def test_producers_share_a_partitioner_with_a_poller_but_not_without(

@@ -158,6 +158,56 @@ def test_the_poller_ends_with_the_producer(make: Make) -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "kpe-poller"]
 
 
+@pytest.mark.parametrize("first", [0, 1], ids=["whoever came first", "whoever came last"])
+def test_who_still_uses_a_partitioner_keeps_its_table(
+    first: int, make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    topic, partitioner = kafka_topic(partitions=3), RoundRobinPartitioner()
+    producers = [make(partitioner), make(partitioner)]
+    source = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
+    with MetadataPoller(source, [topic]) as poller:
+        assert [attach(producer, poller=poller) for producer in producers] == [poller, poller]
+        assert poller.refresh("test", wait=LIMIT_S)
+        gone, left = producers.pop(first), producers.pop()
+        gone.close(timeout=LIMIT_S)
+        assert partitioner.route(topic) is not None
+        assert poller.refresh("does it still ask?", wait=LIMIT_S)
+        assert poller.health.failures == 0
+        assert placed([left.send(topic, b"v") for _ in range(30)]) == dict.fromkeys(range(3), 10)
+        left.close(timeout=LIMIT_S)
+        assert partitioner.route(topic) is None
+        assert poller.health.running, "it was given"
+
+
+def test_a_partitioner_that_would_follow_two_pollers_is_refused(make: Make) -> None:
+    partitioner = RoundRobinPartitioner()
+    producers = [make(partitioner), make(partitioner)]
+    with attach(producers[0]) as poller:
+        with pytest.raises(ConfigurationError, match="already follows another poller"):
+            attach(producers[1])
+        with pytest.raises(ConfigurationError, match="ends with the producer that it was attached to"):
+            attach(producers[1], poller=poller)
+        producers[0].close(timeout=LIMIT_S)
+    attach(producers[1]).close()
+
+
+def test_growth_loses_nothing_with_a_shared_poller(
+    make: Make, kafka_cluster: KafkaCluster, kafka_topic: MakeTopic
+) -> None:
+    """It asks over connections of its own, so the partitioner may be ahead of the producer."""
+    topic, producer = kafka_topic(partitions=2), make(RoundRobinPartitioner())
+    source = KafkaPythonMetadataSource({"bootstrap_servers": kafka_cluster.bootstrap_servers})
+    with MetadataPoller(source, [topic], interval=0.2) as poller:
+        attach(producer, poller=poller)
+        producer.send(topic, b"v").get(LIMIT_S)
+        kafka_cluster.grow_topic(topic, 4)
+        deadline = time.monotonic() + LIMIT_S
+        while (route := producer.config["partitioner"].route(topic)) is None or route.count < 4:
+            assert time.monotonic() < deadline
+            assert poller.refresh("test", wait=LIMIT_S)
+        assert placed([producer.send(topic, b"v") for _ in range(40)]) == dict.fromkeys(range(4), 10)
+
+
 def test_another_partitioner_is_refused(make: Make) -> None:
     with pytest.raises(ConfigurationError, match="NaiveRoundRobin"):
         attach(make(NaiveRoundRobin()))

@@ -1,5 +1,6 @@
 """TLS and logins on a real Kafka: the options pass through, refusals are explained, secrets stay secret."""
 
+import contextlib
 import gc
 import json
 import re
@@ -126,6 +127,22 @@ def test_pin_store(cluster: KafkaCluster) -> None:
     store = KafkaPinStore(cluster.confluent_options)
     assert store.replace("orders", None, first_pin(3, 0.0))
     assert store.read() == {"orders": first_pin(3, 0.0)}
+    store.close()
+
+
+def test_new_credentials_reach_every_connection_of_a_pin_store(cluster: KafkaCluster) -> None:
+    right = cluster.confluent_options
+    store = KafkaPinStore({**right, "sasl.password": WRONG, "log_level": 0})
+    with pytest.raises(PinStoreError, match="invalid credentials"):
+        store.read()
+    store.log_in(right["sasl.username"], right["sasl.password"])
+    deadline = time.monotonic() + LIMIT_S
+    pins: Any = None
+    while pins is None:
+        assert time.monotonic() < deadline
+        with contextlib.suppress(PinStoreError):  # librdkafka waits before it connects again
+            pins = store.read()
+    assert store.replace("payments", None, first_pin(3, 0.0))
     store.close()
 
 

@@ -21,6 +21,8 @@ broker_ids = st.sampled_from(BROKERS)
 SHORT = Policy(longest_rest=1.0, down_for=1.0)
 BACK_WITHIN_S = 4.0
 """The longest rest, a lost connection before it, a probe that is late, and three that are not."""
+FORGOTTEN_WITHIN_S = 13
+"""The longest rest, a lost connection before it, and the time in which somebody may be tried."""
 
 
 class FeedbackMachine(RuleBasedStateMachine):
@@ -322,26 +324,32 @@ happenings = st.lists(
 )
 
 
+def note(feedback: Feedback, lane: Lane, happening: Happening, now: float) -> tuple[Change, ...]:
+    match happening.what:
+        case "sent":
+            feedback.sent(lane, now)
+            return ()
+        case "answered":
+            return feedback.answered(lane, happening.latency / 1024, now)
+        case "failed":
+            return feedback.failed(lane, now)
+        case "unreachable":
+            return feedback.unreachable(happening.broker, now)
+        case _:
+            return feedback.heard(now)
+
+
 def played(story: list[Happening], start: float) -> list[object]:
     feedback, now, told = Feedback(), start, list[object]()
     lanes = {b: Lane("t", b, leader=b) for b in BROKERS}
     for happening in story:
         now += happening.gap / 1024
-        match happening.what:
-            case "sent":
-                feedback.sent(lanes[happening.broker], now)
-            case "answered":
-                told += feedback.answered(lanes[happening.broker], happening.latency / 1024, now)
-            case "failed":
-                told += feedback.failed(lanes[happening.broker], now)
-            case "unreachable":
-                told += feedback.unreachable(happening.broker, now)
-            case _:
-                told += feedback.heard(now)
-                for subject in feedback.due_for_a_probe(now):
-                    feedback.probed(subject, now)
-                    feedback.sent(lanes[int(str(subject.id))], now)
-                    told.append(("probe", subject))
+        told += note(feedback, lanes[happening.broker], happening, now)
+        if happening.what == "heard":
+            for subject in feedback.due_for_a_probe(now):
+                feedback.probed(subject, now)
+                feedback.sent(lanes[int(str(subject.id))], now)
+                told.append(("probe", subject))
         told.append(feedback.avoidance)
         told.append([feedback.threshold(broker) for broker in BROKERS])
     return told
@@ -352,6 +360,22 @@ def test_what_the_clock_says_at_the_beginning_makes_no_difference(
     story: list[Happening], shift: float
 ) -> None:
     assert played(story, 0.0) == played(story, shift)
+
+
+@given(happenings)
+def test_when_nothing_is_written_any_more_nobody_is_suspect_for_good(story: list[Happening]) -> None:
+    feedback, now = Feedback(SHORT), 0.0
+    lanes = {b: Lane("t", b, leader=b) for b in BROKERS}
+    for happening in story:
+        now += happening.gap / 1024
+        note(feedback, lanes[happening.broker], happening, now)
+    for lane in lanes.values():
+        while lane.sent_at:
+            feedback.failed(lane, now)
+    for _ in range(20 * FORGOTTEN_WITHIN_S):
+        now += 0.05
+        feedback.heard(now)
+    assert not feedback.avoidance.suspect
 
 
 faults = st.one_of(

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaError
 
-from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE, split
+from kafka_partition_events.clients.confluent.batches import LONGEST_SLICE, UNKNOWN_PARTITION, refused, split
 
 
 def parts(
@@ -73,3 +74,12 @@ def test_and_take_several_in_a_long_batch() -> None:
 @pytest.mark.parametrize("messages", ["text", None, [1], [{"value": b"v"}, None]])
 def test_what_is_no_list_of_messages_is_left_to_confluent_kafka(messages: Any) -> None:
     assert parts(messages) == [(-1, messages)]
+
+
+def test_what_the_handle_does_not_know_is_tried_again_unless_the_caller_has_placed_it() -> None:
+    unknown, full = KafkaError(UNKNOWN_PARTITION), KafkaError(KafkaError._QUEUE_FULL)
+    ours, placed = {"value": b"a", "_error": unknown}, {"value": b"b", "partition": 9, "_error": unknown}
+    sent, waits = {"value": b"c"}, {"value": b"d", "_error": full}
+    assert refused([ours, placed, sent, waits]) == [{"value": b"a"}]
+    assert "_error" not in ours
+    assert [placed["_error"], waits["_error"]] == [unknown, full]

@@ -118,7 +118,7 @@ def _cleared(reason: ev.Clearance = ev.Clearance.ANSWERED) -> ev.BrokerCleared:
             "broker 4",
             "trusted again after 1.3 s and 3 probes: no other broker is left",
         ),
-        (_cleared(ev.Clearance.LEFT), "broker 4", "no longer listed, was suspected for 1.3 s"),
+        (_cleared(ev.Clearance.LEFT), "broker 4", "not needed any more, was suspected for 1.3 s"),
         (ev.RecordsRescued(broker=4, copies=7, withheld=2), "broker 4", "7 copies sent, 2 withheld"),
         (ev.RecordsRescued(broker=None, copies=1, withheld=0), "cluster", "1 copy sent"),
         (ev.MetadataUnavailable(error="no\nanswer"), "cluster", "no answer"),

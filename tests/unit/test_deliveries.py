@@ -1,19 +1,32 @@
 """What producers hear of their records, by partition and broker. No client, no sleep."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
-from kafka_partition_events import BrokerCleared, BrokerSuspected, Clearance, Event, Suspicion
+from kafka_partition_events import (
+    BrokerCleared,
+    BrokerSuspected,
+    BufferBudget,
+    Clearance,
+    Cluster,
+    Event,
+    Partitioner,
+    RoundRobinPartitioner,
+    Suspicion,
+)
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.events import Role
 from kafka_partition_events.partitioners.deliveries import LEAST_INTERVAL_S, Deliveries
 from kafka_partition_events.routing.feedback import Feedback
 from kafka_partition_events.routing.judgement import Change, Policy
 from kafka_partition_events.routing.lanes import MAIN, STANDBY, Subject
+from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.routing.table import Route, compile_table
 from kafka_partition_events.testing.clock import ManualClock
-from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events.testing.scripted import PartitionSpec, cluster_of
+from tests.chooser_kit import judged
 
 LEADERS = [1, 2, 3, 1, 2, 3]
 CLUSTER = cluster_of({"t": list(LEADERS), "u": [2, 2]}, brokers=[1, 2, 3])
@@ -279,10 +292,145 @@ def test_a_suspect_that_no_record_needs_any_more_is_cleared_without_news_of_the_
     front.deliveries.follow(cluster_of({"t": [2, 3]}, brokers=[1, 2, 3]), "p")
     (event,) = front.deliveries.unreachable(1, "p")
     assert isinstance(event, BrokerSuspected)
-    (event,) = front.listen(6)
+    (event,) = front.listen(12)
     assert isinstance(event, BrokerCleared)
     assert (event.broker, event.reason) == (1, Clearance.LEFT)
     assert not front.deliveries.avoidance
+
+
+class Writer:
+    """A producer that writes topic t, 20 records a second, and hears of each record after 5 ms."""
+
+    def __init__(
+        self, cluster: Cluster, budget: BufferBudget | None = None, limits: Limits = NO_LIMITS
+    ) -> None:
+        self.clock = ManualClock(100.0)
+        self.partitioner = RoundRobinPartitioner(budget=budget)
+        self.deliveries = judged(self.partitioner, self.clock.monotonic)
+        self.deliveries.wait_for_replicas()
+        self.partitioner.routing.limit(limits)
+        self.partitioner.adopt(cluster)
+
+    def write(self, seconds: float, *, reported: bool = True) -> list[Event]:
+        events: list[Event] = []
+        for _ in range(round(seconds * 20)):
+            partition = self.partitioner.partition("t", None, None, b"v", b"v", None)
+            if reported:
+                self.deliveries.sent("t", partition, *there(self.partitioner).needs(partition))
+            self.clock.advance(0.005)
+            if reported:
+                events += self.deliveries.answered("t", partition, 0.005, "p")
+            events += self.deliveries.heard("p")
+            self.clock.advance(0.045)
+        return events
+
+    def patience(self) -> float:
+        """How long broker 1 may be silent."""
+        return self.deliveries._feedback.threshold(1)
+
+
+def there(partitioner: Partitioner) -> Route:
+    route = partitioner.route("t")
+    assert route is not None
+    return route
+
+
+FOUR = BufferBudget(max_partitions={"t": 4}, instance_id="a")
+ADMITTED = compile_table(cluster_of({"t": [1] * 12}), FOUR).routes["t"].admitted
+BEYOND_THE_CAP = cluster_of({"t": [1 if p in ADMITTED else 3 for p in range(12)]}, brokers=[1, 2, 3])
+ALL_THAT_IT_LEADS: dict[str, Callable[[], Writer]] = {
+    "topics of other producers": lambda: Writer(cluster_of({"t": [1, 2], "theirs": [3]})),
+    "partitions beyond the cap": lambda: Writer(BEYOND_THE_CAP, budget=FOUR),
+    "partitions beyond a limit": lambda: Writer(
+        cluster_of({"t": [1, 2, 1, 2, 3, 3]}), limits=Limits(counts={"t": 4})
+    ),
+    "partitions that are planned to be offline": lambda: Writer(
+        cluster_of({"t": [1, 2, 3]}), limits=Limits(brokers=frozenset({3}))
+    ),
+}
+
+
+class TestASuspectThatNobodyNeedsHere:
+    """No record would ever try it: the alert would stay, and patience with all others with it."""
+
+    @pytest.mark.parametrize("make", ALL_THAT_IT_LEADS.values(), ids=ALL_THAT_IT_LEADS.keys())
+    def test_is_trusted_untried_whatever_else_it_leads(self, make: Callable[[], Writer]) -> None:
+        writer = make()
+        writer.write(2)
+        patience = writer.patience()
+        (event,) = writer.deliveries.unreachable(3, "p")
+        assert isinstance(event, BrokerSuspected)
+        assert writer.patience() == 2 * patience
+        (event,) = writer.write(20)
+        assert isinstance(event, BrokerCleared)
+        assert (event.broker, event.reason, event.probes) == (3, Clearance.LEFT, 0)
+        assert not writer.deliveries.avoidance
+        assert not writer.deliveries.probing
+        assert writer.patience() == patience
+
+    def test_as_a_replica_either(self) -> None:
+        replicas: list[PartitionSpec] = [{"leader": 1, "isr": [1, 2]}, {"leader": 1, "isr": [1, 3]}]
+        cluster = cluster_of({"t": {"partitions": replicas}}, brokers=[1, 2, 3])
+        writer = Writer(cluster, limits=Limits(counts={"t": 1}))
+        writer.deliveries.sent("t", 1, 1, frozenset({3}))  # before the limit
+        writer.deliveries.answered("t", 1, 0.005, "p")
+        writer.deliveries.unreachable(3, "p")
+        assert writer.deliveries.avoidance.replicas == {3}
+        (event,) = writer.write(20)
+        assert isinstance(event, BrokerCleared)
+        assert (event.broker, event.reason) == (3, Clearance.LEFT)
+        assert not writer.deliveries.avoidance
+
+    def test_is_needed_as_long_as_a_record_waits_for_it(self) -> None:
+        """A keyed one, say: these are not capped."""
+        writer = Writer(BEYOND_THE_CAP, budget=FOUR)
+        beyond = next(p for p in range(12) if p not in ADMITTED)
+        writer.deliveries.sent("t", beyond, 3)
+        writer.deliveries.unreachable(3, "p")
+        assert writer.write(60) == []
+        assert writer.deliveries.suspects() == {3}
+        assert writer.deliveries.failed("t", beyond, "p") == ()
+        (event,) = writer.write(20)
+        assert isinstance(event, BrokerCleared)
+
+
+def test_a_suspect_that_is_needed_is_tried_sooner() -> None:
+    writer = Writer(cluster_of({"t": [1, 2, 3]}))
+    writer.deliveries.unreachable(3, "p")
+    (event,) = writer.write(20)
+    assert isinstance(event, BrokerCleared)
+    assert (event.reason, event.probes) == (Clearance.ANSWERED, 3)
+
+
+def test_a_partition_that_refuses_is_left_alone_until_it_answers_however_long_that_takes() -> None:
+    """What was set aside for it says nothing of brokers; only an answer brings it back."""
+    front = Front(Policy())
+    front.learn()
+    front.sent(0)
+    front.listen(0.03)
+    front.sent(3)
+    front.answered(3)
+    front.listen(0.01)
+    assert front.deliveries.avoidance.partitions == {("t", 0)}
+    front.deliveries.failed("t", 0, "p")
+    front.listen(20)
+    assert front.deliveries.avoidance.partitions == {("t", 0)}
+    for _ in range(3):
+        front.sent(0)
+        front.answered(0)
+        front.listen(0.05)
+    assert not front.deliveries.avoidance
+
+
+def test_where_deliveries_are_not_reported_no_probe_tells_so_a_lost_connection_counts_for_a_while() -> None:
+    """As with ``delivery.report.only.error``: one loss would be for good."""
+    writer = Writer(cluster_of({"t": [1, 2, 3]}))
+    writer.deliveries.unreachable(3, "p")
+    assert writer.write(5, reported=False) == []
+    assert writer.deliveries.suspects() == {3}
+    (event,) = writer.write(15, reported=False)
+    assert isinstance(event, BrokerCleared)
+    assert event.reason is Clearance.LEFT
 
 
 class TestBacklogs:

@@ -3,8 +3,11 @@
 import threading
 import time
 
+import pytest
 from attrs import evolve
 
+from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.events import Event
@@ -123,3 +126,22 @@ def test_close_in_the_parent_is_not_held_up_by_children() -> None:
     began = time.monotonic()
     poller.close()
     assert time.monotonic() - began < LIMIT_S
+
+
+def test_a_poller_that_was_made_for_a_producer_is_closed_in_a_child() -> None:
+    """The producer does not work there: what it asks for would fail, and be logged, for ever."""
+    partitioner = DefaultPartitioner()
+    with MetadataPoller(Changing(), interval=0.002, min_interval=0.001) as poller:
+        poller.join(partitioner, tuple, last_closes=True)
+        assert poller.refresh("test", wait=LIMIT_S)
+
+        def check() -> None:
+            assert not poller.health.running
+            assert [t for t in threading.enumerate() if t.name == "kpe-poller"] == []
+            assert partitioner.route("orders") is None
+            with pytest.raises(PollerClosedError):
+                poller.start()
+
+        in_child(check)
+        assert partitioner.route("orders") is not None
+        assert poller.refresh("the parent goes on", wait=LIMIT_S)

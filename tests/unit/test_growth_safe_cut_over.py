@@ -1,6 +1,6 @@
 """Cut-overs: when pinned keys move, in every instance at the same moment, and which are refused."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from itertools import pairwise
 from typing import Any
@@ -181,3 +181,20 @@ def test_who_cuts_over_goes_by_the_store_at_once_and_no_longer_by_its_own_first_
     assert after_growth.pin("orders", 12) == (12,)  # it has not read the store since
     after_growth.cut_over("orders", 18, delay=60.0)
     assert after_growth.in_force["orders"] == (6,)
+
+
+@pytest.mark.parametrize(
+    "then",
+    [PinnedTopics.step, PinnedTopics.close, PinnedTopics.reset_after_fork],
+    ids=["looked at again", "closed and used again", "in a forked child"],
+)
+def test_no_key_moves_back_with_a_clock_that_is_set_back(then: Callable[[PinnedTopics], object]) -> None:
+    """By NTP, over a cut-over: they would move a second time, and a third one when it gets there again."""
+    store, clock = MemoryPinStore(), ManualClock()
+    store.replace("t", None, (Pin(1, 6, 0.0), Pin(2, 12, clock.now().timestamp() + 10)))
+    topics = PinnedTopics(store, clock)
+    clock.advance(10)
+    topics.step()
+    clock.set_back(3)
+    then(topics)
+    assert (topics.in_force.get("t") or topics.pin("t", 12)) == (6, 12)

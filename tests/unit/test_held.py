@@ -8,7 +8,8 @@ import pytest
 from attrs import define, field
 
 from kafka_partition_events import DefaultPartitioner, Event, RecordsRescued
-from kafka_partition_events.clients.held import HEADER_BYTES, RECORD_BYTES, Account, Engine, Held, Stuck
+from kafka_partition_events.clients.held import HEADER_BYTES, RECORD_BYTES, Account, Engine, Held
+from kafka_partition_events.clients.reports import ProducerReports, Stuck
 from kafka_partition_events.clients.rescue import (
     ATTEMPT_HEADER,
     ID_HEADER,
@@ -172,6 +173,13 @@ def test_who_runs_out_of_budget_a_second_time_is_told_so_again() -> None:
         account.hedge({})
 
 
+def test_what_has_its_copy_is_looked_at_no_more(account: Account) -> None:
+    """It stays on its way until it times out, and each look would come across it."""
+    _first, _second, other = admitted(account, 0, 0, 1)
+    account.hedge({(0, "t", 0): 7})
+    assert account._placed == {(0, "t", 1): {other: None}}
+
+
 def test_what_is_stuck_on_one_way_is_not_on_the_other(account: Account) -> None:
     (here,), there = admitted(account, 0), held()
     assert account.admit(there)
@@ -260,7 +268,7 @@ def test_the_budget_is_never_overdrawn_by_threads() -> None:
 
 
 @define
-class FakeReports:
+class FakeReports(ProducerReports):
     where: dict[tuple[int, str, int], int | None] = field(factory=dict)
     events: list[Event] = field(factory=list)
     looks: int = 0
@@ -343,6 +351,20 @@ def test_a_copy_that_cannot_be_sent_leaves_the_outcome_that_the_record_had() -> 
     rescue.drain(rescue.send)
     assert rescue.told == [("id", TIME_OUT)]
     assert (rescue.account.waiting, rescue.account.stats.held_bytes) == (0, 0)
+
+
+def test_a_copy_that_is_being_sent_is_still_waited_for() -> None:
+    """`flush` may look from another thread in that moment: the copy is in nobody's queue."""
+    rescue = FakeRescue()
+    rescue.timed_out()
+    waiting = []
+
+    def send(held: Held) -> None:
+        waiting.append(rescue.account.waiting)
+        rescue.send(held)
+
+    rescue.drain(send)
+    assert (waiting, rescue.account.waiting) == ([1], 0)
 
 
 def test_a_copy_without_room_waits_for_it() -> None:

@@ -205,6 +205,13 @@ class TestKeyedRecords:
         with pytest.raises(ConfigurationError, match="keyed must be one of pin, reroute, raise, not 'spill'"):
             make(keyed="spill")
 
+    def test_an_unknown_hash_is_refused_by_the_name_that_the_setting_has(
+        self, make: Callable[..., Partitioner]
+    ) -> None:
+        cause = "hash_name must be one of murmur2, crc32, fnv1a, not 'md5'"
+        with pytest.raises(ConfigurationError, match=cause):
+            make(hash_name="md5")
+
 
 @pytest.mark.parametrize("make", [DefaultPartitioner, StickyPartitioner])
 class TestSticky:

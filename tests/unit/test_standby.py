@@ -7,6 +7,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from kafka_partition_events import ConfigurationError
+from kafka_partition_events.clients.confluent import standby as module
 from kafka_partition_events.clients.confluent.connection import asking_around
 from kafka_partition_events.clients.confluent.standby import (
     KeyOrder,
@@ -112,6 +113,28 @@ class TestStandby:
         second.close()
         second.close()
         assert second.handle() is None
+
+    def test_that_is_made_after_a_change_of_credentials_has_them(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        logins: list[tuple[str, ...]] = []
+
+        class LoggingIn(Handle):
+            def __init__(self, _config: Any) -> None:
+                pass
+
+            def set_sasl_credentials(self, *login: str) -> None:
+                logins.append(login)
+
+        monkeypatch.setattr(module, "SecondHandle", LoggingIn)
+        second = Standby("lazy", {}, lambda: None, frozenset)
+        second.log_in("alice", "second")
+        assert logins == []
+        second.handle()
+        assert logins == [("alice", "second")]
+        second.log_in("alice", "third")
+        assert logins == [("alice", "second"), ("alice", "third")], "the one that is open, too"
+        second.close()
 
 
 class TestKeyOrder:

@@ -150,6 +150,28 @@ def test_stay_when_their_topic_is_forgotten_just_then(bench: Bench) -> None:
     assert bench.sent == ["a"]
 
 
+def test_whose_partition_librdkafka_does_not_know_fail_when_their_time_is_up(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown_there(_record: Record) -> None:
+        raise NotPlacedError
+
+    now = 100.0
+    monkeypatch.setattr("time.monotonic", lambda: now)
+    usual, bench.send = bench.send, unknown_there
+    bench.known.add("orders")
+    bench.add("a")
+    now += LIMIT_S / 2
+    bench.add("b")
+    assert (len(bench.unassigned), bench.told) == (2, [])
+    now += LIMIT_S / 2
+    bench.unassigned.listened()
+    assert bench.told == [("a", "_MSG_TIMED_OUT")]
+    bench.send = usual
+    bench.unassigned.place()
+    assert bench.sent == ["b"]
+
+
 def test_have_the_headers_that_they_were_given(bench: Bench) -> None:
     headers = {"n": b"1"}
     bench.unassigned.add(Record("orders", None, "key", None, 0, headers))

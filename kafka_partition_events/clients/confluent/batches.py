@@ -127,11 +127,11 @@ def _parted(
 
 
 def refused(messages: list[Message]) -> list[Message]:
-    """Return the messages that failed because the producer does not know the partition, for another try."""
+    """Return the messages, for another try, that failed since the producer does not know our partition."""
     again = []
     for message in messages:
         error = message.get("_error")
-        if error is not None and error.code() == UNKNOWN_PARTITION:
+        if error is not None and error.code() == UNKNOWN_PARTITION and not _is_placed(message):
             del message["_error"]
             again.append(message)
     return again

@@ -135,7 +135,12 @@ class Chooser:
         return tuple(self.turns)
 
     def fall_back(self, topic: str, records: int = 1) -> None:
-        """Note that the producer did not know a partition of ours: a shared poller may be ahead of it."""
+        """Note that the producer did not know a partition of ours: a shared poller may be ahead of it.
+
+        Args:
+            topic: The topic.
+            records: How many records librdkafka is to place instead.
+        """
         self._fallbacks += records
         self.turn(topic).end()
         with contextlib.suppress(PollerClosedError):

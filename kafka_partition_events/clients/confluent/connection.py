@@ -44,13 +44,18 @@ def asking_around(ask: Callable[[float], Any], deadline: float) -> Any:
     """
     patience = _FIRST_PATIENCE_S
     while True:
-        left = max(0.05, deadline - time.monotonic())
+        left = time_left(deadline)
         try:
             return ask(min(patience, left))
         except KafkaException as error:
             if patience >= left or error.args[0].code() not in _NO_ANSWER:
                 raise
         patience *= 2
+
+
+def time_left(deadline: float) -> float:
+    """Return the seconds that are left. Never zero or less, which some calls take for "no limit"."""
+    return max(0.05, deadline - time.monotonic())
 
 
 class Connection:

@@ -1,16 +1,24 @@
 """How a producer's partitioner follows a poller: one that is given, or one that is the producer's own."""
 
+import contextlib
+import time
 import weakref
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Producer
 
 from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
+from kafka_partition_events.clients.confluent.teacher import Teacher
 from kafka_partition_events.clients.confluent.unassigned import Unassigned
+from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
+
+_LESSON_S = 2.0
+"""How many seconds a handle may take to learn what its poller knows already."""
 
 
 class Following:
@@ -38,18 +46,19 @@ class Following:
         def awaited() -> Collection[str]:
             return () if (found := waiting()) is None else found.topics()
 
-        def looked() -> None:
-            if (found := waiting()) is not None:
-                found.place()
-
         if poller is None:
             source = ConfluentMetadataSource(config, suspects=partitioner.deliveries.suspects)
             poller = MetadataPoller(source, (), **options)
         self.poller = poller
-        # A partition that the poller tells of must be known to the producer's handle, too.
-        self._lesson = None
+        # A partition that the poller tells of must be known to the producer's handle, too: before, where the
+        # source can teach it; else a moment later.
+        written = chooser.turns.keys()
+        late: Teacher | None = None
         if isinstance(poller.source, ConfluentMetadataSource):
-            self._lesson = poller.source.teach(producer, chooser.turns.keys(), awaited)
+            self._lesson = poller.source.teach(producer, written, awaited)
+        else:
+            self._lesson = late = Teacher(producer, written, awaited)
+        looked = partial(_looked, poller, late, waiting)
         try:
             follower = poller.join(
                 partitioner, lambda: {*chooser.written(), *awaited()}, looked, last_closes=self._own
@@ -82,5 +91,13 @@ class Following:
         if self._dropped.detach() is None:
             return
         self._follower.leave()
-        if self._lesson is not None:
-            self._lesson.release()  # a fetch that outlives the limit must not touch a handle that is closed
+        self._lesson.release()  # a fetch that outlives the limit must not touch a handle that is closed
+
+
+def _looked(poller: MetadataPoller, late: Teacher | None, waiting: Callable[[], Unassigned | None]) -> None:
+    """Teach a handle that the source has not taught, then place what has waited for its topic or for that."""
+    if late is not None and (cluster := poller.cluster) is not None:
+        with contextlib.suppress(MetadataFetchError):  # the next look tries again
+            late.teach(cluster.by_topic, time.monotonic() + _LESSON_S)
+    if (found := waiting()) is not None:
+        found.place()

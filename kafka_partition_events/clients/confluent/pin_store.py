@@ -15,8 +15,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from kafka_partition_events.clients.confluent.answers import error_name
-from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.confluent.connection import Connection, time_left
+from kafka_partition_events.clients.librdkafka import connecting, refuse_greenlets
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
@@ -65,8 +65,9 @@ class KafkaPinStore:
             topic: The compacted topic.
 
         Raises:
-            ConfigurationError: librdkafka refuses a setting.
+            ConfigurationError: librdkafka refuses a setting, or threads are greenlets (gevent).
         """
+        refuse_greenlets()
         self.topic = topic
         self._settings = {"log_level": 2, **connecting(config)}
         self._connection = Connection(config)
@@ -112,6 +113,13 @@ class KafkaPinStore:
             self._write(topic, after)
             return self._read().get(topic) == after
 
+    def log_in(self, username: str, password: str) -> None:
+        """Use other credentials from now on; what was read stays in force meanwhile."""
+        with self._lock:
+            self._settings |= {"sasl.username": username, "sasl.password": password}
+            self._connection.log_in(username, password)
+            self._disconnect()
+
     def close(self) -> None:
         """Close the connections."""
         with self._lock:
@@ -144,7 +152,7 @@ class KafkaPinStore:
     def _open(self, deadline: float) -> Consumer | None:
         """Return a consumer for the topic; None when there is no topic."""
         admin = self._connection.admin()
-        found = admin.list_topics(self.topic, timeout=_left(deadline)).topics[self.topic]
+        found = admin.list_topics(self.topic, timeout=time_left(deadline)).topics[self.topic]
         self._connection.succeeded()
         if found.error is not None:
             if error_name(found.error) == UNKNOWN_TOPIC:
@@ -158,9 +166,9 @@ class KafkaPinStore:
         if partitions != 1:
             raise PinStoreError(f"topic {self.topic} has {partitions} partitions; pins need a topic with one")
         resource = ConfigResource(ResourceType.TOPIC, self.topic)
-        answer = self._connection.admin().describe_configs([resource], request_timeout=_left(deadline))
+        answer = self._connection.admin().describe_configs([resource], request_timeout=time_left(deadline))
         with contextlib.suppress(KafkaException):  # who may not see the policy has to trust it
-            policy = answer[resource].result(_left(deadline))["cleanup.policy"].value
+            policy = answer[resource].result(time_left(deadline))["cleanup.policy"].value
             if policy != "compact":
                 raise PinStoreError(
                     f"topic {self.topic} has cleanup.policy={policy}, which deletes pins that are in force; "
@@ -176,7 +184,7 @@ class KafkaPinStore:
         self._position = max(self._position, low)
         consumer.assign([TopicPartition(self.topic, 0, self._position)])
         while self._position < high:
-            message = consumer.poll(_left(deadline))
+            message = consumer.poll(time_left(deadline))
             if message is None:
                 raise TimeoutError("it was not read to the end in time")
             if (error := message.error()) is not None:
@@ -188,9 +196,10 @@ class KafkaPinStore:
 
     def _ends(self, consumer: Consumer, deadline: float) -> tuple[int, int]:
         """Return the offset of the first record, and the one after the last."""
+        place = TopicPartition(self.topic, 0)
         while True:
             try:
-                return consumer.get_watermark_offsets(TopicPartition(self.topic, 0), timeout=_left(deadline))
+                return consumer.get_watermark_offsets(place, timeout=time_left(deadline))
             except KafkaException as error:
                 # Brokers hear of a new topic one after another; this one may not have, yet.
                 unheard = error_name(error.args[0]) in {UNKNOWN_TOPIC, "_UNKNOWN_PARTITION"}
@@ -269,8 +278,3 @@ def _decode(document: object) -> History:
         case {"version": int(version), "pins": pins} if version == _VERSION:
             return decode_history(pins)
     raise ValueError(f"not a document of version {_VERSION} with pins")
-
-
-def _left(deadline: float) -> float:
-    """Return the seconds that are left, and never none: some calls take that for "no limit"."""
-    return max(0.05, deadline - time.monotonic())

@@ -1,18 +1,13 @@
 """Brings what librdkafka reports to the partitioner: deliveries, lost connections, and that we listened."""
 
-import contextlib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, Message
 
-from kafka_partition_events.errors import PollerClosedError
-from kafka_partition_events.metadata.events import BrokerSuspected, Event
-from kafka_partition_events.metadata.listener import name_of
-from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.clients.reports import ProducerReports
 from kafka_partition_events.routing.lanes import MAIN
 
 OnDelivery = Callable[[KafkaError | None, Message], Any]
@@ -28,16 +23,11 @@ _BROKER = re.compile(r"/(\d+): ")
 """librdkafka names a broker as ``host:port/ID``, and says nothing else of which one an error is about."""
 
 
-class Reports:
+class Reports(ProducerReports):
     """The callbacks of one producer. They hold no reference to it: it could not be collected else.
 
     They run in the thread that calls ``poll`` or ``flush``, as every callback of confluent-kafka does.
     """
-
-    def __init__(self, partitioner: Partitioner) -> None:
-        self.poller: MetadataPoller | None = None
-        self._name = name_of(partitioner)
-        self._deliveries = partitioner.deliveries
 
     def for_record(self, theirs: OnDelivery | None, way: int) -> OnDelivery:
         """Return the callback for a tracked record, which calls the application's own one."""
@@ -69,21 +59,3 @@ class Reports:
         """Note what librdkafka tells of its connections."""
         if error.code() in _LOST and (named := _BROKER.search(error.str())) is not None:
             self.emit(self._deliveries.unreachable(int(named[1]), self._name))
-
-    def heard(self) -> None:
-        """Note that all reports have been served that had come in."""
-        self.emit(self._deliveries.heard(self._name))
-
-    def stuck(self) -> Mapping[tuple[int, str, int], int | None]:
-        """Return the ways, topics and partitions whose records wait for a suspect; see `Deliveries.stuck`."""
-        return self._deliveries.stuck() if self._deliveries.avoidance else {}
-
-    def emit(self, events: Iterable[Event]) -> None:
-        """Hand events to the poller; ask it to look at once if a broker has become suspect."""
-        if self.poller is None:
-            return
-        for event in events:
-            self.poller.emit(event)
-            if isinstance(event, BrokerSuspected):
-                with contextlib.suppress(PollerClosedError):
-                    self.poller.refresh(f"broker {event.broker} is suspect")

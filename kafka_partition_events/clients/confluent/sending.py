@@ -60,7 +60,8 @@ class Sending:
         """Send a record, and keep account of its delivery.
 
         Raises:
-            NotPlacedError: nobody can tell its partition, and librdkafka must not choose.
+            NotPlacedError: nobody can tell its partition, or the handle does not know it yet, and librdkafka
+                must not choose.
         """
         topic, value, key, callback, timestamp, headers = record
         if self.rescue is not None and key is None:
@@ -105,10 +106,12 @@ class Sending:
                 leave()
             if route is not None:
                 self.partitioner.deliveries.withdrawn(topic, partition, way)
-            final = key is not None and not self.partitioner.falls_back
-            if final or partition == UNASSIGNED or not is_unknown_partition(error):
+            if partition == UNASSIGNED or not is_unknown_partition(error):
                 raise
-            self.chooser.fall_back(topic)
+            bound = not self.partitioner.falls_back and self.chooser.is_keyed(key)
+            self.chooser.fall_back(topic, 0 if bound else 1)
+            if bound:
+                raise NotPlacedError from error
             own.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
     def held(self, own: "PartitioningProducer", held: Held) -> None:

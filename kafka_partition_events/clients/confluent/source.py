@@ -1,13 +1,13 @@
 """Metadata through confluent-kafka."""
 
-import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
+from attrs import evolve
 from confluent_kafka import KafkaException, Producer, TopicCollection
 
 from kafka_partition_events.clients.confluent.answers import (
@@ -17,10 +17,11 @@ from kafka_partition_events.clients.confluent.answers import (
     listed_nodes,
     listed_topic,
 )
-from kafka_partition_events.clients.confluent.connection import Borrowed, Connection, asking_around
+from kafka_partition_events.clients.confluent.connection import Borrowed, Connection, asking_around, time_left
 from kafka_partition_events.clients.confluent.teacher import FEW, Teacher
+from kafka_partition_events.clients.librdkafka import refuse_greenlets
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.metadata.cluster import Node, TopicInfo
+from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
 
 _DESCRIBE_SHARE = 0.5
@@ -38,14 +39,8 @@ where cores are few, the brokers' time too (0.5 to 4 s without any acknowledgeme
 _NO_TOPIC = "."
 """Asked for when only the brokers are wanted: a name that Kafka forbids, so there is no such topic."""
 
-
-class _Answer(NamedTuple):
-    nodes: tuple[Node, ...]
-    topics: Mapping[str, TopicInfo]
-    errors: Mapping[str, str]
-    cluster_id: str | None
-    answered_by: int | None
-    described: bool
+_LATER = 0.0
+"""Filled in by `ConfluentMetadataSource.fetch`."""
 
 
 class ConfluentMetadataSource:
@@ -87,7 +82,7 @@ class ConfluentMetadataSource:
             ConfigurationError: librdkafka refuses a setting, the arguments do not fit, or threads are
                 greenlets (gevent).
         """
-        _refuse_greenlets()
+        refuse_greenlets()
         self._connection: Connection | Borrowed
         self._teachers: tuple[Teacher, ...] = ()
         self._made_for: Teacher | None = None
@@ -121,16 +116,7 @@ class ConfluentMetadataSource:
         answer = self._ask(topics, deadline, timeout)
         self._connection.succeeded()
         self._teach_all(answer.topics, deadline)
-        return Observation(
-            started_at=started_at,
-            nodes=answer.nodes,
-            topics=answer.topics,
-            errors=answer.errors,
-            requested=topics,
-            cluster_id=answer.cluster_id,
-            answered_by=answer.answered_by,
-            proof=Proof(topic_ids=answer.described, racks=answer.described),
-        )
+        return evolve(answer, started_at=started_at)
 
     def teach(
         self,
@@ -179,7 +165,7 @@ class ConfluentMetadataSource:
 
     # -- asking --------------------------------------------------------------------------------------
 
-    def _ask(self, topics: frozenset[str] | None, deadline: float, timeout: float) -> _Answer:
+    def _ask(self, topics: frozenset[str] | None, deadline: float, timeout: float) -> Observation:
         """Describe; else list, and find out whether describing would work next time (or at once, the first).
 
         It would when the answer names a controller among its brokers: librdkafka sends descriptions there,
@@ -204,7 +190,7 @@ class ConfluentMetadataSource:
             self._can_describe = False
             return answer
 
-    def _describe(self, topics: frozenset[str] | None, deadline: float) -> _Answer:
+    def _describe(self, topics: frozenset[str] | None, deadline: float) -> Observation:
         """Describe, within a few times what that took the last time; twice as long after it was in vain."""
         began, usual = time.monotonic(), self._describe_s
         if usual is not None:
@@ -214,36 +200,42 @@ class ConfluentMetadataSource:
         self._describe_s = time.monotonic() - began
         return answer
 
-    def _described(self, topics: frozenset[str] | None, deadline: float) -> _Answer:
+    def _described(self, topics: frozenset[str] | None, deadline: float) -> Observation:
         admin = self._connection.admin()
         names = topics
         if names is None:
-            names = frozenset(admin.list_topics(timeout=_left(deadline)).topics)
-        left = _left(deadline)
+            names = frozenset(admin.list_topics(timeout=time_left(deadline)).topics)
+        left = time_left(deadline)
         of_cluster = admin.describe_cluster(request_timeout=left)
         of_topics: Mapping[str, Future[Any]] = (
             admin.describe_topics(TopicCollection(sorted(names)), request_timeout=left) if names else {}
         )
-        cluster = of_cluster.result(_left(deadline))
+        cluster = of_cluster.result(time_left(deadline))
         found: dict[str, TopicInfo] = {}
         errors: dict[str, str] = {}
         for name, future in of_topics.items():
             try:
-                found[name] = described_topic(future.result(_left(deadline)))
+                found[name] = described_topic(future.result(time_left(deadline)))
             except KafkaException as error:
                 reason = error.args[0]
                 if reason.code() < 0:  # librdkafka's own: the request failed, not the topic
                     raise
                 errors[name] = error_name(reason)
-        return _Answer(
-            described_nodes(cluster.nodes), found, errors, cluster.cluster_id, None, described=True
+        return Observation(
+            started_at=_LATER,
+            nodes=described_nodes(cluster.nodes),
+            topics=found,
+            errors=errors,
+            requested=topics,
+            cluster_id=cluster.cluster_id,
+            proof=Proof(topic_ids=True, racks=True),
         )
 
     def _asks_by_name(self, topics: frozenset[str] | None) -> bool:
         """Tell whether topics are listed one by one; else all are, which may be many more than these."""
         return topics is not None and len(topics) <= FEW and self._connection.may_name_topics
 
-    def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[_Answer, int]:
+    def _list(self, topics: frozenset[str] | None, deadline: float) -> tuple[Observation, int]:
         names: Iterable[str | None] = (None,)
         if topics is not None and self._asks_by_name(topics):
             names = sorted(topics) or (_NO_TOPIC,)
@@ -251,7 +243,7 @@ class ConfluentMetadataSource:
         try:
             for name in names:
                 admin = self._connection.admin()
-                answer = asking_around(partial(_listed, admin, name), deadline)
+                answer = asking_around(partial(admin.list_topics, name), deadline)
                 listed.update(answer.topics)
         except (KafkaException, RuntimeError) as error:  # RuntimeError: a borrowed client was closed
             raise self._connection.failure("the cluster does not answer", error) from error
@@ -265,40 +257,13 @@ class ConfluentMetadataSource:
                 errors[name] = error_name(metadata.error)
             else:
                 found[name] = listed_topic(metadata)
-        by = answer.orig_broker_id
-        return (
-            _Answer(
-                listed_nodes(answer.brokers),
-                found,
-                errors,
-                answer.cluster_id,
-                by if by >= 0 else None,
-                described=False,
-            ),
-            answer.controller_id,
+        seen = Observation(
+            started_at=_LATER,
+            nodes=listed_nodes(answer.brokers),
+            topics=found,
+            errors=errors,
+            requested=topics,
+            cluster_id=answer.cluster_id,
+            answered_by=answer.orig_broker_id if answer.orig_broker_id >= 0 else None,
         )
-
-
-def _listed(admin: Any, name: str | None, seconds: float) -> Any:
-    return admin.list_topics(name, timeout=seconds)
-
-
-def _left(deadline: float) -> float:
-    """Return the seconds that are left. Never zero or less, which some calls take for "no limit"."""
-    return max(0.05, deadline - time.monotonic())
-
-
-def _refuse_greenlets() -> None:
-    """Raise where the poller's thread would be a greenlet: librdkafka would stop all of them while it waits.
-
-    Raises:
-        ConfigurationError: gevent or eventlet has taken the place of ``threading``.
-    """
-    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
-    patched = gevent is not None and gevent.is_module_patched("threading")
-    if patched or (eventlet is not None and eventlet.is_monkey_patched("thread")):
-        raise ConfigurationError(
-            "gevent or eventlet has patched threading, so each metadata request would stop all greenlets "
-            "until it is answered (10 s while the brokers are down). Patch without threads, as "
-            "gevent.monkey.patch_all(thread=False) does, or use a plain confluent_kafka.Producer"
-        )
+        return seen, answer.controller_id

@@ -77,6 +77,7 @@ class Teacher:
         Raises:
             MetadataFetchError: the handle could not ask, or the broker it asked lags behind.
         """
+        self.check()  # in a forked child the lock may be taken for ever
         self._have_created([name for name in self._awaited() if name not in topics], deadline)
         written = topics if self._written is None else self._written
         for name in [name for name in self._taught if name not in written]:
@@ -108,7 +109,7 @@ class Teacher:
         """Never touch the handle again; waits until a call on it that is under way has returned."""
         self._released.set()
         with self._calling:
-            self._producer = _gone
+            self._producer = lambda: None
 
     def _is_news(self, info: TopicInfo) -> bool:
         count, topic_id = self._taught.get(info.name, (0, None))
@@ -146,7 +147,3 @@ def _reference(producer: Producer) -> Callable[[], Producer | None]:
         return weakref.ref(producer)
     except TypeError:  # only subclasses of confluent_kafka.Producer can be referenced weakly
         return lambda: producer
-
-
-def _gone() -> None:
-    return None

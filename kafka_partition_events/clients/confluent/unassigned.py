@@ -1,8 +1,10 @@
 """Keyed records that wait until their topic is known, as librdkafka keeps those of its unassigned partition.
 
 Where keys must not go by librdkafka's hash (`Partitioner.falls_back` is false) nobody can tell a record's
-partition before the topic's first metadata. Waiting for it in ``produce`` would stop an event loop. So the
-record is taken, and placed by a later ``produce``, ``poll`` or ``flush``; it fails when its time is up.
+partition before the topic's first metadata; and librdkafka refuses one that it does not know yet, where a
+poller is ahead of it. Waiting for that in ``produce`` would stop an event loop. So the record is taken, and
+placed by a later ``produce``, ``poll`` or ``flush``, or after the poller's next look; it fails when its time
+is up.
 """
 
 import contextlib
@@ -29,7 +31,10 @@ QUEUE_FULL = "Local: Queue full"
 
 
 class NotPlacedError(Exception):
-    """A keyed record that librdkafka must not place has no partition: its topic was forgotten meanwhile."""
+    """A keyed record that librdkafka must not place has no partition that its handle knows.
+
+    Its topic was forgotten meanwhile, or has grown and the handle does not know of that yet.
+    """
 
 
 class Record(NamedTuple):
@@ -66,7 +71,8 @@ class Unassigned:
 
         Args:
             known: Tells whether a topic's partitions are known.
-            send: Produces a record of a topic that is; raises `NotPlacedError` if it is not so any more.
+            send: Produces a record of a topic that is; raises `NotPlacedError` if it is not so any more, or
+                its handle does not know the partition yet.
             seconds: How long a record may wait: librdkafka's ``message.timeout.ms``.
             most_bytes: How much may wait, beside what waits in librdkafka:
                 ``queue.buffering.max.kbytes``.
@@ -140,15 +146,18 @@ class Unassigned:
 
     def _place_each(self, topic: str, records: deque[_Waiting]) -> None:
         while records:
-            if self._known(topic):
-                try:
+            try:
+                if known := self._known(topic):
                     self._send(records[0].record)
-                except (BufferError, NotPlacedError):
-                    return
-                except Exception as error:  # noqa: BLE001 - it must not keep those behind it, nor be told to them
-                    self._fail(records, _as_kafka_error(error))
-                else:
-                    self._take(records)  # not before: what comes meanwhile must find that somebody waits
+            except BufferError:
+                return
+            except NotPlacedError:
+                known = False
+            except Exception as error:  # noqa: BLE001 - it must not keep those behind it, nor be told to them
+                self._fail(records, _as_kafka_error(error))
+                continue
+            if known:
+                self._take(records)  # not before: what comes meanwhile must find that somebody waits
             elif self.hopeless():
                 self._fail(records, _UNKNOWN_TOPIC)
             elif records[0].until <= time.monotonic():

@@ -16,7 +16,7 @@ from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.clients.standby import StandbyMode, checked_standby
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.metadata.poller import Follower, MetadataPoller, check_free
+from kafka_partition_events.metadata.poller import MetadataPoller, check_free
 from kafka_partition_events.partitioners.base import Partitioner
 
 
@@ -50,17 +50,17 @@ def attach(
         standby: Whether unkeyed records may go by a second ``KafkaProducer`` while a write that waits for a
             replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``.
             It costs nothing until then; never used with transactions or another ``acks``.
-        poller: A poller to follow instead, for producers that share a partitioner; make it of settings, since
-            one that was attached ends with its producer. It is left running.
+        poller: A poller to follow instead, for producers that share a partitioner. It is left running. Make
+            its source of settings: one that was attached ends with its producer, and is refused.
         **poller_options: Arguments of `MetadataPoller`, such as ``interval=5.0``.
 
     Returns:
         The running poller; register listeners there.
 
     Raises:
-        ConfigurationError: the producer has another kind of partitioner, an option is out of range,
-            ``rescue`` is wanted and the producer is transactional or has one already, or
-            ``standby="warm"`` and it is transactional.
+        ConfigurationError: the producer has another kind of partitioner, or one that follows another poller,
+            an option is out of range, ``poller`` was attached, ``rescue`` is wanted and the producer is
+            transactional or has one already, or ``standby="warm"`` and it is transactional.
     """
     partitioner = producer.config["partitioner"]
     if not isinstance(partitioner, Partitioner):
@@ -76,6 +76,11 @@ def attach(
     way = checked_standby(standby, transaction, waits_for_replicas=waits)
     if poller is not None and poller_options:
         raise ConfigurationError(f"{', '.join(poller_options)}: options of a poller; it is made already")
+    if poller is not None and isinstance(poller.source, _AttachedSource):
+        raise ConfigurationError(
+            "that poller ends with the producer that it was attached to. For producers to share one, make it "
+            "of settings: MetadataPoller(KafkaPythonMetadataSource(settings), ())"
+        )
     cluster = producer._metadata  # noqa: SLF001 - the partitioner gets the same object as its argument
     check_free(partitioner, poller)
     source = None
@@ -95,7 +100,12 @@ def attach(
     stop = _report(
         producer, partitioner, poller, second, mode, rescue_limits or RescueLimits(), follower.leave
     )
-    cluster.add_listener(_looking(follower))
+
+    def look(changed: Any) -> None:  # on kafka-python's I/O thread: it must not block nor raise
+        for topic in changed.topics():
+            follower.look_for(topic)
+
+    cluster.add_listener(look)
     if source is not None:
         source.on_close = stop
         poller.start()
@@ -139,13 +149,3 @@ class _AttachedSource(KafkaPythonMetadataSource):
         super().close()
         if self.on_close is not None:
             self.on_close()
-
-
-def _looking(follower: Follower) -> Callable[[Any], None]:
-    """Return a listener for kafka-python, which calls it on its I/O thread: it must not block nor raise."""
-
-    def look(cluster: Any) -> None:
-        for topic in cluster.topics():
-            follower.look_for(topic)
-
-    return look

@@ -10,20 +10,17 @@ that connection manager's ``get_connection``, ``_conns`` and ``closed``, and on
 deliveries tell as well, if later.
 """
 
-import contextlib
 import functools
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from kafka import KafkaProducer
 from kafka.errors import BrokerResponseError, RequestTimedOutError
 
-from kafka_partition_events.errors import PollerClosedError
+from kafka_partition_events.clients.reports import ProducerReports
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.events import BrokerSuspected, Event
-from kafka_partition_events.metadata.listener import name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.base import Partitioner
 from kafka_partition_events.routing.lanes import MAIN
@@ -37,7 +34,7 @@ IDLE_S = 60.0
 _log = get_logger(__name__)
 
 
-class Reports:
+class Reports(ProducerReports):
     """Tracks the records of one producer. Thread-safe; holds no reference to the producer.
 
     ``sent`` runs in the thread that sends, the rest in the producer's I/O thread, before the application's
@@ -50,11 +47,9 @@ class Reports:
         poller: MetadataPoller,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        super().__init__(partitioner, poller)
         self.open = True
         self._partitioner = partitioner
-        self._deliveries = partitioner.deliveries
-        self._poller = poller
-        self._name = name_of(partitioner)
         self._clock = clock
         self._next_sample = 0.0
 
@@ -99,22 +94,6 @@ class Reports:
         """Note that the producer lost a connection, or could not make one."""
         if self.open:
             self.emit(self._deliveries.unreachable(broker, self._name))
-
-    def heard(self) -> None:
-        """Look at all brokers; cheap to call often."""
-        self.emit(self._deliveries.heard(self._name))
-
-    def stuck(self) -> Mapping[tuple[int, str, int], int | None]:
-        """Return the ways, topics and partitions whose records wait for a suspect; see `Deliveries.stuck`."""
-        return self._deliveries.stuck() if self._deliveries.avoidance else {}
-
-    def emit(self, events: Iterable[Event]) -> None:
-        """Tell events to the poller's listeners, and look at the cluster anew where a broker is suspect."""
-        for event in events:
-            self._poller.emit(event)
-            if isinstance(event, BrokerSuspected):
-                with contextlib.suppress(PollerClosedError):
-                    self._poller.refresh(f"broker {event.broker} is suspect")
 
 
 def watch_connections(

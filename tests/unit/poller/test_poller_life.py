@@ -1,9 +1,12 @@
 """From start to close: threads, what stays readable, and the health that is told."""
 
 import threading
+from collections.abc import Iterable
 
 import pytest
+from structlog.testing import capture_logs
 
+from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.errors import PollerClosedError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
@@ -107,6 +110,37 @@ class TestLife:
         eventually(recovered_by_then)
         assert poller.health.running
         assert table.adopted[-1] is not None
+
+    def test_an_error_that_is_not_the_sources_does_not_end_the_thread(
+        self, make: Pollers, clock: ManualClock
+    ) -> None:
+        """Nobody would start it again, and all tables would turn stale."""
+        errors = [ZeroDivisionError("a producer's own")]
+
+        def written() -> Iterable[str]:
+            if errors:
+                raise errors.pop()
+            return ["orders"]
+
+        poller = make(orders(1), topics=[])
+        partitioner = DefaultPartitioner()
+        poller.join(partitioner, written)
+        with capture_logs() as logs:
+            poller.start()
+            clock.wait_for_waiters()
+            assert poller.health.polls == 0
+            clock.advance(0.25)
+            eventually(lambda: partitioner.route("orders") is not None)
+        assert [(line["event"], line["log_level"]) for line in logs] == [("poll_abandoned", "critical")]
+        assert poller.health.internal_errors == 1
+        assert poller.health.running
+
+    def test_an_outage_is_logged_once(self, make: Pollers) -> None:
+        poller = make(orders(1), DOWN, DOWN, DOWN, orders(1), DOWN, DOWN)
+        with capture_logs() as logs:
+            for _ in range(7):
+                poller.poll_once()
+        assert [(line["event"], line["error"]) for line in logs] == [("metadata_unavailable", "down")] * 2
 
     def test_health(self, make: Pollers, clock: ManualClock) -> None:
         poller = make(orders(1), DOWN, DOWN, observe(brokers=[]))
