@@ -14,6 +14,7 @@ from kafka_partition_events.cli.logs import configure_logs
 from kafka_partition_events.cli.options import parse_client_options, parse_duration, parse_pairs
 from kafka_partition_events.cli.output import tell
 from kafka_partition_events.cli.services import check_options
+from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.topics import PREFIX, Unfit, control_topics, differences
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe import kinds
@@ -45,6 +46,20 @@ def tracker_command(
     listen: Annotated[
         str, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
     ] = "127.0.0.1:9405",
+    may_grow: Annotated[
+        str,
+        typer.Option(metavar="REGEX", help="Topics for which it creates partitions."),
+    ] = ".*",
+    max_partitions: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="How many a topic may have in all.")
+    ] = None,
+    max_factor: Annotated[
+        float | None,
+        typer.Option(metavar="X", min=1.0, help="To how many times its size one may grow at once."),
+    ] = None,
+    approval: Annotated[
+        str | None, typer.Option(metavar="REGEX", help="Topics of which each change needs a second person.")
+    ] = None,
     verbose: Verbose = False,
 ) -> None:
     """Carry out what `kpe change` asks for, and tell who has followed, until it is told to stop.
@@ -52,6 +67,9 @@ def tracker_command(
     Reads commands, leases and acknowledgements from the control topics, looks at the cluster and its consumer
     groups, and writes the state of each change to kpe.changes. It creates partitions where a change says so.
     Growth that nobody has announced is followed, too.
+
+    What it lets be done, whoever asks, is its policy: --may-grow, --max-partitions, --max-factor, --approval.
+    Give all trackers of a cluster the same. Kafka's own topics and the control topics are never changed.
 
     One for each cluster. Run a second one elsewhere: it stands by, and takes over within 10 seconds when
     nothing is heard of the first, at once if that one is stopped. It keeps nothing on disk. Without a tracker
@@ -65,6 +83,7 @@ def tracker_command(
     kpe topics init -b localhost:9092                                once, before
     kpe tracker -b localhost:9092
     kpe tracker -b data:9092 --control audit:9092                    control topics on another cluster
+    kpe tracker -b localhost:9092 --may-grow 'shop[.].*' --max-partitions 200 --approval 'shop[.]payments'
     kpe tracker -b localhost:9092 --prefix staging. --listen 127.0.0.1:9406
     curl -s localhost:9405/readyz                                    ok, or ok, standing by
     curl -s localhost:9405/metrics | grep kpe_change
@@ -84,8 +103,11 @@ def tracker_command(
     try:
         for each in (config, where):
             check_options(each)
+        policy = Policy(
+            may_grow=may_grow, max_partitions=max_partitions, max_factor=max_factor, approval=approval
+        )
         _check_topics(where, prefix)
-        service = _Service(config, where, prefix, seconds, address)
+        service = _Service(config, where, prefix, seconds, address, policy)
     except ModuleNotFoundError as error:
         raise CliError(
             f"the tracker needs {error.name}; "
@@ -113,6 +135,7 @@ class _Service:
         prefix: str,
         interval: float,
         address: tuple[str, int],
+        policy: Policy,
     ) -> None:
         from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
@@ -123,7 +146,12 @@ class _Service:
         from kafka_partition_events_listeners.prometheus_changes import ChangeCollector  # noqa: PLC0415
 
         self._tracker = tracker = Tracker(
-            config, control, prefix=prefix, interval=interval, open_prober=lambda: GroupProber(config)
+            config,
+            control,
+            prefix=prefix,
+            interval=interval,
+            open_prober=lambda: GroupProber(config),
+            policy=policy,
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=tracker.run, args=(self._stop,), name="kpe-tracker")

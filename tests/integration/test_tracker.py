@@ -368,6 +368,16 @@ def test_one_that_was_frozen_stands_by_and_writes_nothing_of_what_it_had_in_mind
         assert epochs[0] < epochs[-1]
 
 
+def test_its_policy_decides_whoever_asks(world: World) -> None:
+    with Process(world, "--max-partitions", "11", "--approval", world.topic) as process:
+        wait_until(lambda: process.ready == "ok", "it is elected")
+        world.command("chg-1", Verb.REQUEST, spec=world.increase())
+        world.command("chg-2", Verb.REQUEST, spec=world.increase(to_count=11))
+        wait_until(lambda: world.states("chg-2") == [State.REQUESTED], "both were answered")
+        assert (world.last("chg-1").state, world.last("chg-1").reason) == (State.REJECTED, Reason.NOT_ALLOWED)
+        assert world.last("chg-2").needs_approval
+
+
 def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, world: World) -> None:
     world.prefix = "no-such."
     with Process(world) as process:
@@ -380,11 +390,11 @@ def test_without_control_topics_it_says_what_to_do(kafka_cluster: KafkaCluster, 
 class Process:
     """``kpe tracker``."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *options: str) -> None:
         command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--interval", "1s"]
         where = ["-b", world.config["bootstrap.servers"], "--prefix", world.prefix]
         self._process = subprocess.Popen(
-            [*command, *where, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True
+            [*command, *where, "--listen", "127.0.0.1:0", *options], stderr=subprocess.PIPE, text=True
         )
         self._address: str | None = None
 

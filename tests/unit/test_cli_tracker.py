@@ -21,6 +21,7 @@ def test_help(capsys: Captured) -> None:
         (["--listen", "9405"], "kpe: --listen: '9405' is not an address such as 127.0.0.1:9404"),
         (["--interval", "soon"], "kpe: 'soon' is not a duration"),
         (["--control-option", "a=b"], "kpe: --control-option is for the cluster of --control; write -X"),
+        (["--may-grow", "shop["], "kpe: policy.may_grow is no regular expression"),
         (["-X", "no.such.option=1"], "kpe: librdkafka refuses an option"),
         (["--control", NOBODY, "--control-option", "no.such.option=1"], "kpe: librdkafka refuses an option"),
     ],
