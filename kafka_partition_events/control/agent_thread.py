@@ -25,6 +25,7 @@ BUSY_S: Final = 2.0
 READ_LIMIT_S: Final = 2.0
 START_LIMIT_S: Final = 5.0
 _RETRY_S: Final = 10.0
+_LONGEST_PID: Final = 2**22
 
 _log = get_logger(__name__)
 
@@ -47,7 +48,7 @@ class ControlAgent(ABC):
             ConfigurationError: the instance's name, or what else is told of it, is too long or no text.
         """
         try:
-            encode(duties.lease)
+            encode(evolve(duties.lease, instance_id=f"{duties.lease.instance_id}/{_LONGEST_PID}"))
         except RecordError as error:
             raise ConfigurationError(f"nobody could be told of this instance: {error}") from error
         self.skipped = Skipped()

@@ -14,8 +14,10 @@ MOST_IDS: Final = 10_000
 """Of a set of partitions. No change affects more: Kafka creates no more for one request (KAFKA-19673)."""
 MOST_TEXT: Final = 256
 """Characters of a text of which nothing else is said."""
-MOST_NUMBER: Final = 2**53 - 1
-"""Of an integer of which nothing else is said: all that reads JSON knows it exactly."""
+MOST_NUMBER: Final = 2**63 - 1
+"""Of an integer of which nothing else is said: a ``long`` elsewhere."""
+MOST_PARTITIONS: Final = 1_000_000
+"""That a topic may have."""
 MOST_SECONDS: Final = 10.0 * 365 * 86_400
 
 
@@ -35,10 +37,17 @@ class Number:
     most: float
 
 
+@frozen
+class Items:
+    """Up to so many in a list."""
+
+    most: int
+
+
 Id = Annotated[str, Text(128, without="|")]
 """It is a part of keys, which are put together with ``|``."""
 Prose = Annotated[str, Text(2_000)]
-Count = Annotated[int, Number(0, 1_000_000)]
+Count = Annotated[int, Number(0, MOST_PARTITIONS)]
 """Of partitions."""
 Moment = Annotated[int, Number(0, 253_402_300_799_999)]
 """Milliseconds since 1970, up to the year 9999."""

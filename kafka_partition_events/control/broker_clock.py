@@ -11,24 +11,24 @@ class BrokerClock:
     """By how much the brokers' clocks are ahead of a monotonic clock, as far as is known, in milliseconds.
 
     A broker stamps a record before we hear of it, so each answer shows that its clock is at least so far. The
-    most that was ever shown is closest to the truth. Clocks are kept apart by whoever shows them, and the one
+    most that was ever shown is closest to the truth. Clocks are kept apart, and the one
     in the middle is believed: of three brokers, one that is wrong moves nothing.
     """
 
     most: Mapping[Hashable, float] = field(factory=dict)
     last: Mapping[Hashable, float] = field(factory=dict)
 
-    def heard(self, appended_ms: int, now: float, place: Hashable = None) -> "BrokerClock":
+    def heard(self, appended_ms: int, now: float, broker: Hashable = None) -> "BrokerClock":
         """Return the clock after an answer.
 
         Args:
             appended_ms: The ``LogAppendTime`` that a delivery report tells.
             now: The monotonic seconds now.
-            place: The partition: its leader's clock it is.
+            broker: Whose clock it is.
         """
         shown = appended_ms - 1_000 * now
-        most = max(shown, self.most.get(place, shown))
-        return BrokerClock({**self.most, place: most}, {**self.last, place: shown})
+        most = max(shown, self.most.get(broker, shown))
+        return BrokerClock({**self.most, broker: most}, {**self.last, broker: shown})
 
     def now_ms(self, now: float) -> int | None:
         """Return the brokers' time, in milliseconds since 1970; None before the first answer."""

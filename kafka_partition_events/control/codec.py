@@ -10,7 +10,7 @@ import reprlib
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from types import NoneType
 from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
 
@@ -22,6 +22,7 @@ from kafka_partition_events.control.bounds import (
     MOST_NUMBER,
     MOST_SECONDS,
     MOST_TEXT,
+    Items,
     Number,
     Text,
 )
@@ -41,6 +42,7 @@ Record = Command | Change | Lease | Ack
 AnyRecord = TypeVar("AnyRecord", Command, Change, Lease, Ack)
 
 _KEPT_ODDITIES: Final = 100
+_KEPT_SETS: Final = 256
 
 
 class RecordError(KafkaPartitionEventsError, ValueError):
@@ -123,9 +125,14 @@ def _decoded(kind: type[Record], value: bytes) -> Any:
     if len(value) > MOST_BYTES[kind]:
         raise RecordError(f"{len(value):,} bytes, of at most {MOST_BYTES[kind]:,}")
     try:
-        document = json.loads(value)
+        return _read_document(kind, json.loads(value))
+    except RecordError:
+        raise
     except (ValueError, RecursionError) as error:
         raise RecordError(f"not JSON: {_brief(error)}") from error
+
+
+def _read_document(kind: type[Record], document: Any) -> Any:
     if not isinstance(document, Mapping) or document.get("format") != FORMATS[kind]:
         raise RecordError(f'not a record of the format "{FORMATS[kind]}"')
     if document.get("version") != VERSION:
@@ -196,9 +203,11 @@ def _reader(kind: Any) -> Reader:
     if origin is None:
         return _plain_reader(kind)
     if origin is tuple:
-        return partial(_read_list, _reader(parts[0]))
+        return partial(_read_list, _reader(parts[0]), MOST_ITEMS)
     if origin is frozenset:
         return _read_partitions
+    if origin is Annotated and isinstance(parts[1], Items):
+        return partial(_read_list, _reader(get_args(parts[0])[0]), parts[1].most)
     if origin is Annotated:
         return partial(_BY_BOUND[type(parts[1])], parts[0], parts[1])
     (known,) = (choice for choice in parts if choice is not NoneType)
@@ -214,9 +223,9 @@ def _plain_reader(kind: Any) -> Reader:
     return _DEFAULTS[kind]
 
 
-def _read_list(read_item: Reader, value: Any, path: str) -> tuple[Any, ...]:
-    if len(_checked(list, value, path)) > MOST_ITEMS:
-        raise RecordError(f"{path} has {len(value):,} items, of at most {MOST_ITEMS:,}")
+def _read_list(read_item: Reader, most: int, value: Any, path: str) -> tuple[Any, ...]:
+    if len(_checked(list, value, path)) > most:
+        raise RecordError(f"{path} has {len(value):,} items, of at most {most:,}")
     return tuple(read_item(item, f"{path}[{place}]") for place, item in enumerate(value))
 
 
@@ -237,18 +246,24 @@ def _read_number(kind: Any, bound: Number, value: Any, path: str) -> Any:
 
 
 def _read_word(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
-    try:
-        return kind(value)
-    except ValueError as error:
-        raise RecordError(f"{path} must be one of {', '.join(kind)}, not {_shown(value)}") from error
+    for word in kind:
+        if word.value == value:
+            return word
+    raise RecordError(f"{path} must be one of {', '.join(kind)}, not {_shown(value)}")
 
 
 def _read_partitions(value: Any, path: str) -> frozenset[int]:
     try:
-        return frozenset(ids_in(_checked(str, value, path), most=MOST_IDS))
+        return _partitions_in(_checked(str, value, path))
     except ValueError as error:
         what = f"up to {MOST_IDS:,} partition ids such as 0-2,5"
         raise RecordError(f"{path} must be {what}, not {_shown(value)}") from error
+
+
+@lru_cache(_KEPT_SETS)
+def _partitions_in(text: str) -> frozenset[int]:
+    # Nearly all that is said of a change says the same, and a short text may be a large set.
+    return frozenset(ids_in(text, most=MOST_IDS))
 
 
 def _checked(kind: Any, value: Any, path: str) -> Any:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from attrs import define, evolve, field
 
-from kafka_partition_events.control.bounds import MOST_TEXT
+from kafka_partition_events.control.bounds import MOST_PARTITIONS, MOST_TEXT
 from kafka_partition_events.control.instance import (
     Answer,
     Watch,
@@ -64,7 +64,8 @@ class Duties(Presence):
             capacity: What memory affords, over all topics.
             most: How many partitions of a topic are used at most, for topics with a limit of their own.
         """
-        self.lease, self._most = evolve(self.lease, capacity=capacity), most
+        self.lease = evolve(self.lease, capacity=capacity)
+        self._most = {topic: min(count, MOST_PARTITIONS) for topic, count in most.items()}
 
     # -- what partitioners are to do -----------------------------------------------------------------
 

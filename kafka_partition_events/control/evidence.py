@@ -27,7 +27,7 @@ from kafka_partition_events.control.bounds import MOST_TEXT
 from kafka_partition_events.control.census import BACK, DONE, FOLLOWED, Census, Fleet, Says, has_departed
 from kafka_partition_events.control.legible import legible
 from kafka_partition_events.control.records import Ack, Change, Totals
-from kafka_partition_events.control.words import Kind, LeaseState, Role, Status
+from kafka_partition_events.control.words import Kind, Role, Status
 
 _MOST_NAMED: Final = 100
 _MOST_LISTED: Final = 5
@@ -46,6 +46,7 @@ class ClusterView:
         topic_id: Its id; None where it can't be told.
         readers: The groups with members that read the topic; None as long as nobody has looked.
         readers_are_old: Whether nobody has looked for them since the change has happened.
+        no_such_broker: Whether the change is about a broker that is none.
         unseen_groups: Groups that no broker describes to us now: they may read it.
         writers: How many producers brokers know to be writing (DescribeProducers); None: not known. That is
             a lower bound: brokers know idempotent ones only.
@@ -57,6 +58,7 @@ class ClusterView:
     readers: frozenset[str] | None = None
     readers_are_old: bool = False
     unseen_groups: frozenset[str] = frozenset()
+    no_such_broker: bool = False
     writers: int | None = None
 
 
@@ -188,18 +190,18 @@ def coverage(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
             members[appended.record.group].append(appended.record)
     if required is not None:
         return [_covered(group, members[group], fleet) for group in sorted(required)]
-    found = (cluster.readers or frozenset()) | _groups_of_members(change, fleet)
+    found = (cluster.readers or frozenset()) | _groups_of_members(change, fleet, now_ms)
     everyone = [_covered(group, members[group], fleet) for group in sorted(found)]
     return [c for c in everyone if c.members != 0]  # a group without members waits for nothing
 
 
-def _groups_of_members(change: Change, fleet: Fleet) -> set[str]:
+def _groups_of_members(change: Change, fleet: Fleet, now_ms: int) -> set[str]:
     spec = change.spec
     return {
         lease.group
-        for lease in (tenancy.holder.record for tenancy in fleet.tenancies.values())
+        for lease in (t.holder.record for t in fleet.tenancies.values() if not has_departed(t, now_ms))
         if lease.group is not None
-        and lease.state is LeaseState.UP
+        and lease.role is Role.CONSUMER
         and lease.cluster_id in {None, spec.cluster_id}
         and lease.use_of(spec.topic, spec.topic_id) is not None
     }

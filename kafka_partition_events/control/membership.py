@@ -15,7 +15,7 @@ from kafka_partition_events.errors import ControlTopicError
 SESSION_S: Final = 10.0
 """How long a tracker may be silent until another one is elected."""
 
-_AT_ONCE: Final = 1_000
+_AT_ONCE: Final = 100
 _LIMIT_S: Final = 10.0
 
 

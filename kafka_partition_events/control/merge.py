@@ -153,6 +153,11 @@ class Ledger:
             if change.state.final:
                 self.acks.pop(change_id, None)
 
+    def drop_strays(self) -> None:
+        """Forget answers to changes that nobody knows. For who writes the changes: no answer comes sooner."""
+        for change_id in self.acks.keys() - self.changes.keys():
+            del self.acks[change_id]
+
     def drop_lost(self, before_ms: int) -> None:
         """Forget instances that have not been heard of since then, as the topic itself does."""
         lost = [name for name, tenancy in self.tenancies.items() if tenancy.holder.at_ms < before_ms]

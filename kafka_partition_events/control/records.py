@@ -4,14 +4,19 @@ Moments are Kafka's: milliseconds since 1970 by the clock of the *broker* that a
 (``message.timestamp.type=LogAppendTime``), so that the clocks of instances do not matter.
 """
 
+from typing import Annotated
+
 from attrs import frozen
 
-from kafka_partition_events.control.bounds import Count, Id, Moment, Prose, TimeToLive
+from kafka_partition_events.control.bounds import Count, Id, Items, Moment, Prose, TimeToLive
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import Gate, LeaseState, Reason, Role, State, Status, Verb
 
 GROUP_PREFIX = "group:"
 """What the instance id of an answer for a whole consumer group begins with."""
+
+MOST_TOPICS = 50
+"""How many topics a lease lists: it stays well below 8 KiB."""
 
 NO_PARTITIONS: frozenset[int] = frozenset()
 
@@ -302,7 +307,7 @@ class Lease:
     state: LeaseState = LeaseState.UP
     idempotent: bool = False
     capacity: Capacity = Capacity()
-    view: tuple[TopicUse, ...] = ()
+    view: Annotated[tuple[TopicUse, ...], Items(MOST_TOPICS)] = ()
     topics_left_out: int = 0
 
     def use_of(self, topic: str | None, topic_id: str | None) -> TopicUse | None:
@@ -311,10 +316,6 @@ class Lease:
             if use.topic == topic and (topic_id is None or use.topic_id in {None, topic_id}):
                 return use
         return None
-
-
-MOST_TOPICS = 50
-"""How many topics a lease lists: it stays well below 8 KiB."""
 
 
 @frozen(kw_only=True)

@@ -1,7 +1,7 @@
 """What the tracker has replied to a command, as its records tell. Pure."""
 
 from kafka_partition_events.control.records import Change, Given
-from kafka_partition_events.control.requests import Answer, refusal
+from kafka_partition_events.control.requests import KEPT_REFUSALS, Answer, refusal
 from kafka_partition_events.control.words import Verb
 
 
@@ -14,13 +14,19 @@ def reply_to(given: Given, change: Change | None) -> Answer | None:
     """
     if change is None:
         return None
-    command = given.command
-    for refused in change.refusals:
+    command, refusals = given.command, change.refusals
+    for refused in refusals:
         if (refused.verb, refused.offset, refused.at_ms) == (command.verb, given.offset, given.at_ms):
             return Answer(change, refused)
-    if command.verb is not Verb.REQUEST:
-        return Answer(change) if change.was_given(given) else None
-    if command.spec != change.spec:
+    if command.verb is Verb.REQUEST:
+        return _reply_to_request(given, change)
+    # That it was refused may have been pushed out by later ones.
+    unknown = len(refusals) == KEPT_REFUSALS and given.offset < refusals[0].offset
+    return Answer(change) if change.was_given(given) and not unknown else None
+
+
+def _reply_to_request(given: Given, change: Change) -> Answer | None:
+    if given.command.spec != change.spec:
         return None  # the id is taken; the refusal is still to come
     if change.number or change.reason is None:
         return Answer(change)

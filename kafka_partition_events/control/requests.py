@@ -20,6 +20,12 @@ from kafka_partition_events.errors import ConfigurationError
 
 KEPT_REFUSALS: Final = 10
 
+MOST_OPEN: Final = 100
+"""How many changes may be open: each costs a look at all instances, each second."""
+
+GROWN: Final = "grown-"
+"""What the ids of changes begin with that nobody has asked for."""
+
 RETIRED_AFTER_MS: Final = 30 * 86_400_000
 """For how long a change that is finished is kept."""
 
@@ -205,13 +211,20 @@ def _requested(known: _Known, changes: Collection[Change], epoch: int, policy: P
         obeyed_to=known.given.offset + 1,
         obeyed_ms=known.given.at_ms,
     )
-    forbidden = policy.forbids(spec)
+    forbidden = policy.forbids(spec) or _too_many(change, changes)
     problem = known.too_late or (forbidden and (Reason.NOT_ALLOWED, forbidden))
     problem = problem or _problem(change, changes, known.cluster)
     if problem is None:
         return Answer(_armed(change))
     refused = evolve(finished(change, State.REJECTED, known.now_ms, *problem), number=0)
     return Answer(refused, known.refusal(*problem))
+
+
+def _too_many(change: Change, changes: Collection[Change]) -> str | None:
+    if change.change_id.startswith(GROWN):
+        return f"ids that begin with {GROWN} are the tracker's own"
+    still_open = sum(not other.state.final for other in changes)
+    return f"{still_open} changes are open; finish some" if still_open >= MOST_OPEN else None
 
 
 def _new(change_id: str, spec: Spec, changes: Collection[Change], *, epoch: int, at_ms: int) -> Change:
@@ -250,7 +263,9 @@ def _problem(change: Change, changes: Collection[Change], cluster: ClusterView) 
         )
     if cluster.blind:
         return Reason.CLUSTER_UNKNOWN, f"nobody sees cluster {spec.cluster_id} now; look after its observers"
-    return None if spec.topic is None else _topic_problem(change, cluster)
+    if spec.topic is not None:
+        return _topic_problem(change, cluster)
+    return (Reason.CONFLICT, f"there is no broker {spec.broker}") if cluster.no_such_broker else None
 
 
 def _topic_problem(change: Change, cluster: ClusterView) -> tuple[Reason, str] | None:

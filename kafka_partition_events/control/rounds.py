@@ -24,7 +24,7 @@ from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.probe import Probe
 from kafka_partition_events.control.records import Ack, Change, Given, Lease, Refusal
-from kafka_partition_events.control.requests import may_be_forgotten, obey, refusal, unasked
+from kafka_partition_events.control.requests import GROWN, may_be_forgotten, obey, refusal, unasked
 from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import Execute, Kind, Reason, Role, State
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
@@ -38,8 +38,14 @@ LOST_AFTER_MS: Final = 2 * 86_400_000
 CLOCKS_MAY_DIFFER_S: Final = 30.0
 """By how much the clocks of brokers may differ: leases last 90 s, and are stamped by whoever leads them."""
 
-MOST_REFUSED: Final = 1_000
+MOST_REFUSED: Final = 100
 """How many requests that were refused at once are kept; each process with the library reads them all."""
+
+ANSWER_READ_MS: Final = 60_000
+"""After how long whoever has asked has read the answer."""
+
+MOST_FOLLOWED: Final = 20
+"""How many growths are followed at a time that nobody has announced; each costs every instance an answer."""
 
 _MOST_TOLD: Final = 1_000
 
@@ -70,7 +76,8 @@ class Sight:
         if cluster is None or cluster.cluster_id != spec.cluster_id:
             return ClusterView(blind=True)
         if spec.topic is None:
-            return ClusterView()
+            replicas = (p.replicas for info in cluster.by_topic.values() for p in info.partitions)
+            return ClusterView(no_such_broker=spec.broker not in frozenset(cluster.nodes).union(*replicas))
         info = cluster.by_topic.get(spec.topic)
         return ClusterView(
             count=None if info is None else len(info.partitions),
@@ -140,6 +147,7 @@ class Rounds:
         """
         # Before anything is counted: then it is counted from leases of a time that whoever audits knows.
         self.ledger.drop_lost(now_ms - LOST_AFTER_MS)
+        self.ledger.drop_strays()
         desk = _Desk({**self.ledger.changes}, self.epoch, now_ms)
         for given in commands:
             # First what has happened: once the topic has grown, a cancel must not let go of the gate.
@@ -210,8 +218,8 @@ class Rounds:
     def _goes_on(self, desk: "_Desk", change: Change, sight: Sight, troubles: Mapping[str, str]) -> bool:
         """Let a change take its next steps; tell whether its partitions are to be created.
 
-        One that can't is rejected if it has not happened. Else it stays as it is: who holds a gate goes on
-        holding it, up to its deadline.
+        One that can't is rejected if it is seen not to have happened. Else it stays as it is: who holds a
+        gate goes on holding it.
         """
         if change.state.final:
             return False
@@ -219,7 +227,11 @@ class Rounds:
             return self._step(desk, change, sight, troubles)
         except Exception as error:  # noqa: BLE001 - one change must not keep all others from going on
             desk.faults[change.change_id] = repr(error)
-            if not change.state.happened:
+            change = desk.changes[change.change_id]  # it may have taken a step before
+            view = sight.of(change.spec)
+            grows = change.spec.kind is Kind.INCREASE
+            as_it_was = not view.blind and (not grows or view.count == change.spec.from_count)
+            if as_it_was and not change.state.happened:
                 refused = finished(change, State.REJECTED, desk.now_ms, Reason.FAULT, _in_words(error))
                 with contextlib.suppress(RecordError):
                     desk.write(evolve(refused, revision=change.revision + 1, tracker_epoch=self.epoch))
@@ -283,7 +295,8 @@ class Rounds:
             to_count=count,
         )
         change_id = unasked_id(spec)
-        if change_id in self.ledger.retired:
+        followed = sum(c.spec.kind is Kind.OBSERVE and not c.state.final for c in desk.known)
+        if change_id in self.ledger.retired or change_id in desk.changes or followed >= MOST_FOLLOWED:
             return True
         change = unasked(spec, change_id, desk.known, epoch=self.epoch, now_ms=desk.now_ms)
         if change is not None:
@@ -327,7 +340,7 @@ class _Desk:
 def unasked_id(spec: Spec) -> str:
     """Return the id of a change that nobody asked for; any tracker gives the same one."""
     what = f"{spec.cluster_id}\0{spec.topic}\0{spec.topic_id}\0{spec.to_count}"
-    return f"grown-{hashlib.blake2b(what.encode(), digest_size=10).hexdigest()}"
+    return f"{GROWN}{hashlib.blake2b(what.encode(), digest_size=10).hexdigest()}"
 
 
 def _least_seen(leases: Iterable[Lease], cluster: Cluster) -> dict[str, int]:
@@ -347,7 +360,9 @@ def _least_seen(leases: Iterable[Lease], cluster: Cluster) -> dict[str, int]:
 def _forgettable(changes: Collection[Change], now_ms: int) -> Iterator[Change]:
     """Yield what gets a tombstone now: what is over for long, or was refused before many others were."""
     refused = sorted((c for c in changes if not c.number), key=lambda change: change.finished_ms or 0)
-    surplus = {change.change_id for change in refused[:-MOST_REFUSED]}
+    # Not at once: who has asked is to read the answer.
+    old = (c for c in refused[:-MOST_REFUSED] if now_ms >= (c.finished_ms or 0) + ANSWER_READ_MS)
+    surplus = {change.change_id for change in old}
     for change in changes:
         if change.change_id in surplus or may_be_forgotten(change, changes, now_ms):
             yield change

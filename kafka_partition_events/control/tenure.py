@@ -6,6 +6,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from attrs import evolve, frozen
@@ -105,10 +106,6 @@ class Tenure:
             self._log = parts.enter_context(contextlib.closing(ControlLog(setting.config, setting.prefix)))
             self._log.skipped = setting.skipped
             self._producer.init_transactions(_LIMIT_S)
-            leases = f"{setting.prefix}leases"
-            self._lease_places = sorted(
-                self._producer.list_topics(leases, _LIMIT_S).topics[leases].partitions
-            )
             self._write([self._next_lease()])  # the first answer tells the brokers' time
             self._log.read(_READ_ALL_S)
             self._rounds = Rounds(self._log.ledger, self._log.ledger.next_epoch(), setting.policy)
@@ -117,7 +114,7 @@ class Tenure:
                 self._probing = parts.enter_context(contextlib.closing(Probing(setting.open_prober())))
                 self._probing.watch(self._rounds.open_changes, self.now_ms)
                 self._probing.wait(_PROBE_S)  # what nobody has looked at would pass for unknown
-            setting.watcher.refresh()
+            self._seen = setting.watcher.refresh()
             self._parts = parts.pop_all()
 
     @property
@@ -153,8 +150,8 @@ class Tenure:
             KafkaException, TimeoutError: it was not written, or nobody can tell.
             ControlTopicError: the control topics can't be read.
         """
-        if commands:
-            self._setting.watcher.refresh()  # a request is compared with what there is
+        if commands or not self._seen:  # a request is compared with what there is
+            self._seen = self._setting.watcher.refresh()
         self._log.read(_READ_S)
         now_ms, grower = self.now_ms, self._setting.grower
         outcome = self._rounds.decide(commands, self._sight(), now_ms, grower.troubles)
@@ -167,8 +164,10 @@ class Tenure:
             self._write(records, outcome.retired)
             self._proven_at = time.monotonic()
         self._rounds.wrote(outcome, acks)
-        if grower.grow(outcome.due, self._is_proven):
-            self._setting.watcher.refresh()
+        if outcome.due:
+            grower.grow(outcome.due, self._is_proven)
+            # Whether it has answered or not: the topic may have grown, and then no cancel may be obeyed.
+            self._seen = self._setting.watcher.refresh()
         if self._probing is not None:
             self._probing.watch(self._rounds.open_changes, now_ms)
         return outcome
@@ -191,7 +190,7 @@ class Tenure:
     def _sight(self) -> Sight:
         probe = Probe() if self._probing is None else self._probing.probe
         return Sight(
-            cluster=self._setting.watcher.cluster(),
+            cluster=self._setting.watcher.cluster() if self._seen else None,
             probe=probe,
             leases_read=self._log.read_to("leases"),
             acks_read=self._log.read_to("acks"),
@@ -209,18 +208,21 @@ class Tenure:
         producer.begin_transaction()
         for record in records:
             topic, key, value = f"{prefix}{_TOPICS[type(record)]}", key_of(record), encode(record)
+            if not isinstance(record, Lease):
+                producer.produce(topic, value, key)
+                continue
             # The tracker's own leases go to every partition, so that each leader tells its time.
-            for place in self._lease_places if isinstance(record, Lease) else (-1,):
-                producer.produce(topic, value, key, place, on_delivery=self._heard)
+            for partition, found in producer.list_topics(topic, _LIMIT_S).topics[topic].partitions.items():
+                told = partial(self._heard, found.leader)
+                producer.produce(topic, value, key, partition, on_delivery=told)
         for change in retired:
-            producer.produce(f"{prefix}changes", None, key_of(change), on_delivery=self._heard)
+            producer.produce(f"{prefix}changes", None, key_of(change))
         producer.commit_transaction(_LIMIT_S)
 
-    def _heard(self, error: KafkaError | None, message: Message) -> None:
+    def _heard(self, leader: int, error: KafkaError | None, message: Message) -> None:
         if error is None:
             appended_ms = message.timestamp()[1]
-            place = message.topic(), message.partition()
-            self._clock = self._clock.heard(appended_ms, time.monotonic(), place)
+            self._clock = self._clock.heard(appended_ms, time.monotonic(), leader)
             if self._lease.born_ms is None:
                 self._lease = evolve(self._lease, born_ms=appended_ms)
 

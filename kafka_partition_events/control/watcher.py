@@ -35,9 +35,12 @@ class Watcher:
             ConfluentMetadataSource(config), interval=interval, fetch_timeout=_FETCH_S
         )
 
-    def refresh(self) -> None:
-        """Look now, and wait for the answer for a few seconds."""
+    def refresh(self) -> bool:
+        """Look now, and wait for the answer for a few seconds; tell whether there was one."""
+        asked_at = time.monotonic()
         self.poller.refresh("the tracker needs it", wait=_LOOK_S)
+        seen_at = self.poller.health.last_success
+        return seen_at is not None and seen_at >= asked_at
 
     def cluster(self) -> Cluster | None:
         """Return what was seen last; None if that is nothing, or too old."""

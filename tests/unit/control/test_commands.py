@@ -290,6 +290,14 @@ class TestWhichCommandItIs:
         story.deliver(Command(change_id=ONE, verb=Verb.CANCEL, actor="bob"), story.now_ms + 5, offset=0)
         assert story.change.state is State.CANCELLED
 
+    def test_that_it_was_refused_is_not_forgotten_where_others_were_refused_after_it(self) -> None:
+        story = grown(growth())
+        cancel = Given(Command(change_id=ONE, verb=Verb.CANCEL, actor="carol"), 5, story.now_ms)
+        story.deliver(cancel.command, cancel.at_ms, cancel.offset)
+        for offset in range(6, 6 + KEPT_REFUSALS):
+            story.deliver(cancel.command, story.now_ms, offset)
+        assert reply_to(cancel, story.change) is None
+
     def test_who_gives_it_is_told_of_nothing_else(self) -> None:
         story = Story()
         story.request(growth(needs_approval=True))

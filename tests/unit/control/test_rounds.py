@@ -5,26 +5,41 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from kafka_partition_events.control import change_machine, requests, rounds
 from kafka_partition_events.control.growth import why_not
 from kafka_partition_events.control.merge import Ledger
 from kafka_partition_events.control.policy import Policy
 from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import Change, Command, Given
-from kafka_partition_events.control.requests import RETIRED_AFTER_MS
+from kafka_partition_events.control.records import Change, Command, Given, TopicUse
+from kafka_partition_events.control.requests import MOST_OPEN, RETIRED_AFTER_MS
 from kafka_partition_events.control.rounds import (
     LOST_AFTER_MS,
+    MOST_FOLLOWED,
     MOST_REFUSED,
     TOTALS_MS,
     Outcome,
     Rounds,
     Sight,
 )
+from kafka_partition_events.control.spec import Spec
 from kafka_partition_events.control.words import Execute, Gate, Kind, Reason, Role, State, Status, Verb
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
-from tests.control_kit import CLUSTER, NEW, ONE, START_MS, TOPIC, TOPIC_ID, Story, ack, gated, growth, lease
+from tests.control_kit import (
+    CLUSTER,
+    NEW,
+    ONE,
+    START_MS,
+    TOPIC,
+    TOPIC_ID,
+    Story,
+    ack,
+    draining,
+    gated,
+    growth,
+    lease,
+)
 
 
 def topic_of(count: int, topic_id: str = TOPIC_ID) -> TopicInfo:
@@ -45,6 +60,7 @@ class World:
     leases_read: tuple[int, ...] | None = None
     acks_read: tuple[int, ...] | None = None
     clocks_differ_s: float = 0.0
+    others: tuple[TopicInfo, ...] = ()
     offsets: Any = field(factory=itertools.count)
 
     @property
@@ -66,7 +82,10 @@ class World:
     ) -> Outcome:
         self.now_ms += round(1_000 * seconds)
         cluster = Cluster(
-            nodes=(), by_topic=[topic_of(self.count, self.topic_id)], cluster_id=self.cluster_id, generation=1
+            nodes=(),
+            by_topic=[topic_of(self.count, self.topic_id), *self.others],
+            cluster_id=self.cluster_id,
+            generation=1,
         )
         sight = Sight(
             cluster=None if self.blind else cluster,
@@ -421,16 +440,19 @@ class TestWhatIsOdd:
         assert "nobody has thought of" in outcome.faults["odd"]
 
     @pytest.mark.parametrize(
-        ("count", "state"), [(6, State.REJECTED), (12, State.GATED)], ids=["not happened", "happened"]
+        ("before", "now", "state"),
+        [(6, 6, State.REJECTED), (6, 12, State.REQUESTED), (12, 12, State.GATED)],
+        ids=["not happened", "just happened", "happened"],
     )
     def test_a_change_that_can_not_go_on_is_rejected_or_stays_as_it_is_alone(
-        self, monkeypatch: pytest.MonkeyPatch, count: int, state: State
+        self, monkeypatch: pytest.MonkeyPatch, before: int, now: int, state: State
     ) -> None:
         world = World()
         world.lives("a")
         world.round(asks(spec=gated()))
-        world.count = count
+        world.count = before
         world.round()
+        world.count = now
         goes_on = change_machine.step
 
         def fails_for_one(change: Change, *args: Any, **kwargs: Any) -> Any:
@@ -479,11 +501,50 @@ class TestWhatIsOdd:
     def test_requests_that_were_refused_at_once_do_not_pile_up(self) -> None:
         world = World()
         flood = [asks(change_id=f"odd-{n}", spec=growth(topic="none")) for n in range(MOST_REFUSED + 7)]
-        outcome = world.round(*flood)
-        assert len(outcome.retired) == 7
+        assert not world.round(*flood).retired, "who has asked is to read the answer"
+        assert len(world.round(seconds=61).retired) == 7
         assert len(world.ledger.changes) == MOST_REFUSED
         world.round(seconds=3_601)
         assert not world.ledger.changes
+
+    def test_answers_to_changes_that_nobody_knows_are_not_kept(self) -> None:
+        world = World()
+        for n in range(10):
+            world.ledger.take_ack(ack("a", Status.APPLIED, change_id=f"none-{n}"), world.now_ms)
+        world.round()
+        assert not world.ledger.acks
+
+    def test_growth_that_is_made_up_costs_no_more_than_some_changes(self) -> None:
+        world = World()
+        names = [f"topic-{n}" for n in range(MOST_FOLLOWED + 5)]
+        view = tuple(TopicUse(topic=name, seen=1, used=1) for name in names)
+        world.ledger.take_lease(lease("liar", view=view), world.now_ms)
+        world.others = tuple(evolve(topic_of(6), name=name, topic_id=None) for name in names)
+        world.round()
+        assert len(world.ledger.changes) == MOST_FOLLOWED
+
+    def test_the_ids_of_what_nobody_asked_for_are_nobodys_to_ask_for(self) -> None:
+        world = World()
+        (refusal,) = world.round(asks(change_id="grown-0123", spec=growth())).refusals
+        assert refusal.reason is Reason.NOT_ALLOWED
+
+    def test_so_many_changes_are_open_and_no_more(self) -> None:
+        world = World()
+        view = [asks(change_id=f"chg-{n}", spec=draining(partitions=frozenset({n}))) for n in range(3)]
+        world.round(view[0])
+        open_ones = {
+            f"x-{n}": evolve(world.ledger.changes["chg-0"], change_id=f"x-{n}") for n in range(MOST_OPEN)
+        }
+        world.ledger.changes |= open_ones
+        (refusal,) = world.round(asks(spec=growth(topic="other"))).refusals
+        assert "changes are open" in refusal.detail
+
+    def test_a_broker_that_nobody_knows_is_not_left(self) -> None:
+        world = World()
+        for broker, state in ((1, State.CONVERGING), (7, State.REJECTED)):
+            spec = Spec(kind=Kind.OFFLINE, cluster_id=CLUSTER, broker=broker)
+            world.round(asks(change_id=f"of-{broker}", spec=spec))
+            assert world.ledger.changes[f"of-{broker}"].state is state
 
     def test_an_id_that_was_retired_is_never_used_again(self) -> None:
         world = World()
