@@ -101,6 +101,13 @@ class TestWhichGroups:
         story.lives("c", role=Role.CONSUMER, group="gone", state=LeaseState.DOWN)
         story.lives("d", role=Role.CONSUMER, group="elsewhere", cluster_id="c-2")
         story.lives("e", role=Role.CONSUMER, group="other", view=(TopicUse(topic="x", seen=1, used=1),))
+        story.lives("f", role=Role.PRODUCER, group="writing")
+        assert self.groups(story) == ["billing"]
+
+    def test_not_one_whose_members_are_lost(self) -> None:
+        story = grown(growth())
+        story.lives("c", role=Role.CONSUMER, group="lost")
+        story.now_ms += 180_001
         assert self.groups(story) == ["billing"]
 
     def test_one_without_members_only_if_it_was_named(self) -> None:
