@@ -114,7 +114,7 @@ class Tenure:
                 self._probing = parts.enter_context(contextlib.closing(Probing(setting.open_prober())))
                 self._probing.watch(self._rounds.open_changes, self.now_ms)
                 self._probing.wait(_PROBE_S)  # what nobody has looked at would pass for unknown
-            self._seen = setting.watcher.refresh()
+            setting.watcher.refresh()
             self._parts = parts.pop_all()
 
     @property
@@ -150,8 +150,8 @@ class Tenure:
             KafkaException, TimeoutError: it was not written, or nobody can tell.
             ControlTopicError: the control topics can't be read.
         """
-        if commands or not self._seen:  # a request is compared with what there is
-            self._seen = self._setting.watcher.refresh()
+        if commands:
+            self._setting.watcher.refresh()  # a request is compared with what there is
         self._log.read(_READ_S)
         now_ms, grower = self.now_ms, self._setting.grower
         outcome = self._rounds.decide(commands, self._sight(), now_ms, grower.troubles)
@@ -167,7 +167,7 @@ class Tenure:
         if outcome.due:
             grower.grow(outcome.due, self._is_proven)
             # Whether it has answered or not: the topic may have grown, and then no cancel may be obeyed.
-            self._seen = self._setting.watcher.refresh()
+            self._setting.watcher.refresh()
         if self._probing is not None:
             self._probing.watch(self._rounds.open_changes, now_ms)
         return outcome
@@ -190,7 +190,7 @@ class Tenure:
     def _sight(self) -> Sight:
         probe = Probe() if self._probing is None else self._probing.probe
         return Sight(
-            cluster=self._setting.watcher.cluster() if self._seen else None,
+            cluster=self._setting.watcher.cluster(),
             probe=probe,
             leases_read=self._log.read_to("leases"),
             acks_read=self._log.read_to("acks"),

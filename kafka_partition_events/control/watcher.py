@@ -1,5 +1,6 @@
 """Looks at the cluster that is changed. Needs confluent-kafka."""
 
+import math
 import time
 from collections.abc import Mapping
 from typing import Any, Final
@@ -30,20 +31,20 @@ class Watcher:
         Raises:
             ConfigurationError: librdkafka refuses a setting.
         """
+        self._needed_from = -math.inf
         self._too_old_s = _BLIND_AFTER * interval + _FETCH_S
         self.poller = MetadataPoller(
             ConfluentMetadataSource(config), interval=interval, fetch_timeout=_FETCH_S
         )
 
-    def refresh(self) -> bool:
-        """Look now, and wait for the answer for a few seconds; tell whether there was one."""
-        asked_at = time.monotonic()
+    def refresh(self) -> None:
+        """Look now, and wait for the answer for a few seconds; what was seen before counts no more."""
+        self._needed_from = time.monotonic()
         self.poller.refresh("the tracker needs it", wait=_LOOK_S)
-        seen_at = self.poller.health.last_success
-        return seen_at is not None and seen_at >= asked_at
 
     def cluster(self) -> Cluster | None:
         """Return what was seen last; None if that is nothing, or too old."""
         seen_at = self.poller.health.last_success
-        too_old = seen_at is None or time.monotonic() > seen_at + self._too_old_s
-        return None if too_old else self.poller.cluster
+        if seen_at is None or seen_at < self._needed_from or time.monotonic() > seen_at + self._too_old_s:
+            return None
+        return self.poller.cluster

@@ -247,6 +247,7 @@ def test_while_the_cluster_can_not_be_seen_nothing_is_observed_and_that_is_told(
         assert "the cluster can't be seen" in change.unverified
     finally:
         world.cluster.thaw(1)
+    world.cluster.await_registered(1)  # its session may have ended
     world.cluster.grow_topic(world.topic, 12)
     world.lives("a", seen=12)
     change = world.until(lambda change: change.state.final, "it is over")
