@@ -1,7 +1,7 @@
 """What commands use of the world outside; tests hand in their own."""
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attrs import field, frozen
@@ -21,21 +21,25 @@ FIRST_ANSWER_S = 7.0
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
 
 
+@contextlib.contextmanager
+def _refusals_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except (ImportError, ConfigurationError) as error:
+        raise CliError(one_line(error)) from error
+
+
 def open_confluent_source(config: Mapping[str, str]) -> MetadataSource:
     """Return a source on a confluent-kafka client of its own.
 
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
     """
-    try:
+    with _refusals_in_one_line():
         from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
-    except ImportError as error:
-        raise CliError(one_line(error)) from error
-    check_options(config)
-    try:
+
+        check_options(config)
         return ConfluentMetadataSource({**_QUIET, **config})
-    except ConfigurationError as error:
-        raise CliError(one_line(error)) from error
 
 
 def check_options(config: Mapping[str, str]) -> None:
@@ -134,14 +138,10 @@ def ask_min_insync_with_confluent(config: Mapping[str, str], topics: Sequence[st
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
     """
-    try:
+    with _refusals_in_one_line():
         from kafka_partition_events.cli.min_insync import ask_min_insync  # noqa: PLC0415
-    except ImportError as error:
-        raise CliError(one_line(error)) from error
-    try:
+
         return ask_min_insync(config, topics)
-    except ConfigurationError as error:
-        raise CliError(one_line(error)) from error
 
 
 def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Desk:
@@ -150,16 +150,12 @@ def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], p
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
     """
-    try:
+    with _refusals_in_one_line():
         from kafka_partition_events.cli.change_edge import ConfluentDesk  # noqa: PLC0415
-    except ImportError as error:
-        raise CliError(one_line(error)) from error
-    for each in (config, control):
-        check_options(each)
-    try:
+
+        for each in (config, control):
+            check_options(each)
         return ConfluentDesk(config, control, prefix)
-    except ConfigurationError as error:
-        raise CliError(one_line(error)) from error
 
 
 def open_confluent_log(config: Mapping[str, str], prefix: str) -> Log:
@@ -168,15 +164,11 @@ def open_confluent_log(config: Mapping[str, str], prefix: str) -> Log:
     Raises:
         CliError: confluent-kafka is missing or refuses an option.
     """
-    try:
+    with _refusals_in_one_line():
         from kafka_partition_events.control.log_reader import ControlLog  # noqa: PLC0415
-    except ImportError as error:
-        raise CliError(one_line(error)) from error
-    check_options(config)
-    try:
+
+        check_options(config)
         return ControlLog(config, prefix)
-    except ConfigurationError as error:
-        raise CliError(one_line(error)) from error
 
 
 @frozen(kw_only=True)

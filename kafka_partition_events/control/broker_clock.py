@@ -11,8 +11,8 @@ class BrokerClock:
     """By how much the brokers' clocks are ahead of a monotonic clock, as far as is known, in milliseconds.
 
     A broker stamps a record before we hear of it, so each answer shows that its clock is at least so far. The
-    most that was ever shown is closest to the truth. Clocks are kept apart, and the one
-    in the middle is believed: of three brokers, one that is wrong moves nothing.
+    most that was ever shown is closest to the truth. Clocks are kept apart, and the one in the middle is
+    believed: of three brokers, one that is wrong moves nothing.
     """
 
     most: Mapping[Hashable, float] = field(factory=dict)

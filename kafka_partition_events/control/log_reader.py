@@ -16,7 +16,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.answers import ELECTING, described_topic, error_name
-from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.codec import AnyRecord, Place, Skipped, decode_or_skip
 from kafka_partition_events.control.merge import Ledger
@@ -142,7 +142,7 @@ class ControlLog:
             try:
                 ends = self._ends(topics, deadline)
             except KafkaException as error:
-                if error_name(error.args[0]) not in ELECTING or _left(deadline) <= _PAUSE_S:
+                if error_name(error.args[0]) not in ELECTING or time_left(deadline) <= _PAUSE_S:
                     raise
                 time.sleep(_PAUSE_S)
             else:
@@ -156,17 +156,19 @@ class ControlLog:
         """Return where the partitions end, by one request to each broker."""
         latest = {TopicPartition(*place): _LATEST for place in self._places(topics, deadline)}
         answers = self._connection.admin().list_offsets(
-            latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_left(deadline)
+            latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=time_left(deadline)
         )
-        return {(tp.topic, tp.partition): end.result(_left(deadline)).offset for tp, end in answers.items()}
+        return {
+            (tp.topic, tp.partition): end.result(time_left(deadline)).offset for tp, end in answers.items()
+        }
 
     def _places(self, topics: list[str], deadline: float) -> list[_Place]:
         wanted = TopicCollection(topics)
-        answers = self._connection.admin().describe_topics(wanted, request_timeout=_left(deadline))
+        answers = self._connection.admin().describe_topics(wanted, request_timeout=time_left(deadline))
         places: list[_Place] = []
         for topic, answer in answers.items():
             try:
-                info = described_topic(answer.result(_left(deadline)))
+                info = described_topic(answer.result(time_left(deadline)))
             except KafkaException as error:
                 if error_name(error.args[0]) == UNKNOWN_TOPIC:
                     raise ControlTopicError(f"there is no topic {topic}; {CURE}") from error
@@ -188,7 +190,7 @@ class ControlLog:
         try:
             while not ended >= unread:
                 # What waits already is taken in one go: `consume` alone would wait until it has so many.
-                first = consumer.poll(_left(deadline))
+                first = consumer.poll(time_left(deadline))
                 if first is None:
                     raise TimeoutError("they were not read to their ends in time")
                 for message in (first, *consumer.consume(_AT_ONCE, 0)):
@@ -245,8 +247,3 @@ def command_in(message: Message, skipped: Skipped) -> Given | None:
     place = place_of(message)
     command = decode_or_skip(Command, message.value() or b"", skipped, place)
     return None if command is None else Given(command, place[2], appended_ms(message))
-
-
-def _left(deadline: float) -> float:
-    """Return the seconds that are left, and never none: some calls take that for "no limit"."""
-    return max(0.05, deadline - time.monotonic())

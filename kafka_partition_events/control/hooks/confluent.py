@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ConfluentPartition
 
 from kafka_partition_events.clients.confluent.answers import ELECTING, error_name
+from kafka_partition_events.clients.confluent.connection import time_left
 from kafka_partition_events.control.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.hooks.assignments import LIMIT_S, Assignments
 from kafka_partition_events.log import get_logger
@@ -128,7 +129,7 @@ class RebalanceHook:
     def _look(self, consumer: Consumer, topics: Iterable[str], deadline: float) -> None:
         for topic in topics:
             try:
-                found = consumer.list_topics(topic, timeout=_left(deadline))
+                found = consumer.list_topics(topic, timeout=time_left(deadline))
             except KafkaException as error:
                 _log.warning("partitions_not_counted", topic=topic, error=repr(error))
                 return
@@ -159,18 +160,18 @@ class RebalanceHook:
     ) -> set[str]:
         """Put those that have a commit now into a set; return the names of errors."""
         try:
-            known = consumer.committed(_of_confluent(new), timeout=_left(deadline))
+            known = consumer.committed(_of_confluent(new), timeout=time_left(deadline))
             positioned |= _committed(known)
             pinned = self._mine.to_pin(new, positioned)
             if not pinned:
                 return _errors(known)
-            begins = consumer.offsets_for_times(_of_confluent(pinned, _EARLIEST), timeout=_left(deadline))
+            begins = consumer.offsets_for_times(_of_confluent(pinned, _EARLIEST), timeout=time_left(deadline))
             found = [tp for tp in begins if not tp.error and tp.offset >= 0]
             if not found:
                 return _errors([*known, *begins])
             consumer.commit(offsets=found, asynchronous=True)
             # One connection is answered in its order: what this does not tell of was refused.
-            done = consumer.committed(_of_confluent(_plain(found)), timeout=_left(deadline))
+            done = consumer.committed(_of_confluent(_plain(found)), timeout=time_left(deadline))
         except KafkaException as error:
             return {error_name(error.args[0])}
         positioned |= _committed(done)
@@ -192,7 +193,3 @@ def _plain(partitions: Iterable[ConfluentPartition]) -> list[TopicPartition]:
 
 def _of_confluent(partitions: Iterable[TopicPartition], offset: int = -1001) -> list[ConfluentPartition]:
     return [ConfluentPartition(tp.topic, tp.partition, offset) for tp in partitions]
-
-
-def _left(deadline: float) -> float:
-    return max(0.05, deadline - time.monotonic())

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.link import Report
 from kafka_partition_events.control.topics import PREFIX
@@ -96,14 +96,14 @@ class ConfluentControlLink:
 
     def _read_to_end(self, consumer: Consumer, topic: str, deadline: float) -> None:
         """Read on; what is found stays until the end is reached, because half a log tells of old times."""
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=_left(deadline))
+        low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=time_left(deadline))
         if high < self._position:  # the topic was created anew
             self._position = 0
         if self._position >= high:
             return
         consumer.assign([TopicPartition(topic, 0, max(self._position, low))])
         try:
-            while (message := consumer.poll(_left(deadline))) is not None:
+            while (message := consumer.poll(time_left(deadline))) is not None:
                 if self._take(message):
                     return
         finally:
@@ -151,8 +151,3 @@ class ConfluentControlLink:
         if consumer is not None:
             consumer.close()
         self._connection.close()
-
-
-def _left(deadline: float) -> float:
-    """Return the seconds that are left, and never none: some calls take that for "no limit"."""
-    return max(0.05, deadline - time.monotonic())
