@@ -9,10 +9,11 @@ from typing import Any
 from attrs import define, field
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services import Sample, SampleRequest, Services, Tell
-from kafka_partition_events.control.group_state import Group
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Command, Given
+from kafka_partition_events.cli.services.protocols import Sample, SampleRequest, Tell
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.control.groups.state import Group
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Command, Given
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.source import Observation

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field, frozen
 
-from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Ack, Change, Lease
+from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Ack, Change, Lease
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

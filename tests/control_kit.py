@@ -9,16 +9,24 @@ from typing import Any
 from attrs import define, evolve, field
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.census import Fleet
-from kafka_partition_events.control.change_machine import step
-from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.evidence import ClusterView, Evidence, evidence
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.policy import Policy
-from kafka_partition_events.control.records import Ack, Change, Command, Given, Lease, Refusal, TopicUse
-from kafka_partition_events.control.requests import obey
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import GateRule, Kind, Role, State, Status, Verb
+from kafka_partition_events.control.changes.commands import obey
+from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, evidence
+from kafka_partition_events.control.changes.followers import Fleet
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.changes.transitions import step
+from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import (
+    Ack,
+    Change,
+    Command,
+    Given,
+    Lease,
+    Refusal,
+    TopicUse,
+)
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import GateRule, Kind, Role, State, Status, Verb
 
 START_MS = 1_700_000_000_000
 TOPIC, TOPIC_ID, CLUSTER = "orders", "topic-id-1", "c-1"

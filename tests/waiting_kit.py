@@ -4,8 +4,8 @@ import time
 import uuid
 from collections.abc import Callable
 
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.protocol.topics import control_topics, differences
 
 WaitUntil = Callable[[Callable[[], bool], str], None]
 

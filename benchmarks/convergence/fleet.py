@@ -9,13 +9,13 @@ from typing import Final
 
 from attrs import define
 
-from kafka_partition_events.control.codec import NO_PLACE, Skipped, encode, key_of
-from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.link import ControlLink, Report
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.presence import Presence
-from kafka_partition_events.control.records import Ack, Change, Lease
-from kafka_partition_events.control.words import Role
+from kafka_partition_events.control.agents.agent_thread import Link, Report
+from kafka_partition_events.control.agents.leases import Leaseholder
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped, encode, key_of
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Ack, Change, Lease
+from kafka_partition_events.control.protocol.vocabulary import Role
 from kafka_partition_events.metadata.cluster import Cluster
 
 BUSY_S: Final = 2.0
@@ -30,13 +30,13 @@ _LIMIT_S = 10.0
 class Instance:
     """One producer: its duties, and the cluster as its poller has seen it last."""
 
-    duties: Duties
+    duties: ProducerDuties
     poll_due: float
     cluster: Cluster | None = None
 
 
 class Fleet:
-    """Producers that follow changes as agents do; see `InstanceAgent`. One thread.
+    """Producers that follow changes as agents do; see `ProducerAgent`. One thread.
 
     What is not simulated: each agent asks for the end of ``kpe.changes`` at each look, and reads what is new;
     here one reads for all.
@@ -47,11 +47,11 @@ class Fleet:
         behind_s: By how much the simulation was late at most since `forget`.
     """
 
-    def __init__(self, size: int, link: ControlLink, cluster: Callable[[], Cluster | None]) -> None:
+    def __init__(self, size: int, link: Link, cluster: Callable[[], Cluster | None]) -> None:
         self._link = link
         self._cluster = cluster
         self._ledger = Ledger()
-        self._heard: deque[tuple[Presence, Ack | None, int | None]] = deque()
+        self._heard: deque[tuple[Leaseholder, Ack | None, int | None]] = deque()
         self._skipped = Skipped()
         self._read_due = 0.0
         self.forget()
@@ -63,7 +63,7 @@ class Fleet:
             instance.cluster = cluster()
         self._due = [(now, index) for index in range(size)]
 
-    def _duties(self, index: int, rng: random.Random) -> Duties:
+    def _duties(self, index: int, rng: random.Random) -> ProducerDuties:
         lease = Lease(
             instance_id=f"orders-api-{index:05}",
             incarnation=f"{rng.getrandbits(128):032x}",
@@ -75,7 +75,7 @@ class Fleet:
             host_hash=f"{rng.getrandbits(64):016x}",
             idempotent=True,
         )
-        return Duties(lease, self._ledger, rng=rng)
+        return ProducerDuties(lease, self._ledger, rng=rng)
 
     def forget(self) -> None:
         """Begin to count anew."""
@@ -140,7 +140,7 @@ class Fleet:
         again_at = min(reports.again_at, now + BUSY_S) if reports.busy else reports.again_at
         return min(again_at, instance.poll_due)
 
-    def _publish(self, topic: Report, duties: Duties, record: Ack | Lease) -> None:
+    def _publish(self, topic: Report, duties: ProducerDuties, record: Ack | Lease) -> None:
         key, value = key_of(record), encode(record)
         self._count(topic, key.encode(), value)
         ack = record if isinstance(record, Ack) else None

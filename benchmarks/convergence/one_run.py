@@ -15,13 +15,13 @@ from benchmarks.convergence.fleet import Fleet
 from benchmarks.errors import BenchError
 from benchmarks.measure import cpu_seconds_of
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
-from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.records import Change, Command
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.words import Execute, GateRule, Kind, Verb
+from kafka_partition_events.control.agents.confluent import ControlLink
+from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.records import Change, Command
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Kind, Verb
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -84,7 +84,7 @@ def run_once(cluster: KafkaCluster, instances: int, name: str) -> Run:
     admin.carry_out(differences(control_topics(prefix), {}))
     admin.close()
     with _tracker(config, prefix) as tracker, _watched(config, topic) as poller:
-        link = ConfluentControlLink(config, prefix=prefix)
+        link = ControlLink(config, prefix=prefix)
         with contextlib.closing(link):
             fleet = Fleet(instances, link, lambda: poller.cluster)
             if not fleet.run_until(lambda: fleet.born == instances, _BIRTH_LIMIT_S):

@@ -14,13 +14,13 @@ from typing import Final
 
 from attrs import evolve
 
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import Ack, Command, Given, Lease, TopicUse
-from kafka_partition_events.control.rounds import Rounds, Sight
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.tracker_standing import Tally
-from kafka_partition_events.control.words import GateRule, Kind, Role, Status, Verb
+from kafka_partition_events.control.changes.round import Rounds, Sight
+from kafka_partition_events.control.groups.outside_view import Probe
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease, TopicUse
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import GateRule, Kind, Role, Status, Verb
+from kafka_partition_events.control.tracker.status import Tally
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 
 _BEGAN_MS: Final = 1_700_000_000_000

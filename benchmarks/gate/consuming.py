@@ -15,18 +15,18 @@ from kafka import KafkaConsumer
 from benchmarks.gate.diary import Diary
 from benchmarks.gate.plan import COMMIT_S, CONSUMERS_LOOK_S, SESSION_S, START_LIMIT_S, Client
 from benchmarks.gate.task import Task, stopped_by_sigterm
-from kafka_partition_events.control.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.hooks.confluent import RebalanceHook as ConfluentHook
-from kafka_partition_events.control.hooks.kafka_python import RebalanceHook as KafkaPythonHook
-from kafka_partition_events.control.link import ControlLink
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.links.kafka_python import KafkaPythonControlLink
+from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
+from kafka_partition_events.control.agents.confluent import RebalanceHook as ConfluentHook
+from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.agents.kafka_python import RebalanceHook as KafkaPythonHook
 
 _POLL_S = 1.0
 """A shorter poll may never get kafka-python into its group: joining goes on only while it lasts."""
 
 
-def agent_of(task: Task, index: int, link: ControlLink) -> ConsumerAgent:
+def agent_of(task: Task, index: int, link: Link) -> ConsumerAgent:
     """Return the started agent of one consumer."""
     topic = task.topics[index]
     agent = ConsumerAgent(link, f"{topic}/{task.name}", topic, app="bench-gate")

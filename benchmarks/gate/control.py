@@ -14,12 +14,12 @@ from confluent_kafka import Producer
 from benchmarks.errors import BenchError
 from benchmarks.gate.plan import TRACKER_LOOKS_S
 from benchmarks.gate.story import Changes
-from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.records import Command
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.words import Verb
+from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.records import Command
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess, tail

@@ -5,8 +5,8 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Execute, GateRule, Kind
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Kind
 
 Client = Literal["confluent", "kafka-python"]
 Guard = Literal["none", "hook", "probed"]

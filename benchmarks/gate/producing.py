@@ -20,11 +20,11 @@ from benchmarks.gate.task import Task, stopped_by_sigterm
 from kafka_partition_events import DefaultPartitioner, MetadataPoller
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.clients.kafka_python import attach
-from kafka_partition_events.control.agent import InstanceAgent
-from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.link import ControlLink
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.links.kafka_python import KafkaPythonControlLink
+from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
+from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
 
 _SPREAD_S = 1.0
 """Twenty instances need not spread their answers over five seconds; the gates are then held together."""
@@ -106,18 +106,16 @@ def key_of(number: int) -> bytes | None:
     return b"key-%d" % (number % _KEYS) if number % 2 else None
 
 
-def start_agent(
-    poller: MetadataPoller, link: ControlLink, task: Task, index: int, *, idempotent: bool
-) -> None:
+def start_agent(poller: MetadataPoller, link: Link, task: Task, index: int, *, idempotent: bool) -> None:
     """Start the agent of one producer; it ends with the poller."""
-    agent = InstanceAgent(
+    agent = ProducerAgent(
         poller,
         link,
         f"{task.topics[index]}/{task.name}",
         app="bench-gate",
         client=task.client,
         idempotent=idempotent,
-        duties=partial(Duties, spread=_SPREAD_S),
+        duties=partial(ProducerDuties, spread=_SPREAD_S),
     )
     if not agent.start(START_LIMIT_S):
         raise SystemExit(f"the control topics can't be read: {agent.last_error}")

@@ -9,10 +9,10 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from benchmarks.gate.plan import GROWN
-from kafka_partition_events.control.codec import Skipped, decode_or_skip
-from kafka_partition_events.control.log_reader import place_of
-from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.words import Gate
+from kafka_partition_events.control.operate.control_log import place_of
+from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import Gate
 
 _LIMIT_S = 10.0
 _AT_ONCE = 1_000

@@ -12,9 +12,8 @@ from collections import Counter
 
 from confluent_kafka import Consumer
 
-from kafka_partition_events.control.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.hooks.confluent import RebalanceHook
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
+from kafka_partition_events.control import ConsumerAgent
+from kafka_partition_events.control.agents.confluent import ControlLink, RebalanceHook
 
 
 def main() -> None:
@@ -44,11 +43,9 @@ def main() -> None:
         consumer.subscribe([arguments.topic])
         read(consumer, arguments.name)
         return
-    agent = ConsumerAgent(ConfluentControlLink(config), arguments.name, arguments.group)
-    agent.start()  # before the consumer subscribes
-    RebalanceHook(agent).subscribe(consumer, [arguments.topic])
-    read(consumer, arguments.name)
-    agent.close()
+    with ConsumerAgent(ControlLink(config), arguments.name, arguments.group) as agent:
+        RebalanceHook(agent).subscribe(consumer, [arguments.topic])
+        read(consumer, arguments.name)
 
 
 def read(consumer: Consumer, name: str) -> None:

@@ -1,4 +1,4 @@
-"""A producer that follows changes: the agent is two lines.
+"""A producer that follows changes: the agent is one line.
 
     python examples/change_control/writer.py --bootstrap-servers 127.0.0.1:9092 --topic orders --name shop-0
 
@@ -13,8 +13,8 @@ from collections import Counter
 from confluent_kafka import KafkaError, Message
 
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.control.agent import InstanceAgent
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
+from kafka_partition_events.control import ProducerAgent
+from kafka_partition_events.control.agents.confluent import ControlLink
 
 
 def main() -> None:
@@ -37,9 +37,10 @@ def main() -> None:
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, lambda _signal, _frame: stopped.set())
     config = {"bootstrap.servers": arguments.bootstrap_servers}
-    with PartitioningProducer(config, poller_options={"interval": 5.0}) as producer:
-        agent = InstanceAgent(producer.poller, ConfluentControlLink(config), arguments.name, app="shop")
-        agent.start()  # before the first record
+    with (
+        PartitioningProducer(config, poller_options={"interval": 5.0}) as producer,
+        ProducerAgent(producer.poller, ControlLink(config, producer), arguments.name, app="shop"),
+    ):
         number = 0
         while not stopped.is_set():
             for key in (b"customer-%d" % (number % 1_000), None):

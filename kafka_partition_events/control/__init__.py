@@ -1,5 +1,31 @@
 """Change control: who has followed a change, and producers that wait for consumers (KIP-34's feedback loop).
 
-What is here is pure: records, how logs of them are merged, the state machine of a change, what an instance
-has to do. See docs/decisions/2026-11-21-change-control.md for who calls it.
+Six rooms; what is in one may use those named before it only:
+
+- `protocol`: what is on the wire, and what it means;
+- `groups`: what brokers tell of consumer groups and of writers;
+- `changes`: what becomes of a change;
+- `agents` (of `protocol` alone): in an application, what follows changes;
+- `operate`: what an operator's commands need;
+- `tracker`: the service that decides.
+
+An application imports its agent from here, and what belongs to its client, `ControlLink` and `RebalanceHook`,
+from `agents.confluent` or `agents.kafka_python`. Importing this imports no Kafka client.
 """
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
+    from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+
+__all__ = ["ConsumerAgent", "ProducerAgent"]
+
+_HOME = {"ConsumerAgent": "consumer_agent", "ProducerAgent": "producer_agent"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.agents.{_HOME[name]}"), name)

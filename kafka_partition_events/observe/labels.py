@@ -22,14 +22,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from kafka_partition_events.control.codec import NO_PLACE, Skipped
-from kafka_partition_events.control.link import ControlLink
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.planned import Plans, may_be_planned
+from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped
+from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.observe.planned import Plans, may_be_planned
 from kafka_partition_events_listeners.vocabulary import name_of
 
 PATIENCE_S: Final = 3.0
@@ -53,7 +53,7 @@ _log = get_logger(__name__)
 class EventLabels:
     """Reads ``kpe.changes`` on a thread of its own, and labels events. Thread-safe."""
 
-    def __init__(self, link: ControlLink, *, clock: Clock) -> None:
+    def __init__(self, link: Link, *, clock: Clock) -> None:
         """Make it; nothing is read before `start`.
 
         Args:

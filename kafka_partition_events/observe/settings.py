@@ -5,7 +5,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.observe.kinds import (
     ADDRESS,
     BOOLEAN,

@@ -4,7 +4,7 @@ import importlib
 from typing import Final
 
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.control.link import ControlLink
+from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.settings import CONFLUENT, KAFKA_PYTHON, Control, Kafka
@@ -68,7 +68,7 @@ def open_source(kafka: Kafka) -> MetadataSource:
         ) from None
 
 
-def open_link(control: Control, kafka: Kafka) -> ControlLink:
+def open_link(control: Control, kafka: Kafka) -> Link:
     """Return a link to the control topics; connecting happens in the background.
 
     Args:
@@ -79,13 +79,13 @@ def open_link(control: Control, kafka: Kafka) -> ControlLink:
         ConfigurationError: librdkafka refuses a property; the message holds no secret.
         ImportError: confluent-kafka is not installed.
     """
-    from kafka_partition_events.control.links.confluent import ConfluentControlLink  # noqa: PLC0415 - an extra
+    from kafka_partition_events.control.agents.confluent import ControlLink  # noqa: PLC0415 - an extra
 
     servers, properties = control.bootstrap_servers, control.properties
     if servers is None:
         servers, properties = kafka.bootstrap_servers, {**kafka.properties, **properties}
     config = {**properties, "bootstrap.servers": str(servers)}
     try:
-        return ConfluentControlLink(config, prefix=control.prefix)
+        return ControlLink(config, prefix=control.prefix)
     except ConfigurationError as error:
         raise ConfigurationError(f"control: {redacted(str(error), config)}") from None

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.listener import StreamingQueryListener
 
-from kafka_partition_events.control.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.link import ControlLink
-from kafka_partition_events.control.reading import Reading
+from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.agents.consumer_duties import Reading
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class ReaderAcks(StreamingQueryListener):
 
     ::
 
-        spark.streams.addListener(ReaderAcks(lambda: ConfluentControlLink(config)))
+        spark.streams.addListener(ReaderAcks(lambda: ControlLink(config)))
 
     Each query is an instance of its own, ``spark:QUERY_ID``, which outlives restarts from a checkpoint. A
     change waits for it under the name ``spark:NAME`` where the query has a name, else under its instance id:
@@ -42,7 +42,7 @@ class ReaderAcks(StreamingQueryListener):
     where the query began flows. Spark calls listeners one after the other, on a thread of its own.
     """
 
-    def __init__(self, link: Callable[[], ControlLink], *, cluster_id: str | None = None) -> None:
+    def __init__(self, link: Callable[[], Link], *, cluster_id: str | None = None) -> None:
         """Make a listener.
 
         Args:

@@ -6,9 +6,9 @@ from typing import Final
 
 from prometheus_client.core import Metric
 
-from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.tracker_standing import NO_CHANGES, SKIPPED, VERDICTS, TrackerStanding
-from kafka_partition_events.control.words import Gate, Kind, Reason, Role, State
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, Reason, Role, State
+from kafka_partition_events.control.tracker.status import NO_CHANGES, SKIPPED, VERDICTS, TrackerStatus
 from kafka_partition_events_listeners import prometheus_families as fam
 from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
 from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
@@ -24,7 +24,7 @@ class ChangeCollector:
     """
 
     def __init__(
-        self, read: Callable[[], TrackerStanding], *, kafka_cluster: Callable[[], str], namespace: str = "kpe"
+        self, read: Callable[[], TrackerStatus], *, kafka_cluster: Callable[[], str], namespace: str = "kpe"
     ) -> None:
         """Make a collector.
 
@@ -48,7 +48,7 @@ class ChangeCollector:
         return self._scraper.run(parts, self._label())
 
 
-def tracker_readings(found: TrackerStanding) -> Iterable[Reading]:
+def tracker_readings(found: TrackerStatus) -> Iterable[Reading]:
     """Return what is told of the tracker; all words are there at 0 before they occur."""
     states = Counter(change.state for change in found.changes.values())
     yield single(fam.TRACKER_ELECTED, found.elected)
@@ -69,7 +69,7 @@ def tracker_readings(found: TrackerStanding) -> Iterable[Reading]:
         yield single(fam.INSTANCES_ON_STALE_VIEW, found.stale)
 
 
-def change_readings(found: TrackerStanding) -> Iterable[Reading]:
+def change_readings(found: TrackerStatus) -> Iterable[Reading]:
     """Return what is told of each open change."""
     waiting = sorted(
         (change for change in found.changes.values() if not change.state.final),

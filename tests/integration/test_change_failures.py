@@ -19,14 +19,22 @@ from confluent_kafka import Producer
 
 from kafka_partition_events import BufferBudget, DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.control.agent import InstanceAgent
-from kafka_partition_events.control.codec import Record, encode, key_of
-from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.log_reader import ControlLog
-from kafka_partition_events.control.records import Ack, Capacity, Change, Command, Lease, TopicUse
-from kafka_partition_events.control.tracker import Tracker
-from kafka_partition_events.control.words import GateRule, OnDeadline, Reason, Role, State, Status, Verb
+from kafka_partition_events.control.agents.confluent import ControlLink
+from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.operate.control_log import ControlLog
+from kafka_partition_events.control.protocol.codec import Record, encode, key_of
+from kafka_partition_events.control.protocol.records import Ack, Capacity, Change, Command, Lease, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import (
+    GateRule,
+    OnDeadline,
+    Reason,
+    Role,
+    State,
+    Status,
+    Verb,
+)
+from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import ack, growth
 from tests.waiting_kit import own_control_topics, waiting
@@ -174,8 +182,8 @@ def test_a_producer_without_memory_for_all_is_capped_and_says_why(world: World) 
     with PartitioningProducer(config, partitioner, poller_options={"interval": 0.3}) as producer:
         producer.produce(world.topic, b"v")
         producer.flush(LIMIT_S)
-        link = ConfluentControlLink(world.control, prefix=world.prefix)
-        agent = InstanceAgent(producer.poller, link, "tiny", duties=partial(Duties, spread=0.2))
+        link = ControlLink(world.control, prefix=world.prefix)
+        agent = ProducerAgent(producer.poller, link, "tiny", duties=partial(ProducerDuties, spread=0.2))
         assert agent.start(LIMIT_S)
         wait_until(lambda: _has_lease(world, "tiny"), "it has a lease")
         world.request()

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 from attrs import asdict, define, evolve
 
-from kafka_partition_events.control.census import Fleet, followers
-from kafka_partition_events.control.evidence import ClusterView, evidence
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Change, Counted, TopicUse, Totals
-from kafka_partition_events.control.rounds import LOST_AFTER_MS
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Gate, Kind, LeaseState, Role, State, Status
+from kafka_partition_events.control.changes.evidence import ClusterView, evidence
+from kafka_partition_events.control.changes.followers import Fleet, followers
+from kafka_partition_events.control.changes.round import LOST_AFTER_MS
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Change, Counted, TopicUse, Totals
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, LeaseState, Role, State, Status
 from tests.changes_kit import ControlTopics, Entry, inputs_from, read
 from tests.control_kit import START_MS, ack, draining, gated, growth, lease, shrinking
 from tests.fleet_kit import rows

@@ -11,16 +11,15 @@ import pytest
 from attrs import define, evolve, field
 from confluent_kafka import Producer
 
-from kafka_partition_events.control.codec import Skipped, encode, key_of
-from kafka_partition_events.control.growth import Grower
-from kafka_partition_events.control.membership import tracker_name
-from kafka_partition_events.control.policy import Policy
-from kafka_partition_events.control.records import Ack, Change, Command, Given, Lease
-from kafka_partition_events.control.tenure import Setting, Tenure
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.watcher import Watcher
-from kafka_partition_events.control.words import LeaseState, State, Status, Verb
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.protocol.codec import Skipped, encode, key_of
+from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
+from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.vocabulary import LeaseState, State, Status, Verb
+from kafka_partition_events.control.tracker.election import tracker_name
+from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
+from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.days import Days
 from tests.control_kit import ack, growth, lease

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_partition_events.control.codec import NO_PLACE, Skipped, decode_or_skip, encode
-from kafka_partition_events.control.records import Ack, Change, Lease
-from kafka_partition_events.control.words import Status
+from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped, decode_or_skip, encode
+from kafka_partition_events.control.protocol.records import Ack, Change, Lease
+from kafka_partition_events.control.protocol.vocabulary import Status
 from tests.changes_kit import ControlTopics, read, records_of, silver_of
 from tests.control_kit import NEW, ack, gated, grown, lease
 from tests.fleet_kit import rows

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.records import GROUP_PREFIX, Change, Counted, Totals
-from kafka_partition_events.control.words import Gate, LeaseState, Role, State, Status
+from kafka_partition_events.control.protocol.records import GROUP_PREFIX, Change, Counted, Totals
+from kafka_partition_events.control.protocol.vocabulary import Gate, LeaseState, Role, State, Status
 from tests.changes_kit import ControlTopics, Entry, inputs_from, time_of
 from tests.control_kit import START_MS, ack, gated, growth, lease
 from tests.fleet_kit import rows

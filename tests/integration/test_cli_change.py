@@ -13,13 +13,13 @@ from confluent_kafka import Consumer, Producer
 from kafka_partition_events import BufferBudget, DefaultPartitioner
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.control.agent import InstanceAgent
-from kafka_partition_events.control.codec import encode
-from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.records import Lease, TopicUse
-from kafka_partition_events.control.tracker import Tracker
-from kafka_partition_events.control.words import Role
+from kafka_partition_events.control.agents.confluent import ControlLink
+from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.protocol.codec import encode
+from kafka_partition_events.control.protocol.records import Lease, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import Role
+from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
 from tests.waiting_kit import waiting
@@ -63,15 +63,15 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> Iterator[World]:
         producer.produce(made.topic, b"v", b"customer-%d" % number)
     producer.produce("invoices", b"v")
     assert producer.flush(LIMIT_S) == 0
-    link = ConfluentControlLink(config, prefix=made.prefix)
-    agent = InstanceAgent(
+    link = ControlLink(config, prefix=made.prefix)
+    agent = ProducerAgent(
         producer.poller,
         link,
         "shop-1",
         app="shop",
         client="confluent-kafka",
         idempotent=True,
-        duties=partial(Duties, spread=0.1),
+        duties=partial(ProducerDuties, spread=0.1),
     )
     consumer = Consumer({**config, "group.id": "billing", "auto.offset.reset": "latest"})
     consumer.subscribe([made.topic])

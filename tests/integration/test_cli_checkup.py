@@ -18,8 +18,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from kafka_partition_events.control.codec import encode
-from kafka_partition_events.control.words import Status
+from kafka_partition_events.control.protocol.codec import encode
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events.testing.ports import free_ports

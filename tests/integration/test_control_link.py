@@ -10,13 +10,13 @@ from confluent_kafka import Producer
 
 from kafka_partition_events import ControlTopicError, DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.control.agent import InstanceAgent
-from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.link import ControlLink
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.links.kafka_python import KafkaPythonControlLink
-from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.words import Gate
+from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
+from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import Gate
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, gated
 from tests.waiting_kit import own_control_topics, waiting
@@ -45,22 +45,22 @@ def tracker(kafka_cluster: KafkaCluster, prefix: str) -> Producer:
     return producer
 
 
-def confluent(cluster: KafkaCluster, prefix: str) -> ControlLink:
+def confluent(cluster: KafkaCluster, prefix: str) -> Link:
     return ConfluentControlLink({"bootstrap.servers": cluster.bootstrap_servers}, prefix=prefix)
 
 
-def kafka_python(cluster: KafkaCluster, prefix: str) -> ControlLink:
+def kafka_python(cluster: KafkaCluster, prefix: str) -> Link:
     return KafkaPythonControlLink({"bootstrap_servers": cluster.bootstrap_servers.split(",")}, prefix=prefix)
 
 
-Opens = Callable[[str], ControlLink]
+Opens = Callable[[str], Link]
 
 
 @pytest.fixture(params=[confluent, kafka_python], ids=["confluent-kafka", "kafka-python"])
 def opens(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Iterator[Opens]:
-    opened: list[ControlLink] = []
+    opened: list[Link] = []
 
-    def opens(prefix: str) -> ControlLink:
+    def opens(prefix: str) -> Link:
         opened.append(request.param(kafka_cluster, prefix))
         return opened[-1]
 
@@ -71,7 +71,7 @@ def opens(kafka_cluster: KafkaCluster, request: pytest.FixtureRequest) -> Iterat
 
 
 @pytest.fixture
-def link(opens: Opens, prefix: str) -> ControlLink:
+def link(opens: Opens, prefix: str) -> Link:
     return opens(prefix)
 
 
@@ -92,7 +92,7 @@ def a_change(**fields: object) -> Change:
 
 
 def test_it_reads_what_was_committed_to_the_end_and_then_what_is_new(
-    tracker: Producer, prefix: str, link: ControlLink
+    tracker: Producer, prefix: str, link: Link
 ) -> None:
     change = a_change()
     assert link.read_changes(LIMIT_S) == []
@@ -107,7 +107,7 @@ def test_it_reads_what_was_committed_to_the_end_and_then_what_is_new(
     wait_until(lambda: link.read_changes(LIMIT_S) == expected, "the next one is read")
 
 
-def test_it_tells_when_a_record_was_appended(link: ControlLink) -> None:
+def test_it_tells_when_a_record_was_appended(link: Link) -> None:
     done: list[int | None] = []
     before = time.time() * 1_000
     link.publish("leases", "a", b"{}", done.append)
@@ -144,7 +144,7 @@ def test_a_gate_is_held_and_opened_on_a_real_producer(
     write(tracker, prefix, change)
 
     link = ConfluentControlLink(config, producer, prefix=prefix)
-    agent = InstanceAgent(producer.poller, link, "a")
+    agent = ProducerAgent(producer.poller, link, "a")
     try:
         assert agent.start(LIMIT_S)
 

@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.codec import Record, encode, key_of
-from kafka_partition_events.control.log_reader import ControlLog
-from kafka_partition_events.control.records import Change, Command
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.words import Status, Verb
+from kafka_partition_events.control.operate.control_log import ControlLog
+from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.protocol.codec import Record, encode, key_of
+from kafka_partition_events.control.protocol.records import Change, Command
+from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.vocabulary import Status, Verb
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import ONE, Story, ack, growth, lease
 

@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
+from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.protocol.topics import control_topics, differences
 from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = pytest.mark.kafka

@@ -6,7 +6,7 @@ import pyspark
 import pytest
 from confluent_kafka import Producer
 
-from kafka_partition_events.cli.spark_submit import SCRIPT
+from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import Feed

@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer
 
-from kafka_partition_events.control.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.hooks import confluent as of_confluent
-from kafka_partition_events.control.hooks import kafka_python as of_kafka_python
+from kafka_partition_events.control.agents import confluent as of_confluent
+from kafka_partition_events.control.agents import kafka_python as of_kafka_python
+from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Link, grown, growth
 

@@ -10,9 +10,9 @@ from attrs import define
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.control.prober import GroupProber
-from kafka_partition_events.control.records import Ack, Change
-from kafka_partition_events.control.words import Status
+from kafka_partition_events.control.groups.prober import GroupProber
+from kafka_partition_events.control.protocol.records import Ack, Change
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Story, gated
 

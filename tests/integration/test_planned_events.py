@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.topic_admin import ControlTopicAdmin
-from kafka_partition_events.control.topics import control_topics, differences
-from kafka_partition_events.control.words import Kind, State
+from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
+from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.vocabulary import Kind, State
 from kafka_partition_events.testing import KafkaCluster
 from tests.observe_kit import Observer, Reader, kafka_sink
 

@@ -7,7 +7,7 @@ LOOKS = """
 import time
 
 from kafka_partition_events import MetadataFetchError
-from kafka_partition_events.control.group_admin import GroupAdmin
+from kafka_partition_events.control.groups.admin import GroupAdmin
 from kafka_partition_events.testing import MockCluster
 
 with MockCluster(brokers=1) as cluster:

@@ -33,7 +33,7 @@ def whatif(spark: "SparkSession", monkeypatch: pytest.MonkeyPatch) -> Callable[.
     import typer  # noqa: PLC0415
 
     from kafka_partition_events.cli import app as cli  # noqa: PLC0415
-    from kafka_partition_events.cli.spark_whatif import whatif_command  # noqa: PLC0415
+    from kafka_partition_events.cli.spark.whatif import whatif_command  # noqa: PLC0415
 
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
     app.callback()(lambda: None)

@@ -22,23 +22,22 @@ from confluent_kafka import Consumer, KafkaException, Producer
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.clients.confluent import PartitioningProducer
-from kafka_partition_events.control.agent import InstanceAgent
-from kafka_partition_events.control.codec import Skipped, decode, encode, key_of
-from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.growth import Grower
-from kafka_partition_events.control.link import ControlLink
-from kafka_partition_events.control.links.confluent import ConfluentControlLink
-from kafka_partition_events.control.log_reader import ControlLog
-from kafka_partition_events.control.membership import SESSION_S, tracker_name
-from kafka_partition_events.control.policy import Policy
-from kafka_partition_events.control.prober import GroupProber
-from kafka_partition_events.control.records import Ack, Change, Command, Given, Lease
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.tenure import Setting, Tenure
-from kafka_partition_events.control.topics import control_topics
-from kafka_partition_events.control.tracker import Tracker
-from kafka_partition_events.control.watcher import Watcher
-from kafka_partition_events.control.words import Execute, GateRule, Kind, Reason, State, Verb
+from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.confluent import ControlLink
+from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.groups.prober import GroupProber
+from kafka_partition_events.control.operate.control_log import ControlLog
+from kafka_partition_events.control.protocol.codec import Skipped, decode, encode, key_of
+from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.topics import control_topics
+from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Kind, Reason, State, Verb
+from kafka_partition_events.control.tracker.election import SESSION_S, tracker_name
+from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
+from kafka_partition_events.control.tracker.topic_growth import Grower
+from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import Story, damaged, growth
 from tests.unit.control.test_records import RECORDS
@@ -58,8 +57,8 @@ class World:
     topic: str
     producer: PartitioningProducer
     partitioner: DefaultPartitioner
-    agent: InstanceAgent
-    reader: ControlLink
+    agent: ProducerAgent
+    reader: Link
     changes: list[Change] = field(factory=list)
 
     def route(self) -> int:
@@ -114,9 +113,11 @@ def world(kafka_cluster: KafkaCluster) -> Iterator[World]:
     producer = PartitioningProducer(config, partitioner, poller_options={"interval": 0.3})
     producer.produce(topic, b"v", b"k")
     producer.flush(LIMIT_S)
-    link = ConfluentControlLink(config, prefix=prefix)
-    agent = InstanceAgent(producer.poller, link, "a", idempotent=True, duties=partial(Duties, spread=0.2))
-    reader = ConfluentControlLink(config, prefix=prefix)
+    link = ControlLink(config, prefix=prefix)
+    agent = ProducerAgent(
+        producer.poller, link, "a", idempotent=True, duties=partial(ProducerDuties, spread=0.2)
+    )
+    reader = ControlLink(config, prefix=prefix)
     made = World(config, prefix, topic, producer, partitioner, agent, reader)
     wait_until(lambda: made.route() == 6, "the topic is known")
     assert agent.start(LIMIT_S)

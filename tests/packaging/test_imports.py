@@ -25,13 +25,26 @@ LAYERS = {
     "observe": {"metadata", "clients", "outbox", "incidents", "control", "observe"},
     "control": {"metadata", "routing", "partitioners", "clients", "control"},
 }
+ROOMS = {
+    "protocol": {"protocol"},
+    "groups": {"protocol", "groups"},
+    "changes": {"protocol", "groups", "changes"},
+    "agents": {"protocol", "agents"},
+    "operate": {"protocol", "groups", "changes", "operate"},
+    "tracker": {"protocol", "groups", "changes", "operate", "tracker"},
+}
+"""The rooms of change control, and what those in one may use."""
 PURE_CONTROL = (
-    "words", "spec", "records", "codec", "merge", "evidence", "orders", "change_machine", "requests",
-    "instance", "duties", "pinning", "broker_clock", "topics", "planned", "presence", "reading",
-    "group_state", "group_index", "probe", "rounds", "tracker_standing", "plan", "ulid", "replies",
-    "progress", "broker_time", "policy", "bounds", "legible",
+    "protocol", "changes", "groups/state.py", "groups/index.py", "groups/outside_view.py",
+    "agents/producer_duties.py", "agents/consumer_duties.py", "agents/new_partitions.py", "agents/leases.py",
+    "tracker/status.py",
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
+CLI_ROOMS = {
+    "common": {"common"},
+    "services": {"common", "services"},
+    **{room: {"common", "services", room} for room in ("cluster", "doctor", "observe", "change", "spark")},
+}
 PURE_METADATA = ("cluster", "diff", "durations", "events", "reconcile", "source", "state")
 """What decides what is believed and told: no thread, no clock, no dice, no log."""
 SHARED = {"errors", "log"}
@@ -43,16 +56,17 @@ def modules_of(directory: Path) -> list[Path]:
     return modules
 
 
-def imported_by(file: Path) -> set[str]:
-    """Return the first-level parts of this package that a file imports."""
+def imported_by(file: Path, *, below: str = "") -> set[str]:
+    """Return the parts of this package, or those below one of them, that a file imports."""
     modules: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             modules |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
             modules.add(node.module)
+    above = [PACKAGE.name, *below.split()]
     parts = (module.split(".") for module in modules)
-    return {part[1] for part in parts if part[0] == PACKAGE.name and len(part) > 1}
+    return {part[len(above)] for part in parts if part[: len(above)] == above and len(part) > len(above)}
 
 
 def modules_imported_by(file: Path) -> set[str]:
@@ -72,11 +86,26 @@ def test_imports_point_one_way(wing: str) -> None:
         assert not foreign, f"{file.relative_to(PACKAGE)} imports {foreign}"
 
 
-@pytest.mark.parametrize("module", PURE_CONTROL)
-def test_what_decides_in_change_control_does_no_io(module: str) -> None:
-    file = PACKAGE / "control" / f"{module}.py"
-    assert imported_by(file) <= {"control", "routing", "metadata", *SHARED}
-    assert not {"time", "threading", "datetime", *HEAVY} & modules_imported_by(file)
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_rooms_of_change_control_know_those_below(room: str) -> None:
+    for file in modules_of(PACKAGE / "control" / room):
+        foreign = imported_by(file, below="control") - ROOMS[room]
+        assert not foreign, f"{file.relative_to(PACKAGE)} imports {foreign}"
+
+
+@pytest.mark.parametrize("room", CLI_ROOMS)
+def test_commands_know_what_they_share_and_their_own(room: str) -> None:
+    for file in modules_of(PACKAGE / "cli" / room):
+        foreign = imported_by(file, below="cli") - CLI_ROOMS[room]
+        assert not foreign, f"{file.relative_to(PACKAGE)} imports {foreign}"
+
+
+@pytest.mark.parametrize("place", PURE_CONTROL)
+def test_what_decides_in_change_control_does_no_io(place: str) -> None:
+    path = PACKAGE / "control" / place
+    for file in [path] if path.suffix else modules_of(path):
+        assert imported_by(file) <= {"control", "routing", "metadata", *SHARED}
+        assert not {"time", "threading", "datetime", *HEAVY} & modules_imported_by(file)
 
 
 @pytest.mark.parametrize("module", PURE_METADATA)
@@ -149,8 +178,8 @@ LARGEST = {
     "clients": 3_685,
     "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_560,
-    "control": 4_850,
+    "observe": 1_665,
+    "control": 4_710,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is larger

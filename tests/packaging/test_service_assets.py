@@ -17,7 +17,7 @@ import pytest
 
 from kafka_partition_events import __version__
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.tracker import LEAVING_S
+from kafka_partition_events.cli.change.tracker import LEAVING_S
 from kafka_partition_events.observe.http import HttpServer, Response
 from tests.prometheus_kit import ASSETS, all_rules
 

@@ -7,12 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from kafka_partition_events.control.change_machine import is_due
-from kafka_partition_events.control.codec import decode, encode
-from kafka_partition_events.control.instance import Watch, order_for
-from kafka_partition_events.control.records import Change, Order
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import (
+from kafka_partition_events.control.agents.producer_duties import Watch, order_for
+from kafka_partition_events.control.changes.transitions import is_due
+from kafka_partition_events.control.protocol.codec import decode, encode
+from kafka_partition_events.control.protocol.records import Change, Order
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import (
     Execute,
     Gate,
     Kind,

@@ -7,10 +7,10 @@ from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kafka_partition_events.control.census import Census
-from kafka_partition_events.control.evidence import evidence
-from kafka_partition_events.control.records import TopicUse
-from kafka_partition_events.control.words import Gate, LeaseState, Role, State, Status
+from kafka_partition_events.control.changes.evidence import evidence
+from kafka_partition_events.control.changes.followers import Census
+from kafka_partition_events.control.protocol.records import TopicUse
+from kafka_partition_events.control.protocol.vocabulary import Gate, LeaseState, Role, State, Status
 from tests.control_kit import ONE, START_MS, TOPIC, TOPIC_ID, ack, gated, grown, lease
 
 TTL_MS = 90_000

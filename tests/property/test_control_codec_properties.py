@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.control.codec import Skipped, decode, decode_or_skip, encode
-from kafka_partition_events.control.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.protocol.codec import Skipped, decode, decode_or_skip, encode
+from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
 from tests.control_kit import damaged
 from tests.unit.control.test_records import RECORDS
 

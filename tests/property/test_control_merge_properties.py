@@ -7,9 +7,9 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.control.codec import decode, encode
-from kafka_partition_events.control.evidence import evidence
-from kafka_partition_events.control.merge import (
+from kafka_partition_events.control.changes.evidence import evidence
+from kafka_partition_events.control.protocol.codec import decode, encode
+from kafka_partition_events.control.protocol.ledger import (
     Appended,
     Ledger,
     Tenancy,
@@ -17,8 +17,8 @@ from kafka_partition_events.control.merge import (
     latest_change,
     latest_tenancy,
 )
-from kafka_partition_events.control.records import Ack, Change, Lease
-from kafka_partition_events.control.words import LeaseState, State, Status
+from kafka_partition_events.control.protocol.records import Ack, Change, Lease
+from kafka_partition_events.control.protocol.vocabulary import LeaseState, State, Status
 from tests.control_kit import ONE, Story, ack, gated, grown, lease
 
 STORY = grown(gated())

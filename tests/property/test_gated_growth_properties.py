@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kafka_partition_events import DefaultPartitioner
-from kafka_partition_events.control.change_machine import is_due
-from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.words import Execute, State
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.changes.transitions import is_due
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import Execute, State
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, NEW, ONE, TOPIC, Story, gated, lease
 
@@ -29,7 +29,7 @@ class Producer:
     def __init__(self, world: "GatedGrowth", name: str, incarnation: int) -> None:
         self.world = world
         self.partitioner = DefaultPartitioner()
-        self.duties = Duties(
+        self.duties = ProducerDuties(
             lease=lease(name, view=(), lease_seq=0, incarnation=f"{name}-{incarnation}"), spread=0.0
         )
         self.read = 0

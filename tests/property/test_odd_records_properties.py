@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kafka_partition_events.control.codec import Skipped, decode_or_skip, encode
-from kafka_partition_events.control.records import Ack, Command, Given, Lease
-from kafka_partition_events.control.words import Execute, Gate, State, Status
+from kafka_partition_events.control.protocol.codec import Skipped, decode_or_skip, encode
+from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease
+from kafka_partition_events.control.protocol.vocabulary import Execute, Gate, State, Status
 from tests.control_kit import ack, damaged, gated
 from tests.property.test_control_codec_properties import ANYTHING
 from tests.unit.control.test_records import RECORDS

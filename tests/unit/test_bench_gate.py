@@ -15,7 +15,7 @@ from benchmarks.gate.producing import key_of
 from benchmarks.gate.task import Task
 from benchmarks.kept import Measured, Result
 from benchmarks.measure import Environment
-from kafka_partition_events.control.words import Execute, GateRule
+from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule
 
 S = 1_000_000_000
 OLD, NEW = 0, 6

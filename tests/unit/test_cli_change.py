@@ -6,9 +6,17 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.control.codec import decode
-from kafka_partition_events.control.records import Command
-from kafka_partition_events.control.words import Execute, GateRule, Kind, OnDeadline, State, Status, Verb
+from kafka_partition_events.control.protocol.codec import decode
+from kafka_partition_events.control.protocol.records import Command
+from kafka_partition_events.control.protocol.vocabulary import (
+    Execute,
+    GateRule,
+    Kind,
+    OnDeadline,
+    State,
+    Status,
+    Verb,
+)
 from tests.change_kit import IN_STEPS, StoryDesk, documents, unreachable
 from tests.control_kit import ONE, TOPIC, Story, gated, grown, growth, shrinking
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from kafka_partition_events.control.group_state import Group, Member
-from kafka_partition_events.control.records import TopicUse
+from kafka_partition_events.control.groups.state import Group, Member
+from kafka_partition_events.control.protocol.records import TopicUse
 from tests.change_kit import IN_STEPS, StoryDesk, documents
 from tests.control_kit import TOPIC
 

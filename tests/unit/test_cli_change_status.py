@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.control.words import OnReject, State, Status, Verb
+from kafka_partition_events.control.protocol.vocabulary import OnReject, State, Status, Verb
 from tests.change_kit import StoryDesk, documents, unreachable
 from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
 

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.check import Thresholds, leader_skew, parse_thresholds
-from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.cluster.check import Thresholds, leader_skew, parse_thresholds
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.testing import ManualClock, ScriptedSource

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.cli import checkup
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.checkup import _needs, look
-from kafka_partition_events.cli.findings import (
+from kafka_partition_events.cli.doctor import command as checkup
+from kafka_partition_events.cli.doctor.command import _needs, look
+from kafka_partition_events.cli.doctor.findings import (
     Answers,
     BrokerAnswer,
     Finding,
@@ -20,8 +20,8 @@ from kafka_partition_events.cli.findings import (
     TopicAnswer,
     findings,
 )
-from kafka_partition_events.cli.quorum import ask_quorum
-from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.doctor.questions import ask_quorum
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.source import Observation

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.codec import Snapshot, encode_snapshot
 from kafka_partition_events.metadata.source import MetadataSource

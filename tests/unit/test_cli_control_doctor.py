@@ -8,8 +8,8 @@ import pytest
 from attrs import define, field
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services import Services
-from kafka_partition_events.control.codec import Oddity, Skipped
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.control.protocol.codec import Oddity, Skipped
 from kafka_partition_events.errors import ControlTopicError
 from tests.control_kit import EVIL, SHOWN
 

@@ -1,4 +1,4 @@
-from kafka_partition_events.cli.demo.ledger import (
+from kafka_partition_events.demo.ledger import (
     Found,
     Mark,
     Payload,

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.services import Sample, SampledRecord, SampleRequest, Services, Tell
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.services.protocols import Sample, SampledRecord, SampleRequest, Tell
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.routing.fingerprint import known_hashes
 
 Captured = pytest.CaptureFixture[str]

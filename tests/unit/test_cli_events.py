@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.cli import replay as replaying
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.options import parse_moment
-from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.options import parse_moment
+from kafka_partition_events.cli.observe import events as replaying
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.outbox import DeliveryError, Entry, SqliteOutbox, Stream, Write
 from kafka_partition_events.testing import ManualClock
 from tests.control_kit import EVIL, SHOWN

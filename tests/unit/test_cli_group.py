@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.cli import group as command
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.control.group_state import Group, Member, Standing
+from kafka_partition_events.cli.change import group as command
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.control.groups.state import Group, Member, Standing
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import EVIL, SHOWN

@@ -3,8 +3,8 @@
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.control.records import Capacity
-from kafka_partition_events.control.words import LeaseState, Role, Status, Verb
+from kafka_partition_events.control.protocol.records import Capacity
+from kafka_partition_events.control.protocol.vocabulary import LeaseState, Role, Status, Verb
 from tests.change_kit import StoryDesk, documents
 from tests.control_kit import EVIL, NEW, ONE, SHOWN, Story, gated, grown, growth
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.partitioners.pin_file import FilePinStore
 from kafka_partition_events.partitioners.pins import Pin
 from kafka_partition_events.testing import ManualClock, ScriptedSource

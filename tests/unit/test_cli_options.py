@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.options import (
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.options import (
     TopicFilter,
     check_out,
     parse_client_options,

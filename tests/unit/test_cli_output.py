@@ -12,9 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kafka_partition_events.cli
-from kafka_partition_events.cli.output import Output, Printer, tell, write_json, write_json_line, write_line
-from kafka_partition_events.cli.render import styled
-from kafka_partition_events.control.legible import is_legible
+from kafka_partition_events.cli.common.event_text import styled
+from kafka_partition_events.cli.common.output import (
+    Output,
+    Printer,
+    tell,
+    write_json,
+    write_json_line,
+    write_line,
+)
+from kafka_partition_events.control.protocol.legible import is_legible
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.events import TopicAdded
 from tests.control_kit import EVIL, SHOWN
@@ -78,6 +85,6 @@ def test_names_that_are_words_in_any_language_stay_readable_in_json() -> None:
 def test_nothing_is_written_past_these() -> None:
     """Names get to a terminal by these, or by `styled`; the tables of Spark and the demo are rich's own."""
     past = re.compile(r"sys\.std(out|err)\.write|typer\.echo|(?<![.\w])print\(|\bText\(")
-    files = Path(kafka_partition_events.cli.__file__).parent.glob("*.py")
+    files = Path(kafka_partition_events.cli.__file__).parent.rglob("*.py")
     told = {file.name for file in files if past.search(file.read_text(encoding="utf-8"))}
     assert told == {"__init__.py", "output.py"}  # the first one, before anything can be imported

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.cli.render import describe, subject, table_line
+from kafka_partition_events.cli.common.event_text import describe, subject, table_line
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.testing.scripted import cluster_of

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services import MinInsync, Services
+from kafka_partition_events.cli.services.protocols import MinInsync
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.services import Services
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.incidents import decode_silence
 from kafka_partition_events.observe.settings import Window
 from kafka_partition_events.observe.windows import keep_windows

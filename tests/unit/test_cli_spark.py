@@ -9,9 +9,9 @@ from itertools import pairwise
 import pytest
 
 from kafka_partition_events.cli.app import run
-from kafka_partition_events.cli.errors import CliError
-from kafka_partition_events.cli.fleet import parse_days, parse_target
-from kafka_partition_events.cli.spark_submit import SCRIPT
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
+from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot

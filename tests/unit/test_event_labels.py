@@ -9,13 +9,13 @@ from attrs import define, evolve, field
 from structlog.testing import capture_logs
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.codec import encode, key_of
-from kafka_partition_events.control.planned import LABELLED
-from kafka_partition_events.control.records import Change
+from kafka_partition_events.control.protocol.codec import encode, key_of
+from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.observe.labels import IDLE_S, PATIENCE_S, RETRY_S, SOON_S, EventLabels
+from kafka_partition_events.observe.planned import LABELLED
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
 from kafka_partition_events_listeners import prometheus_pipeline

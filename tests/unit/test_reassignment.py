@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.cli.reassignment import (
+from kafka_partition_events.cli.doctor.reassignment import (
     Placement,
     Remedy,
     advise,

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from kafka_partition_events.control.reading import Reading
+from kafka_partition_events.control.agents.consumer_duties import Reading
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.spark.reader_acks import advanced, offsets_in
 

@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.control.words import Role, Status
+from kafka_partition_events.control.protocol.vocabulary import Role, Status
 from kafka_partition_events.spark.changes.followers import SETTLED, has_one_of
 from kafka_partition_events.spark.changes.inputs import ChangeInputs, day_of_change
 

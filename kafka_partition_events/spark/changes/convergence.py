@@ -5,8 +5,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.control.records import GROUP_PREFIX
-from kafka_partition_events.control.words import Role, State
+from kafka_partition_events.control.protocol.records import GROUP_PREFIX
+from kafka_partition_events.control.protocol.vocabulary import Role, State
 from kafka_partition_events.spark.changes.followers import SETTLED, as_known, has_one_of, is_read, totals
 from kafka_partition_events.spark.changes.inputs import ChangeInputs, day_of_change
 from kafka_partition_events.spark.changes.records import TOTALS

@@ -1,4 +1,4 @@
-"""Who follows a change: `kafka_partition_events.control.evidence`, computed a second time, by Spark.
+"""Who follows a change: `kafka_partition_events.control.changes.evidence`, computed a second time, by Spark.
 
 What the tracker tells must be what this finds in the same records; `reconciliation` compares the two. So
 nothing here is taken from there but the words, and a property test holds one against the other.
@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.control.rounds import LOST_AFTER_MS
-from kafka_partition_events.control.words import Gate, Kind, LeaseState, Role, State, Status
+from kafka_partition_events.control.changes.round import LOST_AFTER_MS
+from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, LeaseState, Role, State, Status
 from kafka_partition_events.spark.changes.latest import latest_acks, tenancies
 
 _BACK: Final = (State.ROLLING_BACK, State.ROLLED_BACK)

@@ -1,4 +1,4 @@
-"""What holds of all records: the last writer wins, by the orders of `kafka_partition_events.control.merge`.
+"""What holds of all records: the last writer wins, by the orders of `control.protocol.ledger`.
 
 It does not matter in which order records come, or how often.
 """

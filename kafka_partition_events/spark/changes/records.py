@@ -1,6 +1,6 @@
 """Records of ``kpe.changes``, ``kpe.leases`` and ``kpe.acks`` -> columns. DataFrame in, DataFrame out.
 
-As `kafka_partition_events.control.codec` reads them, but by Spark's own functions: what it refuses or passes
+As `control.protocol.codec` reads them, but by Spark's own functions: what it refuses or passes
 over goes to quarantine, with the reason. (It is a little stricter: here a number does for a text.)
 """
 
@@ -12,9 +12,9 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.control.codec import FORMATS, VERSION
-from kafka_partition_events.control.records import Ack, Change, Lease
-from kafka_partition_events.control.words import Gate, Kind, LeaseState, Role, State, Status
+from kafka_partition_events.control.protocol.codec import FORMATS, VERSION
+from kafka_partition_events.control.protocol.records import Ack, Change, Lease
+from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, LeaseState, Role, State, Status
 from kafka_partition_events.spark.events import UNKNOWN, UNPARSED
 from kafka_partition_events.spark.fleet.sightings import day_of
 
@@ -23,7 +23,7 @@ TOTALS: Final = (
     "applied", "capped", "held", "observed", "rejected", "failed", "rolled_back", "pending", "departed",
     "late_joined", "duplicates", "uncovered",
 )  # fmt: skip
-"""The fields of `kafka_partition_events.control.records.Totals`."""
+"""The fields of `control.protocol.records.Totals`."""
 
 _PARTITIONS: Final = r"^(\d+(-\d+)?(,\d+(-\d+)?)*)?$"
 _HEADER: Final = "format STRING, version STRING, _corrupt_record STRING"

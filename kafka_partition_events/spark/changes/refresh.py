@@ -9,8 +9,8 @@ from attrs import evolve, frozen
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.control.rounds import LOST_AFTER_MS
-from kafka_partition_events.control.words import State
+from kafka_partition_events.control.changes.round import LOST_AFTER_MS
+from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.spark.changes import gold
 from kafka_partition_events.spark.changes.followers import has_one_of
 from kafka_partition_events.spark.changes.inputs import day_of_change, inputs_of, last_known

@@ -7,7 +7,7 @@ from attrs import field, frozen
 from attrs.validators import min_len
 from pyspark.sql import DataFrame, SparkSession
 
-from kafka_partition_events.control.topics import PREFIX
+from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.spark.changes.records import TOPICS
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.sources import COLUMNS

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kafka_partition_events import BufferBudget, DefaultPartitioner, MetadataPoller
-from kafka_partition_events.control.agent import InstanceAgent
-from kafka_partition_events.control.agent_thread import BUSY_S
-from kafka_partition_events.control.codec import encode
-from kafka_partition_events.control.duties import Duties
+from kafka_partition_events.control.agents.agent_thread import BUSY_S
+from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.routing.limits import NO_LIMITS
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
 from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth
@@ -28,7 +28,7 @@ class World:
         self.partitioner = DefaultPartitioner()
         self.poller.register(self.partitioner)
         self.link = link or Link()
-        self.agent = InstanceAgent(
+        self.agent = ProducerAgent(
             self.poller, self.link, "a", idempotent=True, duties=at_once, clock=self.clock
         )
 
@@ -41,8 +41,8 @@ class World:
         return route.count
 
 
-def at_once(lease: Any) -> Duties:
-    return Duties(lease, spread=0.0)
+def at_once(lease: Any) -> ProducerDuties:
+    return ProducerDuties(lease, spread=0.0)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The brokers' time, as far as answers to one's own records tell."""
 
-from kafka_partition_events.control.broker_clock import BrokerClock
+from kafka_partition_events.control.protocol.clock import BrokerClock
 
 
 def test_nothing_is_known_before_the_first_answer() -> None:

@@ -5,19 +5,28 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.evidence import ClusterView
-from kafka_partition_events.control.policy import Policy
-from kafka_partition_events.control.records import Command, Given, Order, Refusal
-from kafka_partition_events.control.replies import reply_to
-from kafka_partition_events.control.requests import (
+from kafka_partition_events.control.changes.commands import (
     KEPT_REFUSALS,
     RETIRED_AFTER_MS,
     inverse,
     may_be_forgotten,
+    reply_to,
     unasked,
 )
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Execute, Gate, GateRule, Kind, Reason, State, Status, Verb
+from kafka_partition_events.control.changes.evidence import ClusterView
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.protocol.records import Command, Given, Order, Refusal
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import (
+    Execute,
+    Gate,
+    GateRule,
+    Kind,
+    Reason,
+    State,
+    Status,
+    Verb,
+)
 from kafka_partition_events.errors import ConfigurationError
 from tests.control_kit import NEW, ONE, TOPIC_ID, Story, draining, gated, grown, growth, shrinking
 

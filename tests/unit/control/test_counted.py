@@ -2,10 +2,10 @@
 
 from attrs import evolve
 
-from kafka_partition_events.control.change_machine import step
-from kafka_partition_events.control.evidence import evidence
-from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.words import State, Status
+from kafka_partition_events.control.changes.evidence import evidence
+from kafka_partition_events.control.changes.transitions import step
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import State, Status
 from tests.control_kit import Story, grown, growth
 
 

@@ -5,11 +5,11 @@ import random
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.duties import Duties
-from kafka_partition_events.control.presence import HEARTBEAT_S
-from kafka_partition_events.control.records import MOST_TOPICS, Ack, Capacity, Change
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Kind, LeaseState, Status, Verb
+from kafka_partition_events.control.agents.leases import HEARTBEAT_S
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.protocol.records import MOST_TOPICS, Ack, Capacity, Change
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Kind, LeaseState, Status, Verb
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from kafka_partition_events.testing.scripted import cluster_of
@@ -23,8 +23,8 @@ def sees(count: int, **others: int) -> Cluster:
     return cluster_of(topics, cluster_id=CLUSTER)
 
 
-def duties(*changes: Change, **fields: object) -> Duties:
-    made = Duties(lease=lease("a", view=(), lease_seq=0), spread=0.0, rng=random.Random(1), **fields)  # type: ignore[arg-type]
+def duties(*changes: Change, **fields: object) -> ProducerDuties:
+    made = ProducerDuties(lease=lease("a", view=(), lease_seq=0), spread=0.0, rng=random.Random(1), **fields)  # type: ignore[arg-type]
     for change in changes:
         made.ledger.take_change(change)
     return made

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.evidence import ClusterView, coverage
-from kafka_partition_events.control.records import Order, TopicUse
-from kafka_partition_events.control.words import Kind, LeaseState, Role, Status
+from kafka_partition_events.control.changes.evidence import ClusterView, coverage
+from kafka_partition_events.control.protocol.records import Order, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import Kind, LeaseState, Role, Status
 from tests.control_kit import NEW, TOPIC_ID, Story, ack, draining, gated, grown, growth, shrinking
 
 HALF, REST = frozenset(range(6, 9)), frozenset(range(9, 12))

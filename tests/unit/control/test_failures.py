@@ -3,12 +3,13 @@
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.broker_clock import BrokerClock
-from kafka_partition_events.control.census import followers
-from kafka_partition_events.control.evidence import MASS_EXIT
-from kafka_partition_events.control.instance import ACK_SPREAD_S, Watch, ack_delay, order_for
-from kafka_partition_events.control.records import Capacity, Order
-from kafka_partition_events.control.words import LeaseState, Reason, State, Status
+from kafka_partition_events.control.agents.leases import ACK_SPREAD_S, ack_delay
+from kafka_partition_events.control.agents.producer_duties import Watch, order_for
+from kafka_partition_events.control.changes.evidence import MASS_EXIT
+from kafka_partition_events.control.changes.followers import followers
+from kafka_partition_events.control.protocol.clock import BrokerClock
+from kafka_partition_events.control.protocol.records import Capacity, Order
+from kafka_partition_events.control.protocol.vocabulary import LeaseState, Reason, State, Status
 from tests.control_kit import NEW, START_MS, Story, ack, gated, grown, growth, lease
 
 

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
 from kafka_partition_events import MetadataFetchError
-from kafka_partition_events.control.group_admin import GroupAdmin
-from kafka_partition_events.control.writers import WRITING_S, Writers
+from kafka_partition_events.control.groups.admin import GroupAdmin
+from kafka_partition_events.control.groups.writers import WRITING_S, Writers
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
 from tests.control_kit import START_MS

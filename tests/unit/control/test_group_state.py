@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kafka_partition_events.control.group_index import GroupIndex
-from kafka_partition_events.control.group_state import Group, Member, Offsets, Settling, Standing, standing
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Status
+from kafka_partition_events.control.groups.index import GroupIndex
+from kafka_partition_events.control.groups.state import Group, Member, Offsets, Settling, Standing, standing
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 from tests.control_kit import NEW, draining, growth, shrinking
 

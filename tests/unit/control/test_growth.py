@@ -2,7 +2,7 @@
 
 from confluent_kafka import KafkaError, KafkaException
 
-from kafka_partition_events.control.growth import Grower
+from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import ONE, Story, growth

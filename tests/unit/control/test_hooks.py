@@ -11,10 +11,10 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from kafka import TopicPartition as KafkaPartition
 from kafka.errors import KafkaTimeoutError
 
-from kafka_partition_events.control.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.hooks import confluent as of_confluent
-from kafka_partition_events.control.hooks import kafka_python as of_kafka_python
-from kafka_partition_events.control.reading import Reading
+from kafka_partition_events.control.agents import confluent as of_confluent
+from kafka_partition_events.control.agents import kafka_python as of_kafka_python
+from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.agents.consumer_duties import Reading
 from tests.control_kit import NEW, Link
 
 OLD = frozenset(range(6))

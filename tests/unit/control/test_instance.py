@@ -3,10 +3,16 @@
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.instance import Answer, Watch, answer, opens_itself_at, order_for
-from kafka_partition_events.control.records import Change, Order, TopicUse
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Kind, OnDeadline, Status, Verb
+from kafka_partition_events.control.agents.producer_duties import (
+    Statement,
+    Watch,
+    answer,
+    opens_itself_at,
+    order_for,
+)
+from kafka_partition_events.control.protocol.records import Change, Order, TopicUse
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Kind, OnDeadline, Status, Verb
 from tests.control_kit import NEW, Story, draining, gated, grown, growth, shrinking
 
 SIX, TWELVE = TopicUse(topic="orders", seen=6, used=6), TopicUse(topic="orders", seen=12, used=12)
@@ -62,7 +68,7 @@ class TestTheGate:
 
 
 class TestWhatItSays:
-    def says(self, change: Change, use: TopicUse, adopted: Order | None = None) -> Answer:
+    def says(self, change: Change, use: TopicUse, adopted: Order | None = None) -> Statement:
         order = order_for(change, Watch(), use.seen, now=0.0)
         return answer(change, order, order if adopted is None else adopted, use)
 
@@ -79,8 +85,8 @@ class TestWhatItSays:
 
     def test_applied_or_capped_when_it_does(self) -> None:
         change = grown(growth()).change
-        assert self.says(change, TWELVE) == Answer(Status.APPLIED)
-        assert self.says(change, evolve(TWELVE, used=4)) == Answer(Status.CAPPED, "buffer_limit")
+        assert self.says(change, TWELVE) == Statement(Status.APPLIED)
+        assert self.says(change, evolve(TWELVE, used=4)) == Statement(Status.CAPPED, "buffer_limit")
 
     @pytest.mark.parametrize("spec", [shrinking(), draining(), draining(kind=Kind.ONLINE)])
     def test_applied_when_it_has_left_partitions_or_has_come_back(self, spec: Spec) -> None:

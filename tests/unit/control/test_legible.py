@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.control.legible import is_legible, legible
+from kafka_partition_events.control.protocol.legible import is_legible, legible
 
 TURNING = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 PROGRAMMER = "\U0001f469\u200d\U0001f4bb"  # of a woman, a joiner, and a computer

@@ -2,8 +2,8 @@
 
 from attrs import evolve
 
-from kafka_partition_events.control.merge import Appended, Ledger, latest_ack, latest_change
-from kafka_partition_events.control.words import State, Status, Verb
+from kafka_partition_events.control.protocol.ledger import Appended, Ledger, latest_ack, latest_change
+from kafka_partition_events.control.protocol.vocabulary import State, Status, Verb
 from tests.control_kit import ONE, Story, ack, growth, lease
 
 

@@ -1,9 +1,9 @@
 """What producers are told, from what is known of changes."""
 
-from kafka_partition_events.control.orders import as_limits, last_change, standing
-from kafka_partition_events.control.records import Order
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Kind, Verb
+from kafka_partition_events.control.protocol.orders import as_limits, last_change, standing
+from kafka_partition_events.control.protocol.records import Order
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Kind, Verb
 from kafka_partition_events.routing.limits import NO_LIMITS, Limits
 from tests.control_kit import ONE, TOPIC_ID, Story, gated, growth, shrinking
 

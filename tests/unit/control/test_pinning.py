@@ -1,8 +1,8 @@
 """Which partitions a consumer begins to read at their beginning."""
 
-from kafka_partition_events.control.pinning import to_pin
-from kafka_partition_events.control.records import Change
-from kafka_partition_events.control.words import Status
+from kafka_partition_events.control.agents.new_partitions import to_pin
+from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.control.protocol.vocabulary import Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 from tests.control_kit import Story, grown, growth, shrinking
 

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.group_state import Group, Member
-from kafka_partition_events.control.plan import (
+from kafka_partition_events.control.changes.plan import (
     Expected,
     Plan,
     Safety,
@@ -18,9 +17,18 @@ from kafka_partition_events.control.plan import (
     moved_monotone,
     plan,
 )
-from kafka_partition_events.control.records import Capacity, Change, Command, TopicUse
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import GateRule, Kind, Reason, Role, State, Status, Verb
+from kafka_partition_events.control.groups.state import Group, Member
+from kafka_partition_events.control.protocol.records import Capacity, Change, Command, TopicUse
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import (
+    GateRule,
+    Kind,
+    Reason,
+    Role,
+    State,
+    Status,
+    Verb,
+)
 from kafka_partition_events.routing.fingerprint import Fingerprint, fingerprint, known_hashes
 from tests.control_kit import UNGROWN, Story, draining, gated, grown, growth, shrinking
 

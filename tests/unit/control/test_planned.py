@@ -12,13 +12,13 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_partition_events.control.planned import LABELLED, Label, Plans
-from kafka_partition_events.control.records import Change, Order
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Kind, State
+from kafka_partition_events.control.protocol.records import Change, Order
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Kind, State
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.observe.planned import LABELLED, Label, Plans
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.control_kit import CLUSTER, START_MS, TOPIC, TOPIC_ID, growth
 from tests.every_event import EVERY_EVENT

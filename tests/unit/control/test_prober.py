@@ -8,10 +8,10 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events import MetadataFetchError
-from kafka_partition_events.control.group_state import Group, Member
-from kafka_partition_events.control.prober import SCAN_EVERY_S, GroupProber
-from kafka_partition_events.control.records import Ack, Change
-from kafka_partition_events.control.words import Role, State, Status
+from kafka_partition_events.control.groups.prober import SCAN_EVERY_S, GroupProber
+from kafka_partition_events.control.groups.state import Group, Member
+from kafka_partition_events.control.protocol.records import Ack, Change
+from kafka_partition_events.control.protocol.vocabulary import Role, State, Status
 from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of

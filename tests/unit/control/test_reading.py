@@ -3,13 +3,13 @@
 import pytest
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.agent_thread import BUSY_S
-from kafka_partition_events.control.consumer_agent import ConsumerAgent
-from kafka_partition_events.control.hooks.assignments import Assignments
-from kafka_partition_events.control.presence import HEARTBEAT_S
-from kafka_partition_events.control.reading import ReaderDuties, Reading
-from kafka_partition_events.control.records import Ack, Change
-from kafka_partition_events.control.words import Role, Status
+from kafka_partition_events.control.agents.agent_thread import BUSY_S
+from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
+from kafka_partition_events.control.agents.leases import HEARTBEAT_S
+from kafka_partition_events.control.agents.new_partitions import Assignments
+from kafka_partition_events.control.protocol.records import Ack, Change
+from kafka_partition_events.control.protocol.vocabulary import Role, Status
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.testing import ManualClock
 from tests.control_kit import CLUSTER, NEW, ONE, Link, Story, gated, grown, growth, lease, shrinking
@@ -31,15 +31,15 @@ def reading(assigned: frozenset[int] = frozenset(), positioned: frozenset[int] =
     )
 
 
-def duties(*changes: Change) -> ReaderDuties:
-    made = ReaderDuties(lease("c", role=Role.CONSUMER, group="billing", view=(), lease_seq=0), spread=0.0)
+def duties(*changes: Change) -> ConsumerDuties:
+    made = ConsumerDuties(lease("c", role=Role.CONSUMER, group="billing", view=(), lease_seq=0), spread=0.0)
     for change in changes:
         made.ledger.take_change(change)
     return made
 
 
 class TestAcks:
-    def acks(self, mine: ReaderDuties, told: Reading) -> tuple[Ack, ...]:
+    def acks(self, mine: ConsumerDuties, told: Reading) -> tuple[Ack, ...]:
         return mine.reports(told, 0.0).acks
 
     def test_tell_its_share_of_what_is_new(self) -> None:
@@ -52,7 +52,7 @@ class TestAcks:
         story = grown(gated())
         story.lives("xy", role=Role.CONSUMER, group="billing")
         for name, share in (("x", HALF), ("y", REST)):
-            mine = ReaderDuties(lease(name, role=Role.CONSUMER, group="billing"))
+            mine = ConsumerDuties(lease(name, role=Role.CONSUMER, group="billing"))
             mine.ledger.take_change(story.change)
             (ack,) = self.acks(mine, reading(share, share))
             assert not story.evidence.positioned

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_partition_events.assets import schemas, validator
-from kafka_partition_events.control import words
-from kafka_partition_events.control.codec import (
+from kafka_partition_events.control.protocol import vocabulary
+from kafka_partition_events.control.protocol.codec import (
     Oddity,
     RecordError,
     Skipped,
@@ -18,7 +18,7 @@ from kafka_partition_events.control.codec import (
     encode,
     key_of,
 )
-from kafka_partition_events.control.records import (
+from kafka_partition_events.control.protocol.records import (
     Ack,
     Capacity,
     Change,
@@ -30,8 +30,8 @@ from kafka_partition_events.control.records import (
     TopicUse,
     Totals,
 )
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Gate, Kind, Reason, Role, State, Status, Verb
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, Reason, Role, State, Status, Verb
 from kafka_partition_events.errors import ConfigurationError
 from tests.control_kit import NEW, ONE, ack, draining, gated, growth, lease, shrinking
 
@@ -202,7 +202,7 @@ def test_what_nobody_would_read_is_not_written() -> None:
         {"topic": None},
         {"broker": 1},
         {"kind": Kind.OFFLINE},
-        {"kind": Kind.DECREASE, "gate": words.GateRule.CONSUMERS_FIRST, "to_count": 3},
+        {"kind": Kind.DECREASE, "gate": vocabulary.GateRule.CONSUMERS_FIRST, "to_count": 3},
         {"deadline_s": 0.0},
         {"expires_s": float("inf")},
         {"settle_s": -1.0},
@@ -236,11 +236,11 @@ def test_a_lease_with_fifty_topics_stays_small() -> None:
 @pytest.mark.parametrize(
     ("name", "words_there_are"),
     [
-        ("verb", words.Verb),
-        ("role", words.Role),
-        ("state", words.State),
-        ("status", words.Status),
-        ("reason", words.Reason),
+        ("verb", vocabulary.Verb),
+        ("role", vocabulary.Role),
+        ("state", vocabulary.State),
+        ("status", vocabulary.Status),
+        ("reason", vocabulary.Reason),
     ],
 )
 def test_schemas_list_the_words_that_there_are(name: str, words_there_are: type[StrEnum]) -> None:

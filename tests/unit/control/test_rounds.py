@@ -7,14 +7,11 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from kafka_partition_events.control import change_machine, requests, rounds
-from kafka_partition_events.control.growth import why_not
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.policy import Policy
-from kafka_partition_events.control.probe import Probe
-from kafka_partition_events.control.records import Change, Command, Given, TopicUse
-from kafka_partition_events.control.requests import MOST_OPEN, RETIRED_AFTER_MS
-from kafka_partition_events.control.rounds import (
+from kafka_partition_events.control.changes import commands, transitions
+from kafka_partition_events.control.changes import round as rounds
+from kafka_partition_events.control.changes.commands import MOST_OPEN, RETIRED_AFTER_MS
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.changes.round import (
     LOST_AFTER_MS,
     MOST_FOLLOWED,
     MOST_REFUSED,
@@ -23,8 +20,21 @@ from kafka_partition_events.control.rounds import (
     Rounds,
     Sight,
 )
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import Execute, Gate, Kind, Reason, Role, State, Status, Verb
+from kafka_partition_events.control.groups.outside_view import Probe
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Change, Command, Given, TopicUse
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import (
+    Execute,
+    Gate,
+    Kind,
+    Reason,
+    Role,
+    State,
+    Status,
+    Verb,
+)
+from kafka_partition_events.control.tracker.topic_growth import why_not
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 from tests.control_kit import (
     CLUSTER,
@@ -425,7 +435,7 @@ class TestWhatIsOdd:
     def test_a_command_that_can_not_be_carried_out_is_refused_alone(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        carried_out = requests.obey
+        carried_out = commands.obey
 
         def fails_for_one(given: Given, *args: Any, **kwargs: Any) -> Any:
             if given.command.change_id == "odd":
@@ -453,7 +463,7 @@ class TestWhatIsOdd:
         world.count = before
         world.round()
         world.count = now
-        goes_on = change_machine.step
+        goes_on = transitions.step
 
         def fails_for_one(change: Change, *args: Any, **kwargs: Any) -> Any:
             if change.change_id == ONE:

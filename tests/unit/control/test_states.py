@@ -2,12 +2,12 @@
 
 import pytest
 
-from kafka_partition_events.control.census import Fleet
-from kafka_partition_events.control.change_machine import is_due, step
-from kafka_partition_events.control.evidence import ClusterView
-from kafka_partition_events.control.records import Order, TopicUse
-from kafka_partition_events.control.spec import Spec
-from kafka_partition_events.control.words import (
+from kafka_partition_events.control.changes.evidence import ClusterView
+from kafka_partition_events.control.changes.followers import Fleet
+from kafka_partition_events.control.changes.transitions import is_due, step
+from kafka_partition_events.control.protocol.records import Order, TopicUse
+from kafka_partition_events.control.protocol.spec import Spec
+from kafka_partition_events.control.protocol.vocabulary import (
     Execute,
     Gate,
     Kind,

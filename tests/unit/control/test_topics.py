@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.control.topics import (
+from kafka_partition_events.control.protocol.topics import (
     Configure,
     ControlTopic,
     Create,

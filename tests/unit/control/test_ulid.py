@@ -2,7 +2,7 @@
 
 import pytest
 
-from kafka_partition_events.control.ulid import ulid
+from kafka_partition_events.control.protocol.records import ulid
 
 
 def test_the_time_of_the_specification_s_example() -> None:

@@ -6,17 +6,17 @@ from collections import Counter
 from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
-from kafka_partition_events.control.codec import Skipped
-from kafka_partition_events.control.merge import Ledger
-from kafka_partition_events.control.records import Change, TopicUse
-from kafka_partition_events.control.rounds import Outcome
-from kafka_partition_events.control.tracker_standing import Tally, TrackerStanding
-from kafka_partition_events.control.words import Kind, Reason, Role, State, Status, Verb
+from kafka_partition_events.control.changes.round import Outcome
+from kafka_partition_events.control.protocol.codec import Skipped
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Change, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import Kind, Reason, Role, State, Status, Verb
+from kafka_partition_events.control.tracker.status import Tally, TrackerStatus
 from kafka_partition_events_listeners.prometheus_changes import MOST_CHANGES, ChangeCollector
 from tests.control_kit import ONE, START_MS, TOPIC, Story, gated, grown, growth, lease
 
 
-def exposed(standing: TrackerStanding) -> dict[str, float]:
+def exposed(standing: TrackerStatus) -> dict[str, float]:
     """Return what is told, without the label of the cluster, which all have."""
     registry = CollectorRegistry()
     registry.register(ChangeCollector(lambda: standing, kafka_cluster=lambda: "prod"))
@@ -31,7 +31,7 @@ def exposed(standing: TrackerStanding) -> dict[str, float]:
 
 def of(change: Change, now_ms: int) -> dict[str, float]:
     """Return what is told of one change."""
-    told = exposed(TrackerStanding(elected=True, now_ms=now_ms, changes={change.change_id: change}))
+    told = exposed(TrackerStatus(elected=True, now_ms=now_ms, changes={change.change_id: change}))
     label = f'change_id="{change.change_id}"'
     return {name.partition("{")[0]: value for name, value in told.items() if label in name}
 
@@ -97,7 +97,7 @@ def test_there_are_series_of_so_many_changes_only() -> None:
         f"chg-{n}": evolve(story.change, change_id=f"chg-{n}", requested_ms=START_MS + n)
         for n in range(MOST_CHANGES + 5)
     }
-    told = exposed(TrackerStanding(elected=True, now_ms=START_MS, changes=many))
+    told = exposed(TrackerStatus(elected=True, now_ms=START_MS, changes=many))
     ages = [name for name in told if name.startswith("kpe_change_age")]
     assert len(ages) == MOST_CHANGES
     assert f'kpe_change_age_seconds{{change_id="chg-{MOST_CHANGES}"}}' not in told

@@ -1,0 +1,204 @@
+"""``kpe group``: consumer groups, as change control sees them."""
+
+import contextlib
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from attrs import frozen
+
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import (
+    Bootstrap,
+    ClientOptions,
+    OutputChoice,
+    Verbose,
+    parse_client_options,
+    parse_partitions,
+)
+from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line, write_line
+from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
+from kafka_partition_events.cli.services.services import check_options
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.control.groups.state import STABLE, Group, Offsets, Standing, standing
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events_listeners.ranges import ranges
+
+if TYPE_CHECKING:
+    from kafka_partition_events.control.groups.admin import GroupAdmin
+
+group_app = typer.Typer(rich_markup_mode=None)
+
+_DEAD = "DEAD"  # what brokers say of a group that does not exist
+_LEVELS = ("assigned", "positioned", "flowing", "drained")
+
+
+@group_app.callback(
+    epilog="Exit codes: 0 all is well; 1 a group has not followed; 2 error, told in one line on stderr. "
+    "`kpe group COMMAND --help` has examples."
+)
+def group() -> None:
+    """See how far consumer groups are with the partitions of a topic.
+
+    \b
+    kpe group probe -b localhost:9092 --topic orders --partitions 6-11
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+
+
+@group_app.command("probe", short_help="Look once how far groups are with partitions.")
+def probe_command(
+    bootstrap: Bootstrap,
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.")],
+    group_id: Annotated[
+        str | None,
+        typer.Option("--group", metavar="GROUP", help="Only this group. Default: all of the topic."),
+    ] = None,
+    partitions: Annotated[
+        str | None,
+        typer.Option("--partitions", metavar="IDS", help="Such as 6-11 or 0,4-5. Default: all of the topic."),
+    ] = None,
+    client_options: ClientOptions = None,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Look once how far consumer groups are with some partitions of a topic, as `kpe tracker` does.
+
+    \b
+    assigned    a member of the group has it
+    positioned  the group has committed an offset: it misses nothing, even with auto.offset.reset=latest
+    flowing     it has committed beyond the partition's beginning
+    drained     it has committed the partition's end
+    lag         records that it has not committed yet; - where it has no offset
+
+    Shows the groups with members that have the topic, or with offsets of it. Classic groups and those of
+    KIP-848. While a classic group rebalances, brokers do not tell its assignment. One look can't see that an
+    assignment is stable, which the tracker takes for a position after --settle of a change. Needs the rights
+    to describe the topic and the groups.
+
+    \b
+    kpe group probe -b localhost:9092 --topic orders
+    kpe group probe -b localhost:9092 --topic orders --partitions 6-11 --group billing
+    until kpe group probe -b localhost:9092 --topic orders --partitions 6-11; do sleep 5; done
+    kpe group probe -b localhost:9092 --topic orders | jq -r 'select(.lag > 1000) | .group'
+
+    Exit codes: 0 every group with members (the one of --group, even without) has a position on all of the
+    partitions; 1 one has not; 2 no such topic or partition, wrong address, refused, unknown option.
+    """  # noqa: D301
+    configure_logs(verbose=verbose)
+    config = parse_client_options(bootstrap, client_options or ())
+    check_options(config)
+    try:
+        from kafka_partition_events.control.groups.admin import GroupAdmin  # noqa: PLC0415
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    asked = None if partitions is None else parse_partitions("--partitions", partitions)
+    try:
+        with contextlib.closing(GroupAdmin(config)) as admin:
+            ids, found = probe(admin, topic, group_id, asked)
+    except MetadataFetchError as error:
+        asked_of = config["bootstrap.servers"]
+        raise CliError(
+            f"{redacted(str(error), config)}; are the brokers up, and is one of them at {asked_of}?"
+        ) from None
+    if choose_output(output) is Output.JSONL:
+        for one in found:
+            write_json_line(one.document(topic, ids))
+    else:
+        _show(topic, ids, found)
+    if group_id is not None and found[0].group.state == _DEAD:
+        tell(f"note: there is no group {group_id}; without --group all are shown")
+    if not found:
+        tell(f"note: no group reads {topic} or has offsets of it")
+    if any(not ids <= one.standing.positioned for one in found if one.group.members or group_id):
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+@frozen
+class Found:
+    """A group, how far it is, and how many records it has not committed; None: not known of some."""
+
+    group: Group
+    standing: Standing
+    lag: int | None
+
+    def document(self, topic: str, partitions: Iterable[int]) -> dict[str, Any]:
+        """Return it as JSON."""
+        group, levels = self.group, self.standing
+        return {
+            "kind": "group_probe",
+            "topic": topic,
+            "partitions": ranges(partitions),
+            "group": group.group_id,
+            "protocol": group.protocol,
+            "state": group.state.lower(),
+            "stable": group.stable,
+            "members": levels.members,
+            **{name: ranges(getattr(levels, name)) for name in _LEVELS},
+            "lag": self.lag,
+        }
+
+
+def probe(
+    admin: "GroupAdmin", topic: str, group_id: str | None, partitions: frozenset[int] | None
+) -> tuple[frozenset[int], list[Found]]:
+    """Return the partitions that were looked at, and the groups, by name.
+
+    Raises:
+        CliError: there is no such topic or partition.
+        MetadataFetchError: nobody answers.
+    """
+    info = admin.topics([topic], FIRST_ANSWER_S).get(topic)
+    if info is None:
+        raise CliError(f"there is no topic {topic}, or no right to describe it")
+    there = frozenset(range(len(info.partitions)))
+    asked = there if partitions is None else partitions
+    if not asked <= there:
+        raise CliError(f"topic {topic} has partitions {ranges(there)}, not {ranges(asked - there)}")
+    all_of_it = [TopicPartition(topic, partition) for partition in sorted(there)]
+    names = admin.groups(FIRST_ANSWER_S) if group_id is None else [group_id]
+    groups = admin.describe(names, FIRST_ANSWER_S)
+    committed = admin.committed(dict.fromkeys(groups, all_of_it), FIRST_ANSWER_S)
+    led = [TopicPartition(topic, p.partition) for p in info.partitions if p.leader is not None]
+    begin, end = admin.ends([tp for tp in led if tp.partition in asked], FIRST_ANSWER_S)
+    found = []
+    for name, group in sorted(groups.items()):
+        if group_id is None and topic not in group.topics and not committed.get(name):
+            continue
+        offsets = Offsets(
+            committed={tp.partition: offset for tp, offset in committed.get(name, {}).items()},
+            begin={tp.partition: offset for tp, offset in begin.items()},
+            end={tp.partition: offset for tp, offset in end.items()},
+        )
+        found.append(Found(group, standing(group, topic, asked, offsets), _lag(asked, offsets)))
+    return asked, found
+
+
+def _lag(partitions: Collection[int], offsets: Offsets) -> int | None:
+    if not all(p in offsets.committed and p in offsets.end for p in partitions):
+        return None
+    return sum(max(0, offsets.end[p] - offsets.committed[p]) for p in partitions)
+
+
+def _show(topic: str, partitions: Collection[int], found: Sequence[Found]) -> None:
+    write_line(f"topic {topic}, partitions {ranges(partitions)}")
+    write_line("")
+    rows = [("group", "protocol", "state", "members", *_LEVELS, "lag"), *map(_cells, found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows if found else ():
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        write_line("  ".join(cells).rstrip())
+
+
+def _cells(one: Found) -> tuple[str, ...]:
+    group, levels = one.group, one.standing
+    reconciling = group.state == STABLE and not group.stable
+    return (
+        group.group_id,
+        group.protocol,
+        "reconciling" if reconciling else group.state.lower(),
+        f"{levels.members:,}",
+        *(ranges(getattr(levels, name)) or "-" for name in _LEVELS),
+        "-" if one.lag is None else f"{one.lag:,}",
+    )

@@ -1,0 +1,202 @@
+"""What the commands of change control share: options, the way to the control topics, giving a command."""
+
+import contextlib
+import os
+import threading
+from collections.abc import Collection, Iterator
+from typing import Annotated, Final
+
+import typer
+from attrs import define, field
+
+from kafka_partition_events.cli.change.text import change_lines, document, refused
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import parse_client_options, parse_duration
+from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line, write_line
+from kafka_partition_events.cli.services.protocols import Desk
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.control.changes.commands import reply_to
+from kafka_partition_events.control.protocol.clock import newest_ms
+from kafka_partition_events.control.protocol.codec import RecordError
+from kafka_partition_events.control.protocol.records import Change, Command
+from kafka_partition_events.control.protocol.topics import EVERYTHING
+from kafka_partition_events.control.protocol.vocabulary import Verb
+from kafka_partition_events.errors import (
+    ConfigurationError,
+    ControlTopicError,
+    MetadataFetchError,
+)
+
+READ_S: Final = 15.0
+SEND_S: Final = 15.0
+LOOK_S: Final = 0.5
+"""How long a command that waits for news lets pass between two looks."""
+
+EXIT_REFUSED = EXIT_DIFFERENT
+EXIT_UNANSWERED = EXIT_UNKNOWN
+
+Actor = Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Who asks; by default $USER.")]
+Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others will want to know.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")]
+AnswerTimeout = Annotated[
+    str, typer.Option("--answer-timeout", metavar="DURATION", help="Wait so long for the tracker's answer.")
+]
+Control = Annotated[
+    str | None,
+    typer.Option("--control", metavar="HOST:PORT[,...]", help="Brokers of the control topics, if elsewhere."),
+]
+ControlOptions = Annotated[
+    list[str] | None,
+    typer.Option("--control-option", metavar="KEY=VALUE", help="As -X, for --control; wins over -X there."),
+]
+ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change status` shows it.")]
+
+
+@define
+class Session:
+    """The control topics, read to their ends, and where to write what they tell."""
+
+    desk: Desk
+    services: Services
+    config: dict[str, str]
+    output: Output
+    reads: Collection[str]
+    _complained: bool = field(default=False, init=False)
+
+    def change(self, change_id: str) -> Change:
+        """Return a change.
+
+        Raises:
+            CliError: there is none of that id.
+        """
+        change = self.desk.ledger.changes.get(change_id)
+        if change is None:
+            raise CliError(f"there is no change {change_id}; see `kpe change status --all`")
+        return change
+
+    def host_ms(self) -> int:
+        """Return the time by this machine's clock, in milliseconds since 1970."""
+        return round(1_000 * self.services.clock.now().timestamp())
+
+    def now_ms(self) -> int:
+        """Return the same, or the time of the newest record if that is later: then this clock is behind."""
+        return max(self.host_ms(), newest_ms(self.desk.ledger) or 0)
+
+    def looks(self, timeout: float) -> Iterator[None]:
+        """Read the control topics on, twice a second, until the time is over; yield after each time.
+
+        That they can't be read for a while is told once, and does not end it.
+        """
+        clock = self.services.clock
+        deadline = clock.monotonic() + timeout
+        yield
+        while (left := deadline - clock.monotonic()) > 0:
+            passing = threading.Condition()
+            with passing:
+                clock.wait(passing, min(LOOK_S, left))
+            try:
+                self.desk.read(READ_S, self.reads)
+            except ControlTopicError as error:
+                if not self._complained:
+                    tell(redacted(one_line(error), self.config))
+                self._complained = True
+                continue
+            self._complained = False
+            yield
+
+    def show(self, change: Change) -> None:
+        """Write a change to standard output."""
+        if self.output is Output.JSONL:
+            write_json_line(document(change))
+        else:
+            for line in change_lines(change):
+                write_line(line)
+
+
+@contextlib.contextmanager
+def session(
+    context: typer.Context,
+    bootstrap: str,
+    client_options: list[str] | None,
+    *,
+    prefix: str,
+    output: Output | None,
+    verbose: bool,
+    control: str | None = None,
+    control_options: list[str] | None = None,
+    reads: Collection[str] = EVERYTHING,
+) -> Iterator[Session]:
+    """Open a session with what every command of change control is given, and read what it needs.
+
+    Of options, its troubles tell names but no values.
+
+    Raises:
+        CliError: the control topics can't be read, or what is done with them fails.
+    """
+    configure_logs(verbose=verbose)
+    services: Services = context.obj
+    config = parse_client_options(bootstrap, client_options or ())
+    elsewhere = _control_config(config, control, control_options or [])
+    try:
+        with contextlib.closing(services.open_desk(config, elsewhere, prefix)) as desk:
+            desk.read(READ_S, reads)
+            yield Session(desk, services, config, choose_output(output), reads)
+    except (CliError, ConfigurationError, ControlTopicError, MetadataFetchError, RecordError) as error:
+        raise CliError(redacted(one_line(error), {**elsewhere, **config})) from error
+
+
+def _control_config(config: dict[str, str], control: str | None, options: list[str]) -> dict[str, str]:
+    if control is not None:
+        return {**config, **parse_client_options(control, options)}
+    if options:
+        raise CliError("--control-option is for the cluster of --control; write -X")
+    return config
+
+
+def actor_of(given: str | None) -> str:
+    """Return who asks.
+
+    Raises:
+        CliError: nobody does.
+    """
+    actor = given or os.environ.get("USER", "")
+    if not actor:
+        raise CliError("say who you are: --actor NAME")
+    return actor
+
+
+def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -> None:
+    """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
+
+    Raises:
+        RecordError: something in it is too long or no text, so nobody would read it; nothing was written.
+        typer.Exit: it was refused, or nobody has answered.
+    """
+    seconds, written = parse_duration(answer_timeout), document(command)
+    if dry_run:
+        write_json_line(written)
+        tell("note: nothing was written; it would be")
+        return
+    given = at.desk.send(command, SEND_S)
+    for _ in at.looks(seconds):
+        answer = reply_to(given, at.desk.ledger.changes.get(command.change_id))
+        if answer is None or answer.change is None:
+            continue
+        at.show(answer.change)
+        if command.verb is Verb.REQUEST and answer.change.obeyed_to <= given.offset:
+            tell(f"note: {command.change_id} was requested before; for another try take another --id")
+        if answer.refusal is not None:
+            tell(refused(answer.refusal))
+            raise typer.Exit(EXIT_REFUSED)
+        return
+    if at.output is Output.JSONL:
+        write_json_line(written)
+    else:
+        write_line(f"{command.change_id}  {command.verb} written, not answered")
+    tell(
+        f"no tracker has answered within {seconds:g} s; the command waits for one for {command.ttl_s:g} s: "
+        f"start `kpe tracker`, then see `kpe change status {command.change_id}`"
+    )
+    raise typer.Exit(EXIT_UNANSWERED)

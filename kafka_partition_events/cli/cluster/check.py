@@ -1,0 +1,193 @@
+"""``kpe check``: one look at the cluster, told as a Nagios plugin tells it.
+
+One line on standard output, then ``|`` and performance data; exit code 0 OK, 1 WARNING, 2 CRITICAL, 3 UNKNOWN
+(https://www.monitoring-plugins.org/doc/guidelines.html).
+"""
+
+import contextlib
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Annotated
+
+import typer
+from attrs import frozen
+
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.event_text import counted, totals
+from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+from kafka_partition_events.cli.common.options import (
+    Bootstrap,
+    ClientOptions,
+    TopicFilter,
+    Topics,
+    Verbose,
+    parse_client_options,
+)
+from kafka_partition_events.cli.common.output import write_line
+from kafka_partition_events.cli.services.services import Services, first_look
+from kafka_partition_events.metadata.cluster import Cluster
+
+_NAMED = 5  # partitions that the line names; it may end up in a text message
+
+
+class State(IntEnum):
+    """Nagios' states; the values are its exit codes."""
+
+    OK = 0
+    WARNING = 1
+    CRITICAL = 2
+    UNKNOWN = 3
+
+
+@frozen(kw_only=True)
+class Thresholds:
+    """Two bounds of one measure; None for one that is not set.
+
+    Attributes:
+        at_least: Whether less is worse; else more is.
+    """
+
+    warning: float | None = None
+    critical: float | None = None
+    at_least: bool = False
+
+    def judge(self, value: float) -> State:
+        """Return what a value means."""
+        for bound, state in ((self.critical, State.CRITICAL), (self.warning, State.WARNING)):
+            if bound is not None and (value < bound if self.at_least else value > bound):
+                return state
+        return State.OK
+
+    def ranges(self) -> str:
+        """Return both bounds as performance data has them."""
+        colon = ":" if self.at_least else ""
+        return ";".join("" if b is None else f"{b:g}{colon}" for b in (self.warning, self.critical))
+
+
+def parse_thresholds(text: str, *, at_least: bool = False) -> Thresholds:
+    """Return what ``CRITICAL``, ``WARNING,CRITICAL`` or ``WARNING,`` means.
+
+    Raises:
+        CliError: it means nothing.
+    """
+    warning, _, critical = text.rpartition(",")
+    try:
+        bounds = [float(part) if part.strip() else None for part in (warning, critical)]
+    except ValueError:
+        bounds = [None, None]
+    if bounds == [None, None]:
+        raise CliError(f"{text!r} is no threshold; write CRITICAL, WARNING,CRITICAL or WARNING, (a comma)")
+    return Thresholds(warning=bounds[0], critical=bounds[1], at_least=at_least)
+
+
+@frozen(kw_only=True)
+class Measure:
+    """One thing that is measured, and what it means."""
+
+    name: str
+    value: float
+    words: str
+    thresholds: Thresholds
+
+    @property
+    def state(self) -> State:
+        """What it means."""
+        return self.thresholds.judge(self.value)
+
+
+def check_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    client_options: ClientOptions = None,
+    topic: Topics = None,
+    max_offline: Annotated[str, typer.Option(metavar="[W,]C", help="Partitions without a leader.")] = "0",
+    max_under_replicated: Annotated[
+        str, typer.Option(metavar="[W,]C", help="Partitions with replicas out of sync.")
+    ] = "0,",
+    max_skew: Annotated[
+        str | None,
+        typer.Option(
+            metavar="[W,]C", help="Leaders of the busiest broker above the mean: 0.3 is 30% more than it."
+        ),
+    ] = None,
+    min_brokers: Annotated[str | None, typer.Option(metavar="[W,]C", help="Brokers; fewer are bad.")] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Look at the cluster once and tell its state as a Nagios plugin does, with performance data.
+
+    A threshold is C (critical), W,C (warning and critical) or W, (a warning only: mind the comma). Beyond it
+    is bad, the bound itself is good. By default a partition without a leader is critical, and one with
+    replicas out of sync a warning. It answers within ten seconds, whatever the cluster does.
+
+    \b
+    kpe check -b localhost:9092
+    kpe check -b localhost:9092 --max-under-replicated 0,100 --max-skew 0.3, --min-brokers 3,2
+    kpe check -b localhost:9092 --topic 'orders|payments' --max-offline 0
+
+    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, wrong option.
+    """  # noqa: D301
+    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    try:
+        thresholds = {
+            "offline": parse_thresholds(max_offline),
+            "under_replicated": parse_thresholds(max_under_replicated),
+            "leader_skew": parse_thresholds(max_skew) if max_skew else Thresholds(),
+            "brokers": parse_thresholds(min_brokers, at_least=True) if min_brokers else Thresholds(),
+        }
+        config = parse_client_options(bootstrap, client_options or ())
+        services: Services = context.obj
+        poller, _ = first_look(services, config)
+        with contextlib.closing(poller):
+            assert poller.cluster is not None  # noqa: S101 - the first look has it
+            cluster = TopicFilter(topic).narrowed(poller.cluster)
+    except CliError as error:
+        write_line(f"KPE UNKNOWN - {error}")
+        raise typer.Exit(State.UNKNOWN) from None
+    measures = measure(cluster, thresholds)
+    state = max(each.state for each in measures)
+    write_line(plugin_line(state, cluster, measures))
+    raise typer.Exit(state)
+
+
+def measure(cluster: Cluster, thresholds: dict[str, Thresholds]) -> tuple[Measure, ...]:
+    """Measure a snapshot."""
+    partitions = [p for info in cluster.by_topic.values() for p in info.partitions]
+    offline = [f"{p.topic}-{p.partition}" for p in partitions if not p.online]
+    behind = [f"{p.topic}-{p.partition}" for p in partitions if len(p.isr) < len(p.replicas)]
+    skew = leader_skew(cluster)
+    brokers = len(cluster.nodes)
+    described = {
+        "offline": (len(offline), f"{_named(offline)} offline"),
+        "under_replicated": (len(behind), f"{_named(behind)} under-replicated"),
+        "leader_skew": (skew, f"leader skew {skew:.2f}"),
+        "brokers": (brokers, f"only {counted(brokers, 'broker')}"),
+    }
+    return tuple(
+        Measure(name=name, value=value, words=words, thresholds=thresholds[name])
+        for name, (value, words) in described.items()
+    )
+
+
+def leader_skew(cluster: Cluster) -> float:
+    """Return how many more leaders the busiest broker has than the mean, as a share of the mean."""
+    leaders = dict.fromkeys(cluster.nodes, 0)
+    for info in cluster.by_topic.values():
+        for p in info.partitions:
+            if p.leader is not None:
+                leaders[p.leader] += 1
+    total = sum(leaders.values())
+    return max(leaders.values()) * len(leaders) / total - 1 if total else 0.0
+
+
+def plugin_line(state: State, cluster: Cluster, measures: Sequence[Measure]) -> str:
+    """Return the line: state, what is wrong (the worst first), totals, performance data."""
+    wrong = sorted((m for m in measures if m.state), key=lambda m: m.state, reverse=True)
+    told = "; ".join([*(m.words for m in wrong), totals(cluster)])
+    data = " ".join(f"{m.name}={round(m.value, 4)};{m.thresholds.ranges()};0" for m in measures)
+    return f"KPE {state.name} - {told} | {data}"
+
+
+def _named(partitions: Sequence[str]) -> str:
+    names = ", ".join(partitions[:_NAMED])
+    more = f", and {len(partitions) - _NAMED:,} more" if len(partitions) > _NAMED else ""
+    return f"{counted(len(partitions), 'partition')} ({names}{more})"

@@ -1,0 +1,174 @@
+"""``kpe snapshot`` and ``kpe diff``: keep what the cluster is, compare what it was."""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from attrs import evolve
+
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
+from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+from kafka_partition_events.cli.common.options import (
+    Bootstrap,
+    ClientOptions,
+    OutputChoice,
+    TopicFilter,
+    Topics,
+    Verbose,
+    parse_client_options,
+)
+from kafka_partition_events.cli.common.output import Output, Printer, choose_output, tell, write_json
+from kafka_partition_events.cli.services.services import Services, first_look
+from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.codec import CodecError, Snapshot, decode_snapshot, encode_snapshot
+from kafka_partition_events.metadata.diff import diff
+
+_STDOUT = "-"
+
+
+def take_snapshot(config: Mapping[str, str], topics: TopicFilter, target: str, services: Services) -> None:
+    """Write one snapshot as JSON to a file, or to standard output for ``-``.
+
+    Raises:
+        CliError: there was no answer, or the file can't be written.
+    """
+    poller, _ = first_look(services, config)
+    with contextlib.closing(poller):
+        assert poller.cluster is not None  # noqa: S101 - the first look has it
+        snapshot = Snapshot(topics.narrowed(poller.cluster), services.clock.now())
+    text = json.dumps(encode_snapshot(snapshot), indent=1, ensure_ascii=False)
+    if target == _STDOUT:
+        write_json(text)
+    else:
+        _write_whole(Path(target), f"{text}\n")
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write the file at once or not at all: nobody ever reads half a snapshot."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as beside:
+            # Inside a directory of our own the file gets the usual permissions, not mkstemp's 0600.
+            draft = Path(beside) / path.name
+            with draft.open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+    except OSError as error:
+        raise CliError(f"{path}: can't write the snapshot: {error.strerror or error}") from error
+
+
+def show_difference(first: str, second: str, output: Output) -> bool:
+    """Write what happened between two snapshot files; return whether anything did.
+
+    Raises:
+        CliError: a file can't be read or is no snapshot.
+    """
+    old, new = _read(first), _read(second)
+    if None not in {old.cluster.cluster_id, new.cluster.cluster_id} and (
+        old.cluster.cluster_id != new.cluster.cluster_id
+    ):
+        tell(f"note: {first} and {second} are snapshots of different clusters")
+    before, after = _comparable(old.cluster, new.cluster)
+    events = diff(before, after, wall_time=new.taken_at, previous_at=old.taken_at)
+    printer = Printer(output, timed=False)
+    for event in events:
+        printer.event(event)
+    return bool(events)
+
+
+def _read(name: str) -> Snapshot:
+    try:
+        text = sys.stdin.read() if name == _STDOUT else Path(name).read_text(encoding="utf-8")
+        return decode_snapshot(json.loads(text))
+    except OSError as error:
+        raise CliError(f"{name}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise CliError(f"{name}: not a text file in UTF-8") from error
+    except json.JSONDecodeError as error:
+        raise CliError(f"{name}: not JSON: {error}") from error
+    except CodecError as error:
+        raise CliError(f"{name}: {error}") from error
+
+
+def _comparable(old: Cluster, new: Cluster) -> tuple[Cluster, Cluster]:
+    """Leave out of both what only one of them knows.
+
+    Snapshots may come from clients that see more or less (topic ids, leader epochs). What one of them could
+    not know is no change, and must not look like a topic that was created anew.
+    """
+    common = old.by_topic.keys() & new.by_topic.keys()
+    ids = all(_has_id(old, name) == _has_id(new, name) for name in common)
+    epochs = all(_has_epochs(old, name) == _has_epochs(new, name) for name in common)
+    return _reduced(old, ids=ids, epochs=epochs), _reduced(new, ids=ids, epochs=epochs)
+
+
+def _has_id(cluster: Cluster, topic: str) -> bool:
+    return cluster.by_topic[topic].topic_id is not None
+
+
+def _has_epochs(cluster: Cluster, topic: str) -> bool:
+    return any(p.leader_epoch is not None for p in cluster.by_topic[topic].partitions)
+
+
+def _reduced(cluster: Cluster, *, ids: bool, epochs: bool) -> Cluster:
+    def partition(info: PartitionInfo) -> PartitionInfo:
+        return info if epochs else evolve(info, leader_epoch=None)
+
+    def topic(info: TopicInfo) -> TopicInfo:
+        return TopicInfo(info.name, tuple(map(partition, info.partitions)), info.topic_id if ids else None)
+
+    return Cluster(
+        nodes=cluster.nodes,
+        by_topic=map(topic, cluster.by_topic.values()),
+        cluster_id=cluster.cluster_id,
+        generation=cluster.generation,
+    )
+
+
+def snapshot_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    file: Annotated[
+        str, typer.Option("--out", "-o", metavar="FILE", help="Where to write; - is standard output.")
+    ],
+    client_options: ClientOptions = None,
+    topic: Topics = None,
+    verbose: Verbose = False,
+) -> None:
+    """Write the cluster's brokers, topics and partitions to a file, as JSON.
+
+    The file appears at once when it is complete. Its format has a version; `kpe diff` reads it.
+
+    \b
+    kpe snapshot -b localhost:9092 -o before.json
+    kpe snapshot -b localhost:9092 -o - | jq '.topics | length'
+
+    Exit codes: 0 written; 2 wrong address, refused login, unknown option, file can't be written.
+    """  # noqa: D301
+    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    config = parse_client_options(bootstrap, client_options or ())
+    take_snapshot(config, TopicFilter(topic), file, context.obj)
+
+
+def diff_command(
+    old: Annotated[str, typer.Argument(metavar="A", help="The earlier snapshot.")],
+    new: Annotated[str, typer.Argument(metavar="B", help="The later snapshot; one of the two may be -.")],
+    output: OutputChoice = None,
+) -> None:
+    """Show what happened between two snapshots, in the words of `kpe watch`. Needs no cluster.
+
+    \b
+    kpe diff before.json after.json
+    kpe snapshot -b localhost:9092 -o - | kpe diff before.json -
+
+    Exit codes: 0 the same; 1 different; 2 a file can't be read or is no snapshot.
+    """  # noqa: D301
+    if show_difference(old, new, choose_output(output)):
+        raise typer.Exit(EXIT_DIFFERENT)

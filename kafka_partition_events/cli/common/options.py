@@ -1,0 +1,228 @@
+"""Options that several commands share, and what was typed made into values: durations, settings, filters."""
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from attrs import evolve
+
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.output import Output
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
+from kafka_partition_events.observe import quantities
+from kafka_partition_events_listeners.ranges import ids_in
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT[,...]",
+        envvar="KPE_BOOTSTRAP_SERVERS",
+        help="Brokers to ask first.",
+    ),
+]
+OptionalBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT[,...]",
+        envvar="KPE_BOOTSTRAP_SERVERS",
+        help="Brokers to ask first.",
+    ),
+]
+ClientOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-X",
+        metavar="KEY=VALUE",
+        help="An option of confluent-kafka (librdkafka), for TLS, SASL and the like; repeat it for more. "
+        "KEY_file=PATH has its value in a file. Values are never shown or logged.",
+    ),
+]
+Topics = Annotated[
+    str | None,
+    typer.Option(
+        "--topic",
+        metavar="REGEX",
+        help="Only topics whose whole name matches: 'orders' is one topic, 'orders.*' a family.",
+    ),
+]
+OutputChoice = Annotated[
+    Output | None,
+    typer.Option("--output", help="Default: table on a terminal, jsonl (one JSON object a line) in a pipe."),
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything to stderr.")]
+ConfigFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE.toml", envvar="KPE_CONFIG", help="The configuration of `kpe observe`."
+    ),
+]
+
+_FILE = "_file"
+_OPTION_NAME = re.compile(r"[A-Za-z0-9._-]+")
+
+
+Prefix = Annotated[
+    str, typer.Option("--prefix", metavar="TEXT", help="What the names of the control topics begin with.")
+]
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds that a text such as ``500ms``, ``5s``, ``10m``, ``1h`` or ``7d`` means.
+
+    Raises:
+        CliError: it means none, or no time at all.
+    """
+    try:
+        return quantities.parse_duration(text)
+    except ValueError as error:
+        raise CliError(str(error)) from None
+
+
+def parse_partitions(option: str, text: str, most: int = 10_000) -> frozenset[int]:
+    """Return the partition ids that ``0-2,5`` names; up to so many.
+
+    Raises:
+        CliError: it names none, or more.
+    """
+    try:
+        if found := frozenset(ids_in(text, most)):
+            return found
+        why = "it names none"
+    except ValueError as error:
+        why = str(error)
+    raise CliError(f"{option} must be partition ids such as 3 or 0-2,5: {why}")
+
+
+def parse_moment(text: str, now: datetime) -> datetime:
+    """Return the moment that a duration before now (``2h``) or an ISO-8601 time means; UTC without a zone.
+
+    Raises:
+        CliError: it means none.
+    """
+    try:
+        return now - timedelta(seconds=quantities.parse_duration(text))
+    except (ValueError, OverflowError):
+        pass
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise CliError(
+            f"{text!r} is no time; write how long ago (30m, 2h, 7d), or 2026-11-20T10:00:00Z"
+        ) from None
+    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def parse_client_options(bootstrap: str, pairs: Iterable[str]) -> dict[str, str]:
+    """Return the confluent-kafka configuration of ``-b`` and ``-X key=value ...``.
+
+    Raises:
+        CliError: as `parse_pairs`; or no broker is given.
+    """
+    if not bootstrap.strip(", "):
+        raise CliError("no broker is given; write -b HOST:PORT")
+    return {"bootstrap.servers": bootstrap, **parse_pairs(pairs)}
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """Return the properties that ``-X key=value ...`` names; ``key_file=path`` has the value in a file.
+
+    Raises:
+        CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or it is
+            about the brokers, or the file can't be read.
+    """
+    config: dict[str, str] = {}
+    for place, pair in enumerate(pairs, start=1):
+        name, equals, value = pair.partition("=")
+        if not equals or not _OPTION_NAME.fullmatch(name):
+            raise CliError(f"-X number {place} is not of the form key=value")
+        if name == "bootstrap.servers":
+            raise CliError("give the brokers with -b, not with -X bootstrap.servers")
+        if name.endswith(_FILE):
+            name, value = name.removesuffix(_FILE), _in_file(name, value)
+        config[name] = value
+    return config
+
+
+def _in_file(name: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        cause = getattr(error, "strerror", None) or "not a text file"
+        raise CliError(f"-X {name}: {path}: {cause}") from None
+
+
+def check_out(file: Path) -> None:
+    """Check that a file can be written, before the work that goes into it.
+
+    Raises:
+        CliError: it can't be.
+    """
+    directory = file.resolve().parent
+    if not directory.is_dir():
+        raise CliError(f"{file}: there is no such directory to write to")
+    if file.is_dir():
+        raise CliError(f"{file} is a directory; name a file")
+    if not os.access(file if file.exists() else directory, os.W_OK):
+        raise CliError(f"{file}: no right to write there")
+
+
+def write_out(file: Path, text: str) -> None:
+    """Write a file.
+
+    Raises:
+        CliError: that can't be done.
+    """
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{file}: {error.strerror or error}") from error
+
+
+class TopicFilter:
+    """The topics that the user wants to see: a regular expression that must match the whole name.
+
+    The whole name, as with Kafka's own tools: ``--topic orders`` is one topic, ``--topic 'orders.*'`` is a
+    family. Events that concern no single topic always pass.
+    """
+
+    def __init__(self, pattern: str | None) -> None:
+        """Make a filter; None lets everything pass.
+
+        Raises:
+            CliError: it is not a regular expression.
+        """
+        self._matches: Callable[[str], object] = lambda _name: True
+        if pattern is not None:
+            try:
+                self._matches = re.compile(pattern).fullmatch
+            except re.error as error:
+                raise CliError(f"--topic {pattern!r} is not a regular expression: {error}") from None
+
+    def wants(self, event: Event) -> bool:
+        """Tell whether an event is to be shown."""
+        topic = event.topic if isinstance(event, TopicEvent | MetadataRejected) else None
+        return topic is None or bool(self._matches(topic))
+
+    def narrowed(self, cluster: Cluster) -> Cluster:
+        """Return the snapshot with the wanted topics only."""
+        return Cluster(
+            nodes=cluster.nodes,
+            by_topic=[info for name, info in cluster.by_topic.items() if self._matches(name)],
+            cluster_id=cluster.cluster_id,
+            generation=cluster.generation,
+        )
+
+    def shown(self, event: Event) -> Event | None:
+        """Return the event as it is to be shown, None when it is not."""
+        if isinstance(event, Resync):
+            return evolve(event, cluster=self.narrowed(event.cluster))
+        return event if self.wants(event) else None

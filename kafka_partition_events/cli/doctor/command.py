@@ -1,0 +1,162 @@
+"""``kpe doctor``: whether `kpe observe` can do its work on a cluster; what is wrong, and the cure."""
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from attrs import evolve
+
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_ERROR, CliError, one_line
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import (
+    ClientOptions,
+    ConfigFile,
+    OptionalBootstrap,
+    OutputChoice,
+    Verbose,
+)
+from kafka_partition_events.cli.common.output import Output, choose_output, write_json_line, write_line
+from kafka_partition_events.cli.common.settings import read_connection
+from kafka_partition_events.cli.doctor.findings import Finding, Needs, Status, findings
+from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
+from kafka_partition_events.cli.services.services import check_options
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
+from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, KafkaSinkSettings, Settings
+from kafka_partition_events.observe.sources import how_to_install, installed_client, open_source, the_other
+
+_STATUS_WIDTH, _CHECK_WIDTH = 13, 26
+
+
+def doctor_group(
+    context: typer.Context,
+    bootstrap: OptionalBootstrap = None,
+    client_options: ClientOptions = None,
+    file: ConfigFile = None,
+    events_topic: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC", help="Where events are to go; by default as the file says, or kpe.events."
+        ),
+    ] = None,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Tell whether `kpe observe` can work on a cluster: what is wrong, and the cure. Writes nothing.
+
+    Asks each broker at the address that it advertises; sees which requests the brokers know, what this user
+    may do, whether the topics of the service are fit for it, how far the active controller's clock is from
+    this host's, and whether the client of the service can look at the cluster. What can't be found out is
+    "not checked". `kpe doctor partitioner` looks at a topic's writers, `kpe doctor replicas` at what brokers
+    can block, `kpe doctor control` at what is odd in the topics of change control.
+
+    \b
+    kpe doctor -b localhost:9092
+    kpe doctor --config /etc/kpe/kpe.toml                     with its login, topics and election
+    kpe doctor -b localhost:9092 | jq -r 'select(.status == "failed") | .cure'
+    kpe doctor partitioner -b localhost:9092 --topic orders   which key hash its writers use
+    kpe doctor replicas -b localhost:9092                     what can be written if a broker hangs
+    kpe doctor control -b localhost:9092                      which records of change control are skipped
+
+    Exit codes: 0 all is well, as far as it can be checked; 1 something is to be warned of; 2 something
+    failed, or wrong address, refused login, unknown option.
+    """  # noqa: D301
+    if context.invoked_subcommand is not None:
+        return
+    configure_logs(verbose=verbose)
+    settings, config = read_connection(file, bootstrap, client_options)
+    needs = _needs(settings, events_topic)
+    found = (*_ask(config, needs), look(settings.kafka, several=settings.election.enabled))
+    _write(found, choose_output(output))
+    raise typer.Exit(_exit_code(found))
+
+
+def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
+    here = [
+        sink.topic
+        for sink in settings.sinks
+        if isinstance(sink, KafkaSinkSettings) and sink.bootstrap_servers is None
+    ]
+    topics = events_topics or here or ["kpe.events"]
+    election, control = settings.election, settings.control
+    labels = control.enabled and control.bootstrap_servers is None
+    return Needs(
+        event_topics=sorted(set(topics)),
+        election=(election.topic, election.group) if election.enabled else None,
+        changes_topic=f"{control.prefix}changes" if labels else None,
+    )
+
+
+def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
+    try:
+        from kafka_partition_events.cli.doctor.questions import ask_cluster  # noqa: PLC0415 - takes confluent-kafka
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    try:
+        check_options(config)
+        return tuple(findings(ask_cluster(config, needs)))
+    except CliError as error:
+        raise CliError(redacted(str(error), config)) from None
+
+
+def look(kafka: Kafka, *, several: bool) -> Finding:
+    """Look at the cluster once, as `kpe observe` would, with the client that it would use.
+
+    Args:
+        kafka: How.
+        several: Whether several observers have to give one outage one id.
+    """
+    check, used = "client", evolve(kafka, client=installed_client(kafka.client))
+    try:
+        with contextlib.closing(open_source(used)) as source:
+            proof = source.fetch(frozenset(), started_at=0.0, timeout=FIRST_ANSWER_S).proof
+    except ConfigurationError as error:
+        return Finding(check, Status.FAILED, one_line(error))  # which names the cure
+    except MetadataFetchError as error:
+        told = redacted(one_line(error), kafka.properties)
+        return Finding(check, Status.FAILED, f"{used.client}: {told}", _another(used.client))
+    if used.client != kafka.client:
+        return Finding(
+            check,
+            Status.WARNING,
+            f"{kafka.client} is not installed; kpe observe would use {used.client}",
+            how_to_install(kafka.client),
+        )
+    if several and not proof.leader_epochs:
+        return Finding(
+            check,
+            Status.WARNING,
+            f"{used.client} tells no leader epochs: when observers take over, an outage may get a second id",
+            "Kafka 2.4 and newer tell them" if used.client == KAFKA_PYTHON else _another(used.client),
+        )
+    return Finding(check, Status.OK, f"{used.client} can look at the cluster")
+
+
+def _another(client: str) -> str:
+    return f'set client = "{the_other(client)}" in [kafka]'
+
+
+def _write(found: Sequence[Finding], output: Output) -> None:
+    for finding in found:
+        if output is Output.JSONL:
+            write_json_line(
+                {
+                    "kind": "finding",
+                    "check": finding.check,
+                    "status": finding.status,
+                    "detail": finding.detail,
+                    "cure": finding.cure,
+                }
+            )
+            continue
+        write_line(f"{finding.status:<{_STATUS_WIDTH}}{finding.check:<{_CHECK_WIDTH}}  {finding.detail}")
+        if finding.cure is not None:
+            write_line(f"{'':<{_STATUS_WIDTH + _CHECK_WIDTH}}  -> {finding.cure}")
+
+
+def _exit_code(found: Sequence[Finding]) -> int:
+    statuses = {finding.status for finding in found}
+    if Status.FAILED in statuses:
+        return EXIT_ERROR
+    return EXIT_DIFFERENT if Status.WARNING in statuses else 0

@@ -1,0 +1,312 @@
+"""``kpe doctor partitioner``: which key hash a topic's writers use, and whether they disagree."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, get_args
+
+import typer
+from attrs import frozen
+
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
+from kafka_partition_events.cli.common.event_text import counted
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import (
+    Bootstrap,
+    ClientOptions,
+    OutputChoice,
+    Verbose,
+    parse_client_options,
+    parse_duration,
+)
+from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line, write_line
+from kafka_partition_events.cli.services.protocols import Sample, SampledRecord, SampleRequest
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.routing.fingerprint import (
+    MONOTONE,
+    Finding,
+    Fingerprint,
+    Verdict,
+    fingerprint,
+)
+from kafka_partition_events.routing.hashing import HashName
+from kafka_partition_events.routing.monotone import Range
+
+EXIT_CODES = {
+    Verdict.ONE_HASH: 0,
+    Verdict.DISAGREE: EXIT_DIFFERENT,
+    Verdict.UNKNOWN: EXIT_UNKNOWN,
+    Verdict.TOO_FEW: EXIT_UNKNOWN,
+}
+
+_CURES = {
+    "murmur2": "murmur2: the default of the Java client and of kafka-python; confluent-kafka and other "
+    "librdkafka clients need partitioner=murmur2_random; in this library "
+    'hash_name="murmur2", or the client\'s own',
+    "crc32": "crc32: the default of confluent-kafka and other librdkafka clients "
+    "(partitioner=consistent_random); the Java client needs a partitioner class of your own; in this library "
+    'hash_name="crc32", or the client\'s own',
+    "fnv1a": "fnv1a: the default of Sarama; confluent-kafka and other librdkafka clients need "
+    'partitioner=fnv1a_random; in this library hash_name="fnv1a", or the client\'s own',
+} | {
+    f"rendezvous-{name}": f"rendezvous-{name}: GrowthSafePartitioner("
+    f'mapping="rendezvous", hash_name="{name}") of this library; no other client has it, but a Java program '
+    "can compute it with Guava"
+    for name in get_args(HashName)
+}
+_LONGEST_KEY = 80
+_MOST_NUMBERS = 5
+
+
+@frozen(kw_only=True)
+class Question:
+    """What is to be found out, and how it is shown."""
+
+    config: Mapping[str, str]
+    request: SampleRequest
+    output: Output
+    show_keys: bool = False
+
+
+def diagnose_partitioner(question: Question, services: Services) -> int:
+    """Sample a topic, say how its keys were placed, and return the exit code.
+
+    Raises:
+        CliError: the topic could not be read. Of the options, the message tells names but no values.
+    """
+    try:
+        sample = services.sample(question.config, question.request, tell)
+    except CliError as error:
+        raise CliError(redacted(str(error), question.config)) from None
+    keyed = [(record.key, record.partition) for record in sample.records if record.key]
+    found = fingerprint(keyed, sample.partitions)
+    diagnosis = _Diagnosis(question, sample, found)
+    if question.output is Output.JSONL:
+        write_json_line(diagnosis.document())
+    else:
+        for line in diagnosis.lines():
+            write_line(line)
+    return EXIT_CODES[found.verdict]
+
+
+class _Diagnosis:
+    """A fingerprint in words, and as JSON."""
+
+    def __init__(self, question: Question, sample: Sample, found: Fingerprint) -> None:
+        self._topic = question.request.topic
+        self._show_keys = question.show_keys
+        self._sample = sample
+        self._found = found
+        self._keyed = sum(record.key is not None for record in sample.records)
+        self._empty = sum(record.key == b"" for record in sample.records)
+
+    def document(self) -> dict[str, Any]:
+        """Return everything as one JSON object."""
+        found, sample = self._found, self._sample
+        return {
+            "kind": "partitioner_diagnosis",
+            "topic": self._topic,
+            "verdict": found.verdict.value,
+            "partitions": found.partitions,
+            "offline_partitions": sample.offline,
+            "timed_out": sample.timed_out,
+            "records": len(sample.records),
+            "keyed": self._keyed,
+            "empty_keys": self._empty,
+            "keys": found.keys,
+            "keys_needed": found.needed,
+            "split_keys": found.split_keys,
+            "overlooked": round(found.overlooked, 6),
+            "hashes": [
+                {
+                    "hash": fit.hash_name,
+                    "explained": round(fit.explained, 6),
+                    "beyond_chance": round(fit.beyond_chance, 6),
+                }
+                for fit in found.fits
+            ],
+            "findings": [self._finding(finding) for finding in found.findings],
+        }
+
+    def _finding(self, finding: Finding) -> dict[str, Any]:
+        record = self._example(finding)
+        return {
+            "hash": finding.rule and finding.rule.hash_name,
+            "partitions": finding.rule and finding.rule.partitions,
+            "partition_counts": finding.counts,
+            "share": round(finding.share, 6),
+            "explained": finding.explained,
+            "example": record
+            and {
+                "partition": record.partition,
+                "offset": record.offset,
+                **({"key": _key_text(record.key)} if self._show_keys else {}),
+            },
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield everything as text."""
+        found, sample = self._found, self._sample
+        yield (
+            f"topic {self._topic}: {counted(found.partitions, 'partition')}; "
+            f"{counted(len(sample.records), 'record')} read, {self._keyed:,} with a key, "
+            f"{counted(found.keys, 'different key')}"
+        )
+        if sample.offline:
+            yield f"{counted(sample.offline, 'partition')} without a leader could not be read"
+        if sample.timed_out:
+            yield "there was no time to read more; --timeout gives it more"
+        if self._empty:
+            yield f"{counted(self._empty, 'record')} with an empty key left out: clients differ about them"
+        if found.keys:
+            yield ""
+            yield f"{'hash':<20}{'explains':>10}{'beyond chance':>16}"
+            for fit in found.fits:
+                yield f"{fit.hash_name:<20}{fit.explained:>10.2%}{fit.beyond_chance:>16.2%}"
+        yield ""
+        yield from self._verdict()
+        yield from map(self._finding_line, found.findings)
+        if found.split_keys:
+            yield f"  {counted(found.split_keys, 'key')} on more than one partition"
+        yield ""
+        yield from self._advice()
+
+    def _verdict(self) -> Iterator[str]:
+        found = self._found
+        match found.verdict:
+            case Verdict.ONE_HASH:
+                yield f"one hash: {found.hash_names[0]}"
+                yield f"  (another one, with {found.overlooked:.2%} of the keys or more, would have shown)"
+            case Verdict.DISAGREE:
+                yield "the writers disagree"
+            case Verdict.UNKNOWN:
+                yield "unknown: no hash explains more than chance"
+            case _:
+                yield f"can't tell: {self._why_not()}"
+
+    def _why_not(self) -> str:
+        found = self._found
+        if not self._sample.records:
+            return "there are no records to read"
+        if not found.keys:
+            return "no record has a key"
+        if found.needed is None:
+            return "with one partition all hashes agree"
+        return f"{counted(found.keys, 'key')} are too few, {found.needed:,} are enough"
+
+    def _finding_line(self, finding: Finding) -> str:
+        record = self._example(finding)
+        line = f"  {finding.share:>7.2%}  {self._name(finding):<36}"
+        if record is None:
+            return line.rstrip()
+        key = f", key {_key_text(record.key)}" if self._show_keys else ""
+        return f"{line}  e.g. partition {record.partition}, offset {record.offset:,}{key}"
+
+    def _name(self, finding: Finding) -> str:
+        if finding.rule is None:
+            return "no known rule"
+        if not self._of_fewer(finding):
+            return finding.rule.hash_name
+        return f"{finding.rule.hash_name} of {_numbers(finding.counts)} partitions"
+
+    def _of_fewer(self, finding: Finding) -> bool:
+        """Tell whether it was, or may have been, with fewer partitions than the topic has now."""
+        return any(first < self._found.partitions for first, _last in finding.counts)
+
+    def _example(self, finding: Finding) -> SampledRecord | None:
+        """Return the latest record of the example's key on the example's partition."""
+        if finding.example is None:
+            return None
+        key, partition = finding.example
+        records = (r for r in self._sample.records if r.partition == partition and r.key == key)
+        return max(records, key=lambda record: record.offset)
+
+    def _advice(self) -> Iterator[str]:
+        found = self._found
+        names = found.hash_names
+        of_fewer = {f.rule.hash_name for f in found.findings if f.rule is not None and self._of_fewer(f)}
+        if of_fewer - MONOTONE:
+            yield (
+                "Fewer partitions: written before the topic grew, or by writers that have not noticed it or "
+                'keep their keys where they were, as GrowthSafePartitioner(mapping="pinned") does until a '
+                "cut-over; `kpe mapping show` tells its pins."
+            )
+        if of_fewer & MONOTONE:
+            yield (
+                "Rendezvous leaves most keys where they are when the topic grows. These are the fewest "
+                "numbers of partitions that explain where all are; there may have been others."
+            )
+        if found.verdict is Verdict.DISAGREE:
+            yield "Records of one key may be on several partitions then, without order among them."
+            if len(names) > 1:
+                yield f"Let all writers use one hash; with {names[0]} the fewest keys move."
+            if any(finding.rule is None for finding in found.findings):
+                yield "No known rule: writers that name partitions or ignore keys, another hash or mapping."
+        elif found.verdict is Verdict.UNKNOWN:
+            yield (
+                "The writers name partitions themselves, ignore keys (round robin, sticky, random), or use "
+                "another hash or mapping."
+            )
+        yield from (_CURES[name] for name in names if name in _CURES)
+
+
+def _numbers(ranges: Sequence[Range]) -> str:
+    words = [f"{first:,}" if first == last else f"{first:,}-{last:,}" for first, last in ranges]
+    if len(words) > _MOST_NUMBERS:
+        words[2:-1] = ["..."]
+    return ", ".join(words)
+
+
+def _key_text(key: bytes | None) -> str:
+    """Write a key as text where it is some, else in hexadecimal."""
+    raw = key or b""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.isprintable() or not text:
+        text = f"0x{raw.hex()}"
+    return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}..."
+
+
+def partitioner_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic to look at.")],
+    client_options: ClientOptions = None,
+    records: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Read about so many of the latest records.")
+    ] = 10_000,
+    timeout: Annotated[str, typer.Option(metavar="DURATION", help="Read no longer than this.")] = "30s",
+    show_keys: Annotated[
+        bool, typer.Option("--show-keys", help="Show example keys; they may be personal data.")
+    ] = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Tell which key hash placed a topic's records, and whether its writers disagree.
+
+    Clients differ: Java and kafka-python place keys by murmur2, librdkafka (confluent-kafka) by CRC32, Sarama
+    by FNV-1a. Where two of them write one topic, one key's records are on two partitions, out of order.
+
+    Reads the latest records, the same number from each partition, without joining a group or committing
+    anything. Only keys are looked at, and no key is shown without --show-keys. A key that is not where the
+    hash says was placed by something else; a hash is named if chance explains its hits less than once in
+    1,000 topics. Records from before the topic has grown are recognized, and so are both mappings of
+    GrowthSafePartitioner: "pinned" as a hash of fewer partitions, "rendezvous" as such.
+
+    \b
+    kpe doctor partitioner -b localhost:9092 --topic orders
+    kpe doctor partitioner -b localhost:9092 --topic orders --records 100000 --timeout 2m
+    kpe doctor partitioner -b localhost:9092 --topic orders | jq .verdict
+
+    Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
+    unknown option; 3 can't tell: too few keys, one partition, or no hash that is known.
+    """  # noqa: D301
+    configure_logs(verbose=verbose)
+    question = Question(
+        config=parse_client_options(bootstrap, client_options or ()),
+        request=SampleRequest(topic=topic, records=records, timeout=parse_duration(timeout)),
+        output=choose_output(output),
+        show_keys=show_keys,
+    )
+    raise typer.Exit(diagnose_partitioner(question, context.obj))

@@ -1,0 +1,1 @@
+"""The commands of ``kpe observe`` and of what it keeps."""

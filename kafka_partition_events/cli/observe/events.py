@@ -1,0 +1,406 @@
+"""``kpe events``: what the outbox of `kpe observe` holds; to be read, followed, and delivered once more."""
+
+import contextlib
+import json
+import math
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Annotated
+
+import typer
+from attrs import frozen
+from rich.console import Console
+from rich.text import Text
+
+from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.event_text import counted, styled
+from kafka_partition_events.cli.common.options import (
+    ClientOptions,
+    ConfigFile,
+    OptionalBootstrap,
+    OutputChoice,
+    parse_duration,
+    parse_moment,
+)
+from kafka_partition_events.cli.common.output import Output, choose_output, reader_check, tell, write_json
+from kafka_partition_events.cli.common.settings import read_config, read_connection
+from kafka_partition_events.cli.observe.config import OutboxFile, opened_outbox
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.settings import KafkaSinkSettings
+from kafka_partition_events.observe.sinks import make_sink
+from kafka_partition_events.outbox import DeliveryError, Entry, Sink, Stream
+from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
+
+
+@frozen(kw_only=True)
+class Replay:
+    """Who gets them: a sink of the configuration, or a topic."""
+
+    config: str | None
+    sink: str | None
+    topic: str | None
+    bootstrap: str | None
+    client_options: Sequence[str] | None
+
+
+class Target:
+    """A sink, and what it took."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self.name = sink.name
+        self.stream: Stream = sink.stream
+
+    def deliver(self, entries: Iterable[Entry]) -> int:
+        """Deliver entries in order; pass over what the target refuses, and return how many these were.
+
+        Raises:
+            CliError: the target failed; it says how far it came.
+        """
+        entries, delivered, refused = iter(entries), 0, 0
+        while batch := list(islice(entries, self._sink.batch)):
+            while batch:
+                try:
+                    self._sink.deliver(batch)
+                    taken = len(batch)
+                except DeliveryError as error:
+                    taken = error.delivered
+                    if not error.refused:
+                        done = counted(delivered + taken, "event")
+                        raise CliError(f"{done} delivered, then it failed: {one_line(error)}") from error
+                    refused += 1
+                    batch.pop(taken)
+                delivered += taken
+                del batch[:taken]
+        told = f", {refused:,} refused" if refused else ""
+        tell(f"{counted(delivered, 'event')} delivered to {self.name}{told}")
+        return refused
+
+
+@contextlib.contextmanager
+def replay(request: Replay) -> Iterator[Target]:
+    """Open the target.
+
+    Raises:
+        CliError: there is none of that name, or what it needs is missing.
+    """
+    if (request.sink is None) == (request.topic is None):
+        raise CliError("say who gets them: either --sink NAME or --to-kafka TOPIC")
+    try:
+        sink = _to_topic(request, request.topic) if request.topic else _to_sink(request, request.sink)
+    except (ConfigurationError, ImportError) as error:
+        raise CliError(one_line(error)) from error
+    with contextlib.closing(sink):
+        yield Target(sink)
+
+
+def _to_topic(request: Replay, topic: str) -> Sink:
+    settings, _ = read_connection(request.config, request.bootstrap, request.client_options)
+    return make_sink(KafkaSinkSettings(name=topic, topic=topic), settings.kafka)
+
+
+def _to_sink(request: Replay, name: str | None) -> Sink:
+    settings = read_config(request.config).settings
+    for sink in settings.sinks:
+        if sink.name == name:
+            return make_sink(sink, settings.kafka)
+    names = ", ".join(sink.name for sink in settings.sinks) or "none"
+    raise CliError(f"there is no sink {name} in the configuration, only {names}")
+
+
+_LOOK_S = 1.0
+_NAME_WIDTH, _SUBJECT_WIDTH = 20, 28
+_ERROR, _WARN = 17, 13  # OpenTelemetry's severity numbers
+
+events_app = typer.Typer(rich_markup_mode=None)
+
+StreamChoice = Annotated[
+    Stream, typer.Option("--stream", help="events: all that happened; incidents: what was worth attention.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="From then on: 2h is two hours ago; or 2026-11-20T10:00:00Z."),
+]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Before then; the same forms.")]
+Types = Annotated[
+    list[str] | None,
+    typer.Option("--type", metavar="GLOB", help="Only such events: 'partition.*'. Repeat it for more."),
+]
+TopicGlob = Annotated[
+    str | None, typer.Option("--topic", metavar="GLOB", help="Only what is about such topics: 'orders*'.")
+]
+Planned = Annotated[
+    bool | None,
+    typer.Option("--planned/--unplanned", help="Only what a change explains, or what none does."),
+]
+Dead = Annotated[bool, typer.Option("--dead", help="Instead, the dead letters: what sinks gave up.")]
+
+
+@frozen(kw_only=True)
+class Selection:
+    """Which entries are wanted."""
+
+    stream: Stream
+    since: datetime | None
+    until: datetime | None
+    names: Sequence[str] | None
+    subjects: Sequence[str] | None
+    planned: bool | None = None
+    dead: bool = False
+
+    def entries(self, outbox: SqliteOutbox, after: int = 0, limit: int | None = None) -> Iterator[Entry]:
+        """Yield them, in order."""
+        found = self._given_up(outbox) if self.dead else self._recorded(outbox, after)
+        yield from islice(found, limit)
+
+    def _recorded(self, outbox: SqliteOutbox, after: int) -> Iterator[Entry]:
+        found = outbox.history(
+            self.stream,
+            since=self.since,
+            until=self.until,
+            names=self.names,
+            subjects=self.subjects,
+            after_seq=after,
+        )
+        # What has no label is neither: its `planned` is None.
+        return (e for e in found if self.planned is None or _label(e) is self.planned)
+
+    def _given_up(self, outbox: SqliteOutbox) -> Iterator[Entry]:
+        given_up = {letter.entry.id: letter.entry for letter in outbox.dead_letters()}
+        alive = (entry for entry in given_up.values() if entry.stream is self.stream)
+        return (entry for entry in alive if self._in_time(entry))
+
+    def _in_time(self, entry: Entry) -> bool:
+        return (self.since is None or entry.at >= self.since) and (
+            self.until is None or entry.at < self.until
+        )
+
+
+@events_app.callback(
+    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    "`kpe events COMMAND --help` has examples."
+)
+def events() -> None:
+    """See what `kpe observe` has recorded, and deliver it once more. The service may be at work meanwhile.
+
+    \b
+    kpe events ls --outbox /var/lib/kpe/outbox.db --since 2h --type 'partition.*'
+    kpe events tail --config /etc/kpe/kpe.toml --stream incidents
+    kpe events show 4cd605e7-7a52-5d0c-9d4e-0b6f6a1c5f10 --config /etc/kpe/kpe.toml
+    kpe events replay --config /etc/kpe/kpe.toml --since 2h --sink pager --dry-run
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+
+
+@events_app.command("ls", short_help="List events.")
+def ls_command(
+    context: typer.Context,
+    outbox: OutboxFile = None,
+    config: ConfigFile = None,
+    stream: StreamChoice = Stream.EVENTS,
+    since: Since = None,
+    until: Until = None,
+    type_: Types = None,
+    topic: TopicGlob = None,
+    planned: Planned = None,
+    dead: Dead = False,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many.")] = None,
+    output: OutputChoice = None,
+) -> None:
+    """List events, oldest first: in a table, or as CloudEvents, one a line.
+
+    \b
+    kpe events ls --outbox outbox.db --since 2h
+    kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topic 'orders*'
+    kpe events ls --config kpe.toml --stream incidents --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
+    kpe events ls --config kpe.toml --since 7d --unplanned                 see [control] in docs/observe.md
+    kpe events ls --outbox outbox.db --output jsonl | jq -r '.data.topic'
+
+    Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
+    """  # noqa: D301
+    selection = _selection(context.obj, stream, since, until, type_, topic, planned=planned, dead=dead)
+    with opened_outbox(outbox, config) as opened:
+        _write(selection.entries(opened, limit=limit), choose_output(output))
+
+
+@events_app.command("tail", short_help="Show events as they are recorded.")
+def tail_command(
+    context: typer.Context,
+    outbox: OutboxFile = None,
+    config: ConfigFile = None,
+    stream: StreamChoice = Stream.EVENTS,
+    since: Since = None,
+    type_: Types = None,
+    topic: TopicGlob = None,
+    planned: Planned = None,
+    for_: Annotated[
+        str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
+    ] = None,
+    output: OutputChoice = None,
+) -> None:
+    """Show events as they are recorded, until Ctrl-C; with --since those of before, too.
+
+    \b
+    kpe events tail --outbox /var/lib/kpe/outbox.db
+    kpe events tail --config kpe.toml --stream incidents --since 1h
+    kpe events tail --config kpe.toml --type 'partition.offline' --output jsonl | jq -c .data
+
+    Exit codes: 0 the time of --for is over, or Ctrl-C; 2 no such outbox, wrong option.
+    """  # noqa: D301
+    services: Services = context.obj
+    begin = "1ms" if since is None else since
+    selection = _selection(services, stream, begin, None, type_, topic, planned=planned)
+    limit = math.inf if for_ is None else parse_duration(for_)
+    with opened_outbox(outbox, config) as opened, contextlib.suppress(KeyboardInterrupt):
+        _write(_follow(opened, selection, services, limit), choose_output(output))
+
+
+@events_app.command("show", short_help="Show one event in full.")
+def show_command(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="The CloudEvent's id.")],
+    outbox: OutboxFile = None,
+    config: ConfigFile = None,
+) -> None:
+    """Show one event as the CloudEvent that the sinks get.
+
+    \b
+    kpe events show 4cd605e7-7a52-5d0c-9d4e-0b6f6a1c5f10 --outbox outbox.db
+    kpe events show 4cd605e7-7a52-5d0c-9d4e-0b6f6a1c5f10 --config kpe.toml | jq .data.snapshot
+
+    Exit codes: 0 shown; 2 no such event, no such outbox.
+    """  # noqa: D301
+    with opened_outbox(outbox, config) as opened:
+        buried = {letter.entry.id: letter.entry for letter in opened.dead_letters()}
+        entry = opened.entry(id_) or buried.get(id_)
+    if entry is None:
+        raise CliError(f"there is no event {id_}; it may have become too old. See `kpe events ls`")
+    write_json(json.dumps(json.loads(entry.body), indent=2, ensure_ascii=False))
+
+
+@events_app.command("replay", short_help="Deliver events once more.")
+def replay_command(
+    context: typer.Context,
+    outbox: OutboxFile = None,
+    config: ConfigFile = None,
+    sink: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The sink of --config that gets them.")
+    ] = None,
+    to_kafka: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="The topic that gets them; see -b and -X.")
+    ] = None,
+    bootstrap: OptionalBootstrap = None,
+    client_options: ClientOptions = None,
+    stream: Annotated[
+        Stream | None, typer.Option(help="By default the one that the sink is fed from; events for a topic.")
+    ] = None,
+    since: Since = None,
+    until: Until = None,
+    type_: Types = None,
+    topic: TopicGlob = None,
+    dead: Dead = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List them; deliver nothing.")] = False,
+) -> None:
+    """Deliver events once more, under their own ids, to a sink or to a topic, in order.
+
+    Whoever has had them knows them by their ids. What waits in the outbox for the sink is not touched by it.
+    Either --since or --dead is needed, so that nobody gets everything by mistake.
+
+    \b
+    kpe events replay --config kpe.toml --sink pager --since 2h --dry-run
+    kpe events replay --config kpe.toml --sink pager --dead
+    kpe events replay --outbox outbox.db --to-kafka kpe.events -b localhost:9092 --since 2026-11-20T10:00Z
+
+    Exit codes: 0 delivered; 1 the sink refused some; 2 the sink failed, no such sink or outbox, wrong option.
+    """  # noqa: D301
+    if since is None and not dead:
+        raise CliError("say which events: --since TIME, or --dead for those that sinks gave up")
+    request = Replay(
+        config=config, sink=sink, topic=to_kafka, bootstrap=bootstrap, client_options=client_options
+    )
+    with opened_outbox(outbox, config) as opened, replay(request) as target:
+        chosen = stream or target.stream
+        entries = _selection(context.obj, chosen, since, until, type_, topic, dead=dead).entries(opened)
+        if dry_run:
+            _write(entries, choose_output(None))
+            tell(f"note: nothing was delivered to {target.name}; it would be")
+            return
+        refused = target.deliver(entries)
+    if refused:
+        raise typer.Exit(1)
+
+
+# -- selecting ---------------------------------------------------------------------------------------------
+
+
+def _selection(
+    services: Services,
+    stream: Stream,
+    since: str | None,
+    until: str | None,
+    types: Sequence[str] | None,
+    topic: str | None,
+    *,
+    planned: bool | None = None,
+    dead: bool = False,
+) -> Selection:
+    if dead and (types or topic or planned is not None):
+        raise CliError("--dead goes with --stream, --since and --until only")
+    now = services.clock.now()
+    return Selection(
+        stream=stream,
+        since=None if since is None else parse_moment(since, now),
+        until=None if until is None else parse_moment(until, now),
+        names=types or None,
+        subjects=None if topic is None else (f"topic/{topic}", f"topic/{topic}/*"),
+        planned=planned,
+        dead=dead,
+    )
+
+
+def _label(entry: Entry) -> bool | None:
+    planned: bool | None = json.loads(entry.body)["data"].get("planned")
+    return planned
+
+
+def _follow(outbox: SqliteOutbox, selection: Selection, services: Services, limit: float) -> Iterator[Entry]:
+    """Yield entries as they come. Another process writes them, so it takes looking, once a second."""
+    clock, reader_gone, pause = services.clock, reader_check(sys.stdout), threading.Condition()
+    deadline = clock.monotonic() + limit
+    last = 0
+    while True:
+        for entry in selection.entries(outbox, after=last):
+            last = entry.seq
+            yield entry
+        if reader_gone():
+            raise BrokenPipeError
+        left = deadline - clock.monotonic()
+        if left <= 0:
+            return
+        with pause:
+            clock.wait(pause, min(left, _LOOK_S))
+
+
+# -- output ------------------------------------------------------------------------------------------------
+
+
+def _write(entries: Iterable[Entry], output: Output) -> None:
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    for entry in entries:
+        if output is Output.JSONL:
+            write_json(entry.body.decode())
+        else:
+            console.print(_line(entry))
+            sys.stdout.flush()
+
+
+def _line(entry: Entry) -> Text:
+    style = "red" if entry.severity >= _ERROR else "yellow" if entry.severity >= _WARN else ""
+    return styled(
+        (f"{entry.at:%Y-%m-%d %H:%M:%S}.{entry.at.microsecond // 1000:03}Z  ", "dim"),
+        (f"{entry.name:<{_NAME_WIDTH}}  ", style),
+        (f"{entry.subject or 'cluster':<{_SUBJECT_WIDTH}}  ", "bold"),
+        (entry.id, "dim"),
+    )

@@ -1,0 +1,114 @@
+"""``kpe observe``: the service."""
+
+import contextlib
+import gc
+import sys
+import threading
+from typing import Annotated
+
+import typer
+
+from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import ClientOptions, ConfigFile, OptionalBootstrap, Verbose
+from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.settings import read_connection
+from kafka_partition_events.cli.services.services import Services, check_options
+from kafka_partition_events.errors import ConfigurationError
+
+_COLLECTING = 20_000, 20, 1_000
+"""Snapshots are no garbage: hundreds of thousands of objects without a cycle. By default Python looks through
+all of them at each look at the cluster; with 200,000 partitions that stops every thread for a second."""
+
+_TURN_S = 0.001
+"""For how long a busy thread may keep the interpreter. A probe takes many turns, but waits for nothing else:
+at Python's 5 ms an answer takes a tenth of a second while poller, journal and incidents are all at work."""
+
+
+def observe_command(
+    context: typer.Context,
+    file: ConfigFile = None,
+    bootstrap: OptionalBootstrap = None,
+    client_options: ClientOptions = None,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLIENT", help="What looks at the cluster: kafka-python (the default) or confluent-kafka."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who observes; by default this host's name.")
+    ] = None,
+    interval: Annotated[str | None, typer.Option(metavar="DURATION", help="Time between two looks.")] = None,
+    topic: Annotated[
+        str | None, typer.Option(metavar="REGEX", help="Only topics whose whole name matches.")
+    ] = None,
+    outbox: Annotated[str | None, typer.Option(metavar="PATH", help="Where events wait for sinks.")] = None,
+    listen: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
+    ] = None,
+    control: Annotated[
+        bool | None,
+        typer.Option("--control/--no-control", help="Say of events whether somebody had asked for them."),
+    ] = None,
+    verbose: Verbose = False,
+) -> None:
+    """Watch a cluster until it is told to stop, and tell those who should know.
+
+    Every change of topics, partitions and brokers goes to a journal in a file, the outbox. What is worth
+    somebody's attention (offline for longer than a hold-down, grouped by cause, free of flapping) is derived
+    from it. Sinks (Kafka topics, webhooks) get either, in order, at least once, also after a crash or an
+    outage of theirs. /metrics is for Prometheus, /livez and /readyz are for whoever restarts it.
+
+    The configuration is a TOML file; `kpe assets export` has an example. Options win over the environment
+    (KPE_OBSERVER__INTERVAL=5s), that over the file. SIGTERM or Ctrl-C ends it in good order.
+
+    By default kafka-python looks at the cluster: it alone tells leader epochs, by which several observers
+    give one outage one id. The election and Kafka sinks are confluent-kafka's.
+
+    \b
+    kpe observe -b localhost:9092                                    a journal and metrics; no sinks
+    kpe observe --config /etc/kpe/kpe.toml
+    kpe observe --config kpe.toml --client confluent-kafka           see docs/observe.md for the difference
+    kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
+    kpe observe --config kpe.toml --control                          planned or not, by topic kpe.changes
+    kpe config show --config kpe.toml                                what it would do
+    kpe doctor --config kpe.toml                                     whether it could
+    curl -s localhost:9404/readyz
+
+    Exit codes: 0 it was told to stop; 2 the configuration is wrong, the outbox can't be opened, the address
+    is taken. A cluster that does not answer is waited for: see /readyz.
+    """  # noqa: D301
+    configure_logs(verbose=verbose)
+    gc.set_threshold(*_COLLECTING)
+    overrides = {
+        "kafka.client": client,
+        "observer.name": name,
+        "observer.interval": interval,
+        "observer.topics": topic,
+        "outbox.path": outbox,
+        "http.listen": listen,
+        "control.enabled": None if control is None else str(control).lower(),
+    }
+    settings, config = read_connection(
+        file, bootstrap, client_options, {key: text for key, text in overrides.items() if text is not None}
+    )
+    services: Services = context.obj
+    try:
+        from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
+
+        with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
+            check_options(config)
+        service = Service(settings, clock=services.clock)
+    except ModuleNotFoundError as error:
+        raise CliError(
+            f'the service needs {error.name}; run: pip install "kafka-partition-events[observe]"'
+        ) from error
+    except ConfigurationError as error:
+        raise CliError(one_line(error)) from None
+    with service, contextlib.suppress(KeyboardInterrupt):
+        sys.setswitchinterval(_TURN_S)
+        for line in service.describe():
+            tell(line)
+        threading.Event().wait()
+    tell("stopped")

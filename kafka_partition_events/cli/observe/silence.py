@@ -1,0 +1,162 @@
+"""``kpe silence``: keep sinks quiet about what is expected. The journal goes on."""
+
+import os
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.options import ConfigFile, OutputChoice, parse_duration
+from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json, write_line
+from kafka_partition_events.cli.observe.config import OutboxFile, opened_outbox
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.observe.settings import OF_CONFIGURATION
+from kafka_partition_events.outbox import Write
+
+_PREFIX = "silence/"  # the outbox's name of it, without the id
+
+silence_app = typer.Typer(rich_markup_mode=None)
+
+
+@silence_app.callback(
+    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    "`kpe silence COMMAND --help` has examples."
+)
+def silence() -> None:
+    """Mute what `kpe observe` would tell of what is expected: work on a broker, a topic about to be deleted.
+
+    It concerns sinks that are fed with incidents. The journal, sinks that are fed with events, and metrics
+    are not touched. What was muted is told in one event when a silence ends. Windows that come round every
+    week are in the configuration: [[windows]].
+
+    \b
+    kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
+    kpe silence ls --config kpe.toml
+    kpe silence rm 1f0c2a9e --config kpe.toml
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+
+
+@silence_app.command("add", short_help="Begin a silence.")
+def add_command(
+    context: typer.Context,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; others will want to know.")],
+    for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long: 30m, 2h, 1d.")],
+    outbox: OutboxFile = None,
+    config: ConfigFile = None,
+    topic: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="Topics by whole name; what concerns others, too, is not muted."),
+    ] = None,
+    broker: Annotated[int | None, typer.Option(metavar="ID", help="The broker concerned.")] = None,
+    cluster: Annotated[str | None, typer.Option(metavar="ID", help="The cluster's id.")] = None,
+    event: Annotated[
+        str | None,
+        typer.Option(
+            metavar="GLOB", help="Names, as `kpe events ls --stream incidents` has them; '*' is all."
+        ),
+    ] = None,
+    author: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who wants it; by default $USER.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False,
+) -> None:
+    """Mute from now on what matches all that is given of --topic, --broker, --cluster and --event.
+
+    At least one of the four is needed. Who was told that something is down is told when it is over.
+
+    \b
+    kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
+    kpe silence add --config kpe.toml --topic 'test-.*' --for 1d --reason "load test" --author noc
+    kpe silence add --outbox outbox.db --event '*' --for 30m --reason "upgrade" --dry-run
+
+    Exit codes: 0 it is in the outbox, and its id was written; 2 no such outbox, wrong option.
+    """  # noqa: D301
+    if topic is None and broker is None and cluster is None and event is None:
+        raise CliError("say what is to be muted: --topic, --broker, --cluster or --event; --event '*' is all")
+    services: Services = context.obj
+    silencing = _silencing()
+    key, record = silencing.new_silence(
+        now=services.clock.now(),
+        seconds=parse_duration(for_),
+        author=author or os.environ.get("USER", ""),
+        reason=reason,
+        cluster=cluster,
+        topic=topic,
+        broker=broker,
+        event=event,
+    )
+    if dry_run:
+        write_json(record.decode())
+        tell("note: nothing was written; it would be")
+        return
+    with opened_outbox(outbox, config) as opened:
+        opened.write(Write(values={key: record}))
+    write_line(key.removeprefix(_PREFIX))
+
+
+@silence_app.command("ls", short_help="List silences.")
+def ls_command(
+    context: typer.Context,
+    outbox: OutboxFile = None,
+    config: ConfigFile = None,
+    output: OutputChoice = None,
+) -> None:
+    """List silences and weekly windows, and whether each mutes now.
+
+    \b
+    kpe silence ls --config kpe.toml
+    kpe silence ls --outbox outbox.db --output jsonl | jq -r .reason
+
+    Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
+    """  # noqa: D301
+    services: Services = context.obj
+    silencing, now = _silencing(), services.clock.now()
+    with opened_outbox(outbox, config) as opened:
+        records = opened.values(_PREFIX)
+    for _, record in sorted(records.items()):
+        if choose_output(output) is Output.TABLE:
+            write_line(silencing.in_words(record, now))
+        else:
+            write_json(record.decode())
+
+
+@silence_app.command("rm", short_help="End a silence.")
+def rm_command(
+    id_: Annotated[str, typer.Argument(metavar="ID", help="As `kpe silence ls` shows it.")],
+    outbox: OutboxFile = None,
+    config: ConfigFile = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; remove nothing.")] = False,
+) -> None:
+    """End a silence now.
+
+    \b
+    kpe silence rm 1f0c2a9e --config kpe.toml
+    kpe silence rm 1f0c2a9e --outbox outbox.db --dry-run
+
+    Exit codes: 0 it is gone; 2 there is none of that id, it is a window of the configuration, no such outbox.
+    """  # noqa: D301
+    if id_.startswith(OF_CONFIGURATION):
+        name = id_.removeprefix(OF_CONFIGURATION)
+        raise CliError(f"{id_} is the window {name} of the configuration: remove it there, and restart")
+    key = f"{_PREFIX}{id_}"
+    with opened_outbox(outbox, config) as opened:
+        record = opened.values(key).get(key)
+        if record is None:
+            raise CliError(f"there is no silence {id_}; see `kpe silence ls`")
+        if not dry_run:
+            opened.write(Write(values={key: None}))
+    if dry_run:
+        write_json(record.decode())
+        tell("note: nothing was removed; it would be")
+
+
+def _silencing() -> ModuleType:
+    """Return the module that does the work; it takes the extra of the service."""
+    try:
+        from kafka_partition_events.cli.observe import silencing  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise CliError(
+            f'silences need {error.name}; run: pip install "kafka-partition-events[observe]"'
+        ) from error
+    return silencing

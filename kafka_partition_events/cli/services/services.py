@@ -1,0 +1,159 @@
+"""What commands use of the world outside; tests hand in their own."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from attrs import field, frozen
+
+from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.services.protocols import (
+    FIRST_ANSWER_S,
+    Desk,
+    Log,
+    MinInsync,
+    MinInsyncAsker,
+    Sample,
+    Sampler,
+    SampleRequest,
+    Tell,
+)
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.events import Event
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.metadata.source import MetadataSource
+
+_QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; what matters comes as an error or an event
+
+
+@contextlib.contextmanager
+def _refusals_in_one_line() -> Iterator[None]:
+    try:
+        yield
+    except (ImportError, ConfigurationError) as error:
+        raise CliError(one_line(error)) from error
+
+
+def open_confluent_source(config: Mapping[str, str]) -> MetadataSource:
+    """Return a source on a confluent-kafka client of its own.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    with _refusals_in_one_line():
+        from kafka_partition_events.clients.confluent import ConfluentMetadataSource  # noqa: PLC0415
+
+        check_options(config)
+        return ConfluentMetadataSource({**_QUIET, **config})
+
+
+def check_options(config: Mapping[str, str]) -> None:
+    """Let librdkafka check every option.
+
+    The source passes over settings that have nothing to do with connecting, as it must inside a producer.
+    Here they come from a command line, where one that means nothing is a slip of the pen.
+
+    Raises:
+        CliError: it refuses one. Of the options, the message tells names but no values.
+        ImportError: confluent-kafka is missing.
+    """
+    from confluent_kafka import KafkaException  # noqa: PLC0415
+    from confluent_kafka.admin import AdminClient  # noqa: PLC0415
+
+    unconnected = {name: value for name, value in config.items() if name != "bootstrap.servers"}
+    try:
+        AdminClient({**_QUIET, **unconnected})
+    except KafkaException as error:
+        refusal = redacted(one_line(error.args[0].str()), config)
+        raise CliError(f"librdkafka refuses an option: {refusal}") from error
+
+
+def sample_with_confluent(config: Mapping[str, str], request: SampleRequest, tell: Tell) -> Sample:
+    """Read the latest records of a topic with confluent-kafka, and tell how far it is.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option; no answer, no such topic, or no right to
+            read it.
+    """
+    try:
+        from kafka_partition_events.cli.services.sampling import sample_topic  # noqa: PLC0415
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    check_options(config)
+    return sample_topic(config, request, tell)
+
+
+def ask_min_insync_with_confluent(config: Mapping[str, str], topics: Sequence[str]) -> MinInsync:
+    """Ask for ``min.insync.replicas`` of topics with confluent-kafka.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    with _refusals_in_one_line():
+        from kafka_partition_events.cli.services.min_insync import ask_min_insync  # noqa: PLC0415
+
+        return ask_min_insync(config, topics)
+
+
+def open_confluent_desk(config: Mapping[str, str], control: Mapping[str, str], prefix: str) -> Desk:
+    """Return a way to a cluster and to the control topics, which may be on another, by confluent-kafka.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    with _refusals_in_one_line():
+        from kafka_partition_events.cli.services.desk import ConfluentDesk  # noqa: PLC0415
+
+        for each in (config, control):
+            check_options(each)
+        return ConfluentDesk(config, control, prefix)
+
+
+def open_confluent_log(config: Mapping[str, str], prefix: str) -> Log:
+    """Return a reader of the control topics, by confluent-kafka.
+
+    Raises:
+        CliError: confluent-kafka is missing or refuses an option.
+    """
+    with _refusals_in_one_line():
+        from kafka_partition_events.control.operate.control_log import ControlLog  # noqa: PLC0415
+
+        check_options(config)
+        return ControlLog(config, prefix)
+
+
+@frozen(kw_only=True)
+class Services:
+    """The cluster and the time."""
+
+    open_source: Callable[[Mapping[str, str]], MetadataSource] = open_confluent_source
+    sample: Sampler = sample_with_confluent
+    min_insync: MinInsyncAsker = ask_min_insync_with_confluent
+    open_desk: Callable[[Mapping[str, str], Mapping[str, str], str], Desk] = open_confluent_desk
+    open_log: Callable[[Mapping[str, str], str], Log] = open_confluent_log
+    clock: Clock = field(factory=SystemClock)
+
+
+def first_look(
+    services: Services, config: Mapping[str, str], interval: float = 30.0
+) -> tuple[MetadataPoller, tuple[Event, ...]]:
+    """Return a poller that has its first snapshot and does not run yet, and the events of that snapshot.
+
+    Raises:
+        CliError: there was no good answer. Of the options, the message tells names but no values.
+    """
+    try:
+        source = services.open_source(config)
+    except CliError as error:
+        raise CliError(redacted(str(error), config)) from None
+    poller = MetadataPoller(source, interval=interval, fetch_timeout=FIRST_ANSWER_S, clock=services.clock)
+    with contextlib.ExitStack() as undo:
+        undo.callback(poller.close, timeout=1.0)
+        initial = poller.poll_once()
+        if poller.cluster is None:
+            cause = poller.health.last_error or "the answer listed no brokers"
+            where = config["bootstrap.servers"]
+            raise CliError(f"no metadata from {where}: {redacted(one_line(cause), config)}")
+        undo.pop_all()
+    return poller, initial

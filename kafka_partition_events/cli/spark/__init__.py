@@ -1,0 +1,1 @@
+"""``kpe spark``: jobs that are submitted, and their reports."""

@@ -1,0 +1,182 @@
+"""``kpe spark``: what the events tell of a fleet, computed by Spark."""
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import OptionalBootstrap, Verbose, parse_duration, parse_pairs
+from kafka_partition_events.cli.common.output import write_line
+from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_target, run_fleet
+from kafka_partition_events.cli.spark.report import report_command
+from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
+from kafka_partition_events.cli.spark.whatif import whatif_command
+
+spark_app = typer.Typer(rich_markup_mode=None)
+
+
+@spark_app.callback(
+    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    "`kpe spark COMMAND --help` has examples."
+)
+def spark() -> None:
+    """Compute from the events what happened to a fleet: outages, availability, churn, skew.
+
+    Needs Java 17 and the extra: pip install "kafka-partition-events[cli,events,spark]". Here it runs on this
+    machine. On a cluster, spark-submit runs the same command; --print-submit prints the whole line.
+
+    \b
+    kpe spark fleet -b localhost:9092 --out /data/kpe --once
+    kpe spark fleet -b kafka:9092 --out s3a://lake/kpe --every 60s --print-submit
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+
+
+@spark_app.command("fleet", short_help="Keep tables of outages, availability, churn, skew from the events.")
+def fleet_command(
+    context: typer.Context,
+    out: Annotated[
+        str,
+        typer.Option(
+            metavar="DIR",
+            help="Where the tables are, as Spark names it: /data/kpe, s3a://lake/kpe. For delta and iceberg "
+            "the namespace: CATALOG.SCHEMA.",
+        ),
+    ],
+    bootstrap: OptionalBootstrap = None,
+    events_topic: Annotated[
+        str, typer.Option(metavar="TOPIC", help="Where observers write their events.")
+    ] = "kpe.events",
+    client_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-X",
+            metavar="KEY=VALUE",
+            help="An option of Kafka's Java client (security.protocol=SSL); repeat it for more. Values are "
+            "never shown or logged.",
+        ),
+    ] = None,
+    jsonl: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH",
+            help="Instead of a topic, files with an event a line: of `kpe events ls --output jsonl` or of "
+            "RecorderListener. A directory or a pattern.",
+        ),
+    ] = None,
+    parquet: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PATH", help="Instead of a topic, Parquet files with the columns of Spark's Kafka source."
+        ),
+    ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PREFIX",
+            help="Keep tables of changes, too, from the topics PREFIXchanges, PREFIXleases and PREFIXacks at "
+            "-b; the prefix is kpe. if nobody chose another.",
+        ),
+    ] = None,
+    format_: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="parquet, orc, avro, delta, iceberg: what this Spark has."
+        ),
+    ] = "parquet",
+    work: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Where checkpoints are kept. By default DIR/_kpe of --out."),
+    ] = None,
+    once: Annotated[bool, typer.Option("--once", help="Take in what there is, then end.")] = False,
+    every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION", help="Without --once: the time between two batches. By default 60s."
+        ),
+    ] = None,
+    recompute: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FROM..TO", help="Make the tables of these days anew from silver; take in none."
+        ),
+    ] = None,
+    late: Annotated[
+        str,
+        typer.Option(metavar="DURATION", help="How late events may come and still count at once in outages."),
+    ] = "1h",
+    target: Annotated[
+        str, typer.Option(metavar="PERCENT", help="The availability that slo_burn holds topics against.")
+    ] = "99.9%",
+    max_per_batch: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="So many records in a batch at most (files: files)."),
+    ] = None,
+    cores: Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")] = 2,
+    json_: Annotated[
+        bool, typer.Option("--json", help="Write a JSON object to stdout for each time tables are made anew.")
+    ] = False,
+    print_submit: PrintSubmit = False,
+    verbose: Verbose = False,
+) -> None:
+    """Keep tables of what happened to a fleet, from the events that observers write to a topic.
+
+    bronze/records is what came, bronze/quarantine what is no event, with the reason. silver/events has one
+    row per event, its bounds as narrow as all observers make them. gold has partition_outages (begin and end
+    each with a lower and an upper bound), availability_hourly and _daily (as a range: what nobody watched is
+    neither up nor down), slo_burn, leader_churn, skew, partition_count_history, reroutes; by day. With
+    --control also change_convergence, change_ack_curve, change_laggards, and reconciliation: the tracker's
+    totals against Spark's own.
+
+    Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
+    the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
+    version from the future), doubles (told by two observers, or twice), late. Late ones are kept; --recompute
+    takes them into the outages of those days.
+
+    \b
+    kpe spark fleet -b localhost:9092 --out /data/kpe --once
+    kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s
+    kpe spark fleet -b localhost:9092 --control kpe. --out /data/kpe --every 60s
+    kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --json
+    kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
+    kpe spark fleet -b kafka:9092 --out s3a://lake/kpe --print-submit
+    spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION kpe_spark.py \\
+        fleet -b kafka:9092 --out s3a://lake/kpe        what that prints, VERSION being PySpark's
+
+    Exit codes: 0 done, or told to stop; 2 no such topic, archive or format, wrong address, a directory that
+    holds something else, Spark failed; 130 --once was interrupted.
+    """  # noqa: D301
+    configure_logs(verbose=verbose)
+    if once and recompute:
+        raise CliError("--once and --recompute exclude each other")
+    if once and every:
+        raise CliError("--once and --every exclude each other")
+    job = FleetJob(
+        out=out,
+        format=format_,
+        work=work,
+        late=timedelta(seconds=parse_duration(late)),
+        target=parse_target(target),
+        bootstrap=bootstrap,
+        events_topic=events_topic,
+        options=parse_pairs(client_options or ()),
+        jsonl=jsonl,
+        parquet=parquet,
+        control=control,
+        max_per_batch=max_per_batch,
+        every=None if once else timedelta(seconds=parse_duration(every or "60s")),
+        recompute=None if recompute is None else parse_days(recompute),
+        cores=cores,
+        json=json_,
+    )
+    if print_submit:
+        write_line(submit_line(context, kafka=job.needs_kafka))
+    else:
+        run_fleet(job)
+
+
+spark_app.command("report", short_help="Write the tables as one HTML file.")(report_command)
+spark_app.command("whatif", short_help="Tell what more partitions would do to a topic's keys.")(
+    whatif_command
+)

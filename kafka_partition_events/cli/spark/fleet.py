@@ -1,0 +1,220 @@
+"""What ``kpe spark fleet`` does with its options. PySpark is imported when something is to be run."""
+
+import contextlib
+import math
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from types import FrameType
+from typing import TYPE_CHECKING, Final
+
+from attrs import field, frozen
+
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.output import write_json_line, write_line
+from kafka_partition_events.cli.spark.progress import shown
+from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.progress import Refreshed
+
+if TYPE_CHECKING:
+    from kafka_partition_events.spark.fleet.ledger import Mark
+    from kafka_partition_events.spark.fleet.pipeline import Pipeline
+    from kafka_partition_events.spark.fleet.sources import Source
+
+_DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
+_PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)%")
+
+
+@frozen(kw_only=True)
+class FleetJob:
+    """The options.
+
+    Attributes:
+        control: What the names of the topics of change control begin with; None: no tables of changes.
+        every: The time between two batches; None: take in what there is, then end.
+        recompute: The days to make anew, instead of taking anything in.
+
+    Raises:
+        CliError: there is no origin of events, or more than one; or the topics of change control are on no
+            cluster.
+    """
+
+    out: str
+    format: str
+    work: str | None
+    late: timedelta
+    target: float
+    bootstrap: str | None
+    events_topic: str
+    options: Mapping[str, str] = field(repr=False)
+    jsonl: str | None
+    parquet: str | None
+    control: str | None
+    max_per_batch: int | None
+    every: timedelta | None
+    recompute: Days | None
+    cores: int
+    json: bool
+
+    def __attrs_post_init__(self) -> None:
+        origins = [name for name, given in self.origins.items() if given]
+        if self.recompute is None and len(origins) != 1:
+            told = "none is" if not origins else f"{' and '.join(origins)} are"
+            raise CliError(
+                f"say where events come from: -b HOST:PORT, --jsonl PATH or --parquet PATH; {told} given"
+            )
+
+        if self.control is not None and not self.bootstrap and self.recompute is None:
+            raise CliError("--control reads topics: say on which cluster they are, by -b HOST:PORT")
+
+    @property
+    def needs_kafka(self) -> bool:
+        """Whether topics are read."""
+        from_topic = not (self.jsonl or self.parquet)
+        return self.recompute is None and (from_topic or self.control is not None)
+
+    @property
+    def origins(self) -> dict[str, str | None]:
+        """Where events may come from, by option. A topic is what the environment names, too."""
+        archives = {"--jsonl": self.jsonl, "--parquet": self.parquet}
+        return archives if any(archives.values()) else {"-b": self.bootstrap, **archives}
+
+
+def parse_days(text: str) -> Days:
+    """Return the days that ``2026-11-01..2026-11-07`` or ``2026-11-01`` means.
+
+    Raises:
+        CliError: it means none.
+    """
+    found = _DAYS.fullmatch(text)
+    try:
+        days = Days(*map(date.fromisoformat, (found[1], found[2] or found[1]))) if found else None
+    except ValueError:  # the 32nd, or the end before the begin
+        days = None
+    if days is None:
+        raise CliError(f"{text!r} is no range of days; write 2026-11-01..2026-11-07")
+    return days
+
+
+def parse_target(text: str) -> float:
+    """Return the part that ``99.9%`` means.
+
+    Raises:
+        CliError: it means none between 0% and 100%, both excluded.
+    """
+    found = _PERCENT.fullmatch(text.strip())
+    # Not by floats, where 99.9 / 100 is a little more than 0.999.
+    target = float(Decimal(found[1]) / 100) if found else math.nan
+    if not 0 < target < 1:
+        raise CliError(f"{text!r} is no availability; write a percentage below 100, such as 99.9%")
+    return target
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+def run_fleet(job: FleetJob) -> None:
+    """Run the pipeline.
+
+    Raises:
+        CliError: something that it needs is not installed.
+        SparkJobError: it failed.
+        KeyboardInterrupt: it was to run once, and was interrupted.
+    """
+    with _needing_spark():
+        from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+        from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
+    fleet = Fleet(out=job.out, format=job.format, work=job.work, late=job.late, target=job.target)
+    with shown(_write_json if job.json else None) as progress:
+        progress.step("starting Spark")
+        with opened_session(cores=job.cores, name="kpe spark fleet", settings=LASTING) as spark:
+            pipeline = Pipeline(spark, fleet, progress)
+            with _stopped_by_signals(pipeline.stop):
+                mark = _run(pipeline, job)
+    if not job.json:
+        until = (
+            "no event yet" if mark.until is None else f"the last news is of {mark.until:%Y-%m-%d %H:%M:%SZ}"
+        )
+        write_line(f"{job.out}: {mark.totals}; {until}")
+    if job.every is None and job.recompute is None and pipeline.stopping:
+        raise KeyboardInterrupt
+
+
+def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
+    if job.recompute is not None:
+        return pipeline.recompute(job.recompute)
+    source, control = _source(job), _control(job)
+    if job.every is None:
+        return pipeline.run_once(source, control)
+    return pipeline.run(source, job.every, control)
+
+
+def _source(job: FleetJob) -> "Source":
+    from kafka_partition_events.spark.fleet import sources  # noqa: PLC0415
+
+    if job.jsonl:
+        return sources.JsonlArchive(path=job.jsonl, max_per_batch=job.max_per_batch)
+    if job.parquet:
+        return sources.ParquetArchive(path=job.parquet, max_per_batch=job.max_per_batch)
+    return sources.KafkaSource(
+        bootstrap=job.bootstrap or "",
+        topic=job.events_topic,
+        options=job.options,
+        max_per_batch=job.max_per_batch,
+    )
+
+
+def _control(job: FleetJob) -> "Source | None":
+    from kafka_partition_events.spark.changes.source import ControlTopics  # noqa: PLC0415
+
+    if job.control is None:
+        return None
+    return ControlTopics(
+        bootstrap=job.bootstrap or "",
+        prefix=job.control,
+        options=job.options,
+        max_per_batch=job.max_per_batch,
+    )
+
+
+def _write_json(done: Refreshed) -> None:
+    write_json_line(done.as_json())
+
+
+@contextlib.contextmanager
+def _needing_spark() -> Iterator[None]:
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"pyspark", "py4j", "pyarrow", "numpy", "google"}:
+            raise
+        raise CliError(
+            f"this needs {error.name}; run: pip install 'kafka-partition-events[cli,events,spark]'"
+        ) from error
+
+
+@contextlib.contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Let the first Ctrl-C or SIGTERM call a function, and a second one end everything at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread may set a handler
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def handle(_number: int, _frame: FrameType | None) -> None:
+        restore()
+        stop()
+
+    for number in before:
+        signal.signal(number, handle)
+    try:
+        yield
+    finally:
+        restore()

@@ -1,0 +1,422 @@
+"""``kpe spark whatif``: what would move, and how evenly keys would lie, with more partitions."""
+
+import contextlib
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+import typer
+from attrs import evolve, frozen
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.event_text import counted
+from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
+from kafka_partition_events.cli.common.options import (
+    OptionalBootstrap,
+    Verbose,
+    check_out,
+    parse_client_options,
+    parse_pairs,
+    parse_partitions,
+    write_out,
+)
+from kafka_partition_events.cli.common.output import tell, write_json, write_line
+from kafka_partition_events.cli.services.services import Services, first_look
+from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
+from kafka_partition_events.control.protocol.legible import legible
+from kafka_partition_events.jvm import spark_jars
+from kafka_partition_events.partitioners.keys import KeyedPolicy
+from kafka_partition_events.spark.session import LASTING, opened_session
+from kafka_partition_events.spark.whatif.page import render
+from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule, scenarios
+from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, to_json
+from kafka_partition_events.spark.whatif.wording import conditions, percent, size, times, total, verdict
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from kafka_partition_events.spark.whatif.sample import Sample
+
+_WIDTH_OF_A_PIPE = 160
+FileFormat = Literal["parquet", "json", "csv", "orc"]
+
+
+@frozen(kw_only=True)
+class _Source:
+    """Where the sample is from: one of the three."""
+
+    topic: str | None
+    table: str | None
+    file: str | None
+    file_format: FileFormat | None
+    bootstrap: str | None
+    options: dict[str, str]
+    key: str
+    size: str | None
+
+
+def whatif_command(
+    context: typer.Context,
+    to: Annotated[str, typer.Option(metavar="N[,N...]", help="How many partitions there would be.")],
+    topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Take the keys that this topic holds; needs -b.")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Or those of a table of Spark's catalog.")
+    ] = None,
+    file: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Or those of a file, or of a directory of files.")
+    ] = None,
+    file_format: Annotated[
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMAT", help="parquet, json, csv or orc, if its name does not tell."
+        ),
+    ] = None,
+    bootstrap: OptionalBootstrap = None,
+    java_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-X",
+            metavar="KEY=VALUE",
+            help="An option of Kafka's Java clients, which Spark uses, for TLS, SASL and the like; repeat it "
+            "for more. Values are never shown or logged.",
+        ),
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(metavar="N", help="How many partitions there are; for a topic, Kafka tells.")
+    ] = None,
+    key: Annotated[
+        str, typer.Option(metavar="COLUMN", help="The column with the keys, of a table or file.")
+    ] = "key",
+    bytes_: Annotated[
+        str | None,
+        typer.Option(
+            "--bytes", metavar="COLUMN", help="The column with each record's bytes, or the record itself."
+        ),
+    ] = None,
+    mapping: Annotated[
+        str, typer.Option(metavar="NAME[,NAME...]", help="How keys are mapped: modulo, pinned, rendezvous.")
+    ] = "modulo,pinned,rendezvous",
+    placed_by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="How keys lie now: modulo or rendezvous. By default by the same mapping."
+        ),
+    ] = None,
+    hash_: Annotated[
+        str, typer.Option("--hash", metavar="NAME", help="murmur2 (Java) or crc32 (librdkafka's default).")
+    ] = "murmur2",
+    offline: Annotated[
+        list[str] | None,
+        typer.Option(metavar="IDS", help="If these had no leader: 3, or 0-2,5. Repeat it for another set."),
+    ] = None,
+    keyed: Annotated[
+        str, typer.Option(metavar="POLICY", help="Keyed records of those: pin, reroute or raise.")
+    ] = "pin",
+    cap: Annotated[
+        int | None, typer.Option(metavar="N", help="If a producer's budget admitted so many partitions.")
+    ] = None,
+    instance: Annotated[
+        str, typer.Option(metavar="ID", help="That producer's instance id, which chooses the partitions.")
+    ] = "what-if",
+    distinct: Annotated[bool, typer.Option("--distinct", help="Count each key once.")] = False,
+    fraction: Annotated[
+        float,
+        typer.Option(
+            min=0.0, max=1.0, metavar="F", help="Take about so much of the sample: 0.01 is one in 100."
+        ),
+    ] = 1.0,
+    hottest: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Tell the keys with most records; 0: none, and faster.")
+    ] = 10,
+    show_keys: Annotated[
+        bool, typer.Option("--show-keys", help="Show those keys themselves; they may be personal data.")
+    ] = False,
+    json_: Annotated[bool, typer.Option("--json", help="Write one JSON document, not a table.")] = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE.html", help="Draw it, too: one HTML file.")
+    ] = None,
+    print_submit: PrintSubmit = False,
+    verbose: Verbose = False,
+) -> None:
+    """Tell what more partitions would do to a topic's keys, before anybody adds them.
+
+    For each number of partitions and each mapping: how many records have a key that would move, and their
+    bytes; how the load would lie on the partitions (max/mean is how many times the mean the busiest one has);
+    and where the hottest keys are and would be. One pass of Spark over the sample answers everything but the
+    hottest keys.
+
+    \b
+    modulo      what every plain producer does: hash modulo partitions. 12 to 13 moves 92% of the keys.
+    pinned      GrowthSafePartitioner(mapping="pinned"): growth moves none, until a cut-over (kpe mapping).
+    rendezvous  GrowthSafePartitioner(mapping="rendezvous"): 12 to 13 moves 8%, the least that is even.
+
+    A mapping is compared with itself, as if keys lay by it already. What a change from a plain producer to
+    another mapping would move, --placed-by modulo tells.
+
+    With --offline: which records would be held (keyed ones keep their partition, and wait for it) or rerouted
+    (unkeyed ones, and with --keyed reroute all). With --cap: which unkeyed ones a budget would keep off
+    partitions. Records without a key take turns on the usable partitions.
+
+    \b
+    kpe spark whatif -b localhost:9092 --topic orders --to 13,18,24
+    kpe spark whatif -b localhost:9092 --topic orders --to 24 --fraction 0.1 -o whatif.html
+    kpe spark whatif --file keys.parquet --bytes size --partitions 12 --to 24 --distinct
+    kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18 --placed-by modulo
+    kpe spark whatif --file keys.csv --partitions 12 --to 12 --offline 0,4 --offline 1-3 --cap 9
+    kpe spark whatif --file keys.jsonl --partitions 12 --to 13 --json | jq '.scenarios[].moved_share'
+
+    Spark runs on this machine. On a cluster spark-submit runs the same: --print-submit prints the whole line.
+
+    Exit codes: 0 told; 2 nothing to read, no such topic, column or format, a number that can't be, no PySpark
+    or Java, unknown option.
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    source = _Source(
+        topic=topic,
+        table=table,
+        file=file,
+        file_format=None if file_format is None else _choice("--format", file_format, get_args(FileFormat)),
+        bootstrap=bootstrap,
+        options=parse_pairs(java_options or ()),
+        key=key,
+        size=bytes_,
+    )
+    _check(source, out)
+    if print_submit:
+        write_line(submit_line(context, kafka=topic is not None))
+        return
+    current = partitions or _partitions_of(source, context.obj)
+    asked = scenarios(
+        current,
+        _numbers("--to", to),
+        [_choice("--mapping", name, get_args(MappingName)) for name in _words(mapping)],
+        [tuple(sorted(parse_partitions("--offline", text))) for text in offline] if offline else [()],
+        cap=cap,
+        keyed=_choice("--keyed", keyed, get_args(KeyedPolicy)),
+        instance=instance,
+        placed_by=None if placed_by is None else _choice("--placed-by", placed_by, get_args(Rule)),
+    )
+    hash_name: HashName = _choice("--hash", hash_, get_args(HashName))
+    jars = list if topic is None else spark_jars
+    with opened_session(
+        jars, cores=os.cpu_count() or 2, name="kpe spark whatif", settings=LASTING
+    ) as session:
+
+        def analysed() -> WhatIf:
+            from kafka_partition_events.spark.whatif.analysis import what_if  # noqa: PLC0415 - needs PySpark
+
+            sample = _sample(session, source).fraction(fraction)
+            if distinct:
+                sample = sample.each_key_once()
+            tell(f"note: counting the keys of {sample.name}")
+            return what_if(sample, asked, hash_name=hash_name, hottest=hottest)
+
+        answer = _interruptible(analysed)
+    if not show_keys:
+        numbered = (evolve(hot, key=f"#{place}") for place, hot in enumerate(answer.hottest, start=1))
+        answer = evolve(answer, hottest=tuple(numbered))
+    _write(answer, as_json=json_, out=out)
+
+
+# -- what was asked ----------------------------------------------------------------------------------------
+
+
+def _check(source: _Source, out: Path | None) -> None:
+    given = [name for name in ("topic", "table", "file") if getattr(source, name) is not None]
+    if len(given) != 1:
+        told = " and ".join(f"--{name}" for name in given) or "none"
+        raise CliError(f"the keys come from one of --topic, --table and --file; {told} is given")
+    if source.topic is not None and source.bootstrap is None:
+        raise CliError("no broker is given; write -b HOST:PORT")
+    if source.topic is not None and (source.key != "key" or source.size is not None):
+        raise CliError("--key and --bytes are for tables and files; a topic's records tell both themselves")
+    if source.file_format is not None and source.file is None:
+        raise CliError("--format is for --file")
+    if out is not None:
+        check_out(out)
+
+
+def _partitions_of(source: _Source, services: Services) -> int:
+    """Return how many partitions the topic has."""
+    if source.topic is None or source.bootstrap is None:
+        raise CliError("nobody tells how many partitions there are now: give --partitions N")
+    cure = "or say how many partitions it has: --partitions N"
+    try:
+        config = parse_client_options(source.bootstrap, [f"{k}={v}" for k, v in source.options.items()])
+        poller, _ = first_look(services, config)
+    except CliError as error:
+        raise CliError(f"{error}; {cure}") from error
+    with contextlib.closing(poller):
+        found = None if poller.cluster is None else poller.cluster.by_topic.get(source.topic)
+    if found is None:
+        raise CliError(f"there is no topic {source.topic}; look at the name")
+    return len(found.partitions)
+
+
+def _choice(option: str, text: str, choices: Sequence[str]) -> Any:
+    if text not in choices:
+        raise CliError(f"{option} must be one of {', '.join(choices)}, not {text!r}")
+    return text
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in (part.strip() for part in text.split(",")) if word]
+
+
+def _numbers(option: str, text: str) -> list[int]:
+    try:
+        return [int(word) for word in _words(text)]
+    except ValueError:
+        raise CliError(f"{option} must be whole numbers such as 13,18,24, not {text!r}") from None
+
+
+# -- running -----------------------------------------------------------------------------------------------
+
+
+def _interruptible(work: Callable[[], WhatIf]) -> WhatIf:
+    """Work on another thread, so that Ctrl-C finds the main one waiting for no answer of the JVM's.
+
+    PySpark's handler asks the JVM to cancel, over the connection of the thread that it runs on. An answer
+    that this one still waits for would get in its way.
+    """
+    done = Future[WhatIf]()
+
+    def run() -> None:
+        try:
+            done.set_result(work())
+        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+            done.set_exception(error)
+
+    threading.Thread(target=run, name="kpe-whatif", daemon=True).start()
+    return done.result()
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+def _sample(session: "SparkSession", source: _Source) -> "Sample":
+    from kafka_partition_events.spark.whatif import sample  # noqa: PLC0415 - needs PySpark
+
+    if source.topic is not None:
+        return sample.of_topic(session, str(source.bootstrap), source.topic, source.options)
+    if source.table is not None:
+        return sample.of_table(session, source.table, key=source.key, size=source.size)
+    return sample.of_file(session, str(source.file), source.file_format, key=source.key, size=source.size)
+
+
+# -- telling -----------------------------------------------------------------------------------------------
+
+
+def _write(answer: WhatIf, *, as_json: bool, out: Path | None) -> None:
+    if out is not None:
+        write_out(out, render(answer))
+        tell(f"note: drawn in {out}")
+    if as_json:
+        write_json(json.dumps(to_json(answer), ensure_ascii=False))
+        return
+    console = Console(
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=None if sys.stdout.isatty() else _WIDTH_OF_A_PIPE,
+    )
+    console.print(origin(answer), style="dim", soft_wrap=True)
+    console.print(verdict(answer), style="bold", soft_wrap=True)
+    console.print(outcome_table(answer))
+    if answer.hottest:
+        console.print(hot_table(answer))
+
+
+_MOST_COLUMNS = 6
+"""Scenarios beside each other in the table of hot keys."""
+
+
+def origin(answer: WhatIf) -> str:
+    """Return what was counted, in a line."""
+    whole = total(answer.outcomes[0])
+    told = [
+        answer.source,
+        counted(answer.current, "partition"),
+        counted(whole.records, answer.noun),
+        *([size(whole.bytes)] if answer.has_bytes else []),
+        answer.hash_name,
+        f"counted in {answer.seconds:.1f} s",
+    ]
+    return ", ".join(told)
+
+
+def outcome_table(answer: WhatIf) -> Table:
+    """Return a line for each scenario."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    extra = [
+        name
+        for name in ("held", "rerouted", "refused", "capped")
+        if any(getattr(outcome, name).records for outcome in answer.outcomes)
+    ]
+    conditional = any(conditions(outcome.scenario) for outcome in answer.outcomes)
+    table.add_column("partitions", justify="right")
+    table.add_column("mapping")
+    if conditional:
+        table.add_column("if")
+    for name in ("moved", f"{answer.noun}s", *(["bytes moved", ""] if answer.has_bytes else [])):
+        table.add_column(name, justify="right")
+    for name in ("max/mean", "then", "busiest", *extra):
+        table.add_column(name, justify="right")
+    for outcome in answer.outcomes:
+        table.add_row(*_cells(outcome, extra, conditional=conditional, with_bytes=answer.has_bytes))
+    return table
+
+
+def _cells(outcome: Outcome, extra: Iterable[str], *, conditional: bool, with_bytes: bool) -> Iterator[str]:
+    scenario = outcome.scenario
+    yield f"{scenario.partitions:,}"
+    yield scenario.mapping
+    if conditional:
+        yield ", ".join(conditions(scenario))
+    yield percent(outcome.moved_share)
+    yield f"{outcome.moved.records:,}"
+    if with_bytes:
+        yield percent(outcome.moved_bytes_share)
+        yield size(outcome.moved.bytes)
+    yield times(outcome.skew_before)
+    yield times(outcome.skew_after)
+    yield str(outcome.busiest)
+    for name in extra:
+        load: Load = getattr(outcome, name)
+        yield f"{load.records:,}"
+
+
+def hot_table(answer: WhatIf) -> Table:
+    """Return a line for each of the hottest keys."""
+    shown = answer.outcomes[:_MOST_COLUMNS]
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("hottest keys", overflow="fold", min_width=12)
+    for name in (f"{answer.noun}s", "share", *(["bytes"] if answer.has_bytes else [])):
+        table.add_column(name, justify="right")
+    for outcome in shown:
+        scenario = outcome.scenario
+        head = "\n".join([f"{scenario.partitions:,}", scenario.mapping, *conditions(scenario)])
+        table.add_column(head, justify="right")
+    for hot in answer.hottest:
+        table.add_row(*_hot_cells(hot, len(shown), with_bytes=answer.has_bytes))
+    return table
+
+
+def _hot_cells(hot: HotKey, scenarios_shown: int, *, with_bytes: bool) -> Iterator[str]:
+    yield legible(hot.key)
+    yield f"{hot.load.records:,}"
+    yield percent(hot.share)
+    if with_bytes:
+        yield size(hot.load.bytes)
+    for before, after in zip(hot.before[:scenarios_shown], hot.after[:scenarios_shown], strict=True):
+        yield str(before) if before == after else f"{before} -> {'refused' if after is None else after}"

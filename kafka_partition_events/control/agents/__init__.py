@@ -1,0 +1,1 @@
+"""In an application: agents that follow changes, and what they need of each client."""

@@ -1,0 +1,235 @@
+"""What all agents share: the thread that reads ``kpe.changes`` and publishes, and the link to do so by.
+
+Each client has a link of its own: `control.agents.confluent`, `control.agents.kafka_python`.
+"""
+
+import os
+import threading
+import uuid
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, Protocol, Self
+
+from attrs import evolve
+
+from kafka_partition_events.control.agents.leases import Leaseholder, Reports
+from kafka_partition_events.control.protocol.codec import NO_PLACE, RecordError, Skipped, encode, key_of
+from kafka_partition_events.control.protocol.records import Ack
+from kafka_partition_events.errors import ConfigurationError, ControlTopicError
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.metadata.clock import Clock, SystemClock
+from kafka_partition_events.metadata.forking import reset_in_children
+
+Report = Literal["leases", "acks"]
+
+
+class Link(Protocol):
+    """Reads ``kpe.changes``, appends to ``kpe.leases`` and ``kpe.acks``. Connects anew in a forked child."""
+
+    def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
+        """Return the keys and values appended since the last call; the first one begins at the beginning.
+
+        Only what is committed, up to the end that the topic has now. One thread at a time.
+
+        Args:
+            timeout: Seconds after which to give up. A link must keep to it.
+
+        Raises:
+            ControlTopicError: it can't be read; the next call goes on where this one was.
+        """
+
+    def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+        """Hand a record over, without waiting and without raising.
+
+        Args:
+            topic: Which of the control topics.
+            key: The record's key.
+            value: The record.
+            on_done: Called once, on any thread: with the broker's append time in milliseconds, or with None
+                if the record was lost.
+        """
+
+    def close(self) -> None:
+        """Release what the link opened. Records that were handed over are given a second or so."""
+
+
+BUSY_S: Final = 2.0
+"""How long after a look the next one comes while a change of this process's topics is open."""
+
+READ_LIMIT_S: Final = 2.0
+START_LIMIT_S: Final = 5.0
+_RETRY_S: Final = 10.0
+_LONGEST_PID: Final = 2**22
+
+_log = get_logger(__name__)
+
+
+class ControlAgent(ABC):
+    """A thread around an instance's duties. Without the control topics, nothing but a line in the log.
+
+    Thread-safe. A forked child is an instance of its own, with its process id behind the instance id.
+    """
+
+    def __init__(self, link: Link, duties: Leaseholder, clock: Clock | None) -> None:
+        """Make an agent; nothing is asked before it is started.
+
+        Args:
+            link: Reaches the control topics; the agent closes it.
+            duties: What to say; what decides is there.
+            clock: For tests.
+
+        Raises:
+            ConfigurationError: the instance's name, or what else is told of it, is too long or no text.
+        """
+        try:
+            encode(evolve(duties.lease, instance_id=f"{duties.lease.instance_id}/{_LONGEST_PID}"))
+        except RecordError as error:
+            raise ConfigurationError(f"nobody could be told of this instance: {error}") from error
+        self.skipped = Skipped()
+        """Records of ``kpe.changes`` that were not understood."""
+        self.last_error: str | None = None
+        """Why the control topics could not be read the last time; None when they could."""
+        self._link = link
+        self._instance_id = duties.lease.instance_id
+        self._presence = duties
+        self._clock = clock or SystemClock()
+        self._running = False
+        self._start_afresh()
+        reset_in_children(self)
+
+    @abstractmethod
+    def _act(self, now: float) -> float:
+        """Do what is to be done after ``kpe.changes`` was read; return when to look again."""
+
+    def _start_afresh(self) -> None:
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._woken = False
+        self._reached = False
+        self._looks = 0
+        # What became of published records: appended on any thread, taken by ours.
+        self._heard: deque[tuple[Ack | None, int | None]] = deque()
+
+    def reset_after_fork(self) -> None:
+        """Be another process; whatever wakes it there starts the thread."""
+        self._start_afresh()
+        instance_id = f"{self._instance_id}/{os.getpid()}"
+        fresh = evolve(self._presence.lease, instance_id=instance_id, lease_seq=0, born_ms=None)
+        self._presence.begin_again(evolve(fresh, incarnation=uuid.uuid4().hex))
+
+    # -- life ----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        """Start; see `start`."""
+        self.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Stop, and say so."""
+        self.close()
+
+    def start(self, limit: float = START_LIMIT_S) -> bool:
+        """Start the thread, and wait until what holds now is known and done.
+
+        Args:
+            limit: Seconds to wait at most.
+
+        Returns:
+            Whether the control topics could be read.
+        """
+        self._running = True
+        self._wake()
+        with self._condition:
+            self._condition.wait_for(lambda: self._looks > 0, limit)
+            return self._looks > 0 and self.last_error is None
+
+    def close(self) -> None:
+        """Stop, and say so. Idempotent."""
+        with self._condition:
+            if not self._running:
+                return
+            thread, self._thread, self._running = self._thread, None, False
+            self._condition.notify_all()
+        if thread is not None:
+            thread.join(READ_LIMIT_S + 1.0)
+        last = self._presence.last_lease()
+        self._link.publish("leases", key_of(last), encode(last), lambda _at_ms: None)
+        self._link.close()
+
+    def _wake(self) -> None:
+        with self._condition:
+            self._woken = True
+            self._condition.notify_all()
+            if self._thread is None and self._running:
+                self._thread = threading.Thread(target=self._run, name="kpe-agent", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while self._thread is threading.current_thread():
+            with self._condition:
+                self._woken = False
+            try:
+                again_at = self._look()
+            except Exception as error:  # noqa: BLE001 - a bug must not end the agent: gates would stay held
+                _log.error("agent_failed", error=repr(error))
+                again_at = self._clock.monotonic() + BUSY_S
+            with self._condition:
+                self._looks += 1
+                self._condition.notify_all()
+                while self._thread is threading.current_thread() and not self._woken:
+                    left = again_at - self._clock.monotonic()
+                    if left <= 0:
+                        break
+                    self._clock.wait(self._condition, left)
+
+    # -- a look --------------------------------------------------------------------------------------
+
+    def _look(self) -> float:
+        self._read()
+        if not self._reached:
+            # A record for a topic that is not there might create it, and not as it should be.
+            return self._clock.monotonic() + _RETRY_S
+        self._take_deliveries()
+        return self._act(self._clock.monotonic())
+
+    def _read(self) -> None:
+        try:
+            appended = self._link.read_changes(READ_LIMIT_S if self._reached else START_LIMIT_S)
+        except ControlTopicError as error:
+            if self.last_error is None:
+                _log.warning("control_topics_unreachable", error=str(error))
+            self.last_error = str(error)
+            return
+        self._reached = True
+        if self.last_error is not None:
+            _log.info("control_topics_reachable")
+            self.last_error = None
+        for key, value in appended:
+            self._presence.ledger.take_written(key, value, self.skipped, NO_PLACE)
+
+    def _publish(self, reports: Reports, now: float) -> float:
+        """Publish, and return when to look again.
+
+        An ack waits until it is known when this process was born. Answers are ordered by that: the first one
+        would seem to be of a later process than those that follow, and be the last word for ever.
+        """
+        for ack in reports.acks:
+            if ack.born_ms is None:
+                self._presence.was_lost(ack, now)
+            else:
+                self._link.publish("acks", key_of(ack), encode(ack), self._noting(ack))
+        if (lease := reports.lease) is not None:
+            self._link.publish("leases", key_of(lease), encode(lease), self._noting(None))
+        return min(reports.again_at, now + BUSY_S) if reports.busy else reports.again_at
+
+    def _noting(self, ack: Ack | None) -> Callable[[int | None], None]:
+        return lambda at_ms: self._heard.append((ack, at_ms))
+
+    def _take_deliveries(self) -> None:
+        while self._heard:
+            ack, at_ms = self._heard.popleft()
+            if ack is None and at_ms is not None:
+                self._presence.was_born(at_ms)
+            elif ack is not None and at_ms is None:
+                self._presence.was_lost(ack, self._clock.monotonic())

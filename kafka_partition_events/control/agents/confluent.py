@@ -1,0 +1,340 @@
+"""Change control through confluent-kafka: the control topics, and the rebalance hook of a consumer."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
+from confluent_kafka import TopicPartition as ConfluentPartition
+
+from kafka_partition_events.clients.confluent.answers import ELECTING, error_name
+from kafka_partition_events.clients.confluent.connection import Connection, time_left
+from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.control.agents.agent_thread import Report
+from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
+from kafka_partition_events.control.agents.new_partitions import LIMIT_S, Assignments
+from kafka_partition_events.control.protocol.topics import PREFIX
+from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
+
+_READING: Final = {
+    "group.id": "kpe-agent",  # never joined, but librdkafka wants one
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",
+    "isolation.level": "read_committed",
+    # The tracker writes in transactions, and the mark at the end of one takes an offset, too. Whoever waits
+    # for a record with the last offset waits for ever; this tells of the end of the partition.
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 10,
+}
+_WRITING: Final = {
+    "acks": "all",
+    "linger.ms": 50,
+    "message.timeout.ms": 30_000,
+    "partitioner": "murmur2_random",  # as with the other client, so that a key stays on its partition
+}
+_CLOSING_S: Final = 1.0
+_PRODUCE: Final = (
+    Producer.produce
+)  # of a producer of ours too: the application's partitioner has no part in it
+
+
+class ControlLink:
+    """Reads with a consumer of its own, writes with the application's producer or one of its own.
+
+    Thread-safe. In a forked child it connects anew, with a producer of its own.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any], producer: Producer | None = None, *, prefix: str = PREFIX
+    ) -> None:
+        """Make a link; connecting happens in the background.
+
+        Args:
+            config: The settings of any librdkafka client; those that say how to connect are used.
+            producer: The application's producer, if it writes to the same cluster and is not transactional:
+                no further connections then, and what arrives proves that its way is open. The application
+                polls it. None: a producer of its own.
+            prefix: What the names of the control topics begin with.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self._settings = {"log_level": 2, **connecting(config)}
+        self._connection = Connection(config)
+        self._prefix = prefix
+        self._start_afresh(producer)
+        reset_in_children(self)
+
+    def _start_afresh(self, borrowed: Producer | None) -> None:
+        self._lock = threading.Lock()
+        self._consumer: Consumer | None = None
+        self._borrowed = borrowed
+        self._own: Producer | None = None
+        self._position = 0
+        self._found: list[tuple[bytes, bytes | None]] = []
+
+    def reset_after_fork(self) -> None:
+        """Start afresh in a forked child: the parent's clients do not work there."""
+        keep_for_ever(self._consumer, self._own, self._borrowed)
+        self._start_afresh(None)
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def read_changes(self, timeout: float) -> Sequence[tuple[bytes, bytes | None]]:
+        """Return what was appended since the last call; see `Link`."""
+        topic, deadline = f"{self._prefix}changes", time.monotonic() + timeout
+        if self._own is not None:
+            self._own.poll(0)
+        try:
+            if self._consumer is None:
+                self._consumer = Consumer({**self._settings, **_READING})
+            self._read_to_end(self._consumer, topic, deadline)
+        except (KafkaException, TimeoutError) as error:
+            failure = self._connection.failure(f"can't read topic {topic}", error)
+            raise ControlTopicError(f"{failure}; `kpe topics init` creates the control topics") from error
+        self._connection.succeeded()
+        found, self._found = self._found, []
+        return found
+
+    def _read_to_end(self, consumer: Consumer, topic: str, deadline: float) -> None:
+        """Read on; what is found stays until the end is reached, because half a log tells of old times."""
+        low, high = consumer.get_watermark_offsets(ConfluentPartition(topic, 0), timeout=time_left(deadline))
+        if high < self._position:  # the topic was created anew
+            self._position = 0
+        if self._position >= high:
+            return
+        consumer.assign([ConfluentPartition(topic, 0, max(self._position, low))])
+        try:
+            while (message := consumer.poll(time_left(deadline))) is not None:
+                if self._take(message):
+                    return
+        finally:
+            consumer.unassign()  # else it would wait at the broker for more
+        raise TimeoutError("it was not read to the end in time")
+
+    def _take(self, message: Message) -> bool:
+        """Take a message; tell whether the end is reached."""
+        error, offset = message.error(), message.offset()
+        if error is not None:
+            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
+                raise KafkaException(error)
+            self._position = max(self._position, offset or 0)
+            return True
+        self._found.append((message.key() or b"", message.value()))
+        self._position = (offset or 0) + 1
+        return False
+
+    # -- writing -------------------------------------------------------------------------------------
+
+    def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
+        """Hand a record over; see `Link`."""
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            on_done(message.timestamp()[1] if error is None else None)
+
+        try:
+            _PRODUCE(self._producer(), f"{self._prefix}{topic}", value, key, on_delivery=delivered)
+        except (KafkaException, BufferError, RuntimeError):  # the last: it was closed
+            on_done(None)
+
+    def _producer(self) -> Producer:
+        if self._borrowed is not None:
+            return self._borrowed
+        with self._lock:
+            if self._own is None:
+                self._own = Producer({**self._settings, **_WRITING})
+            return self._own
+
+    def close(self) -> None:
+        """Close the own connections. A producer of the application's is left alone."""
+        if self._own is not None:
+            self._own.flush(_CLOSING_S)
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+        self._connection.close()
+
+
+Callback = Callable[[Consumer, list[ConfluentPartition]], Any]
+
+_EARLIEST: Final = -2
+"""The time that ListOffsets takes for "where the log begins"."""
+
+_REFUSED: Final = "COMMIT_REFUSED"
+"""An asynchronous commit does not tell why. Most likely the coordinator does not know the partition yet."""
+
+_PASSING: Final = ELECTING | frozenset({
+    "UNKNOWN_TOPIC_OR_PARTITION", "_UNKNOWN_PARTITION", "REPLICA_NOT_AVAILABLE",
+    "COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR", "REQUEST_TIMED_OUT",
+    "_TRANSPORT", "_WAIT_COORD", _REFUSED,
+})  # fmt: skip
+"""Errors that pass by themselves."""
+
+_PAUSE_S: Final = 0.1
+
+_log = get_logger(__name__)
+
+
+class RebalanceHook:
+    """Lets a consumer begin new partitions at their beginning, whatever ``auto.offset.reset`` says.
+
+    ::
+
+        hook = RebalanceHook(agent)
+        hook.subscribe(consumer, ["orders"])  # in place of consumer.subscribe(["orders"])
+
+    When the consumer is given partitions that are new to its group (`new_partitions` tells which), the
+    beginning of each is committed before the callback returns, so that a restart keeps it, and the agent
+    tells the tracker. Classic groups, eager or cooperative, and those of KIP-848. If it fails for longer than
+    `LIMIT_S` seconds, that is logged, the consumer begins where it would without a hook, and the next
+    assignment tries again.
+
+    The callbacks are for ``Consumer.subscribe`` where somebody else calls it. They ask brokers only about
+    partitions that may be new, and take `LIMIT_S` seconds at most. librdkafka's synchronous commit has no
+    limit of time; so the commit is asynchronous, and it is a position when the coordinator tells of it. An
+    ``on_commit`` of the application's hears of it, too.
+
+    Not thread-safe: for one consumer, which calls it within ``poll`` and ``close``.
+    """
+
+    def __init__(
+        self,
+        agent: ConsumerAgent | None = None,
+        *,
+        on_assign: Callback | None = None,
+        on_revoke: Callback | None = None,
+        on_lost: Callback | None = None,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Make a hook for one consumer.
+
+        Args:
+            agent: Tells what is being changed, and is told what the consumer has. None: only what is added
+                while this consumer runs is known to be new.
+            on_assign: The application's own callback, called after the hook's part.
+            on_revoke: Likewise.
+            on_lost: Likewise; None: ``on_revoke`` is called, as confluent-kafka does.
+            pause: For tests.
+        """
+        self._pause = pause
+        self._mine = Assignments(agent)
+        self._on_assign = on_assign
+        self._on_revoke = on_revoke
+        self._on_lost = on_lost or on_revoke
+
+    def subscribe(self, consumer: Consumer, topics: Sequence[str]) -> None:
+        """Subscribe with this hook, after a look at how many partitions the topics have now.
+
+        Args:
+            consumer: The consumer.
+            topics: As for ``Consumer.subscribe``; patterns ("^...") are looked at when they are assigned.
+
+        Raises:
+            KafkaException: as ``Consumer.subscribe``.
+        """
+        named = [topic for topic in topics if not topic.startswith("^")]
+        self._look(consumer, named, time.monotonic() + LIMIT_S)
+        consumer.subscribe(
+            list(topics), on_assign=self.on_assign, on_revoke=self.on_revoke, on_lost=self.on_lost
+        )
+
+    def on_assign(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
+        """Pin what is new, tell the agent, call the application's callback."""
+        assigned = _plain(partitions)
+        deadline = time.monotonic() + LIMIT_S
+        positioned: set[TopicPartition] = set()
+        try:
+            self._look(consumer, self._mine.unknown_topics(assigned), deadline)
+            if candidates := self._mine.to_pin(assigned, ()):
+                positioned = self._pin(consumer, candidates, deadline)
+        except Exception as error:  # noqa: BLE001 - a rebalance must go on, whatever we got wrong
+            _log.warning("new_partitions_not_pinned", error=repr(error))
+        self._mine.gained(assigned, positioned)
+        if self._on_assign is not None:
+            self._on_assign(consumer, partitions)
+
+    def on_revoke(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
+        """Tell the agent, call the application's callback."""
+        self._mine.lost(_plain(partitions))
+        if self._on_revoke is not None:
+            self._on_revoke(consumer, partitions)
+
+    def on_lost(self, consumer: Consumer, partitions: list[ConfluentPartition]) -> None:
+        """Tell the agent, call the application's callback."""
+        self._mine.lost(_plain(partitions))
+        if self._on_lost is not None:
+            self._on_lost(consumer, partitions)
+
+    # -- asking --------------------------------------------------------------------------------------
+
+    def _look(self, consumer: Consumer, topics: Iterable[str], deadline: float) -> None:
+        for topic in topics:
+            try:
+                found = consumer.list_topics(topic, timeout=time_left(deadline))
+            except KafkaException as error:
+                _log.warning("partitions_not_counted", topic=topic, error=repr(error))
+                return
+            metadata = found.topics.get(topic)
+            if metadata is not None and metadata.error is None:
+                self._mine.knows(topic, len(metadata.partitions), found.cluster_id)
+
+    def _pin(self, consumer: Consumer, new: list[TopicPartition], deadline: float) -> set[TopicPartition]:
+        """Commit the beginning of those without a commit; return all that have one now."""
+        positioned: set[TopicPartition] = set()
+        while left := [tp for tp in new if tp not in positioned]:
+            errors = self._try_to_pin(consumer, left, deadline, positioned)
+            if errors and errors <= _PASSING and time.monotonic() + _PAUSE_S < deadline:
+                self._pause(_PAUSE_S)  # brokers take a moment to hear of new partitions
+                continue
+            if errors:
+                missing = sorted(set(left) - positioned)
+                _log.warning("new_partitions_not_pinned", partitions=missing, errors=sorted(errors))
+            break
+        return positioned
+
+    def _try_to_pin(
+        self,
+        consumer: Consumer,
+        new: list[TopicPartition],
+        deadline: float,
+        positioned: set[TopicPartition],
+    ) -> set[str]:
+        """Put those that have a commit now into a set; return the names of errors."""
+        try:
+            known = consumer.committed(_of_confluent(new), timeout=time_left(deadline))
+            positioned |= _committed(known)
+            pinned = self._mine.to_pin(new, positioned)
+            if not pinned:
+                return _errors(known)
+            begins = consumer.offsets_for_times(_of_confluent(pinned, _EARLIEST), timeout=time_left(deadline))
+            found = [tp for tp in begins if not tp.error and tp.offset >= 0]
+            if not found:
+                return _errors([*known, *begins])
+            consumer.commit(offsets=found, asynchronous=True)
+            # One connection is answered in its order: what this does not tell of was refused.
+            done = consumer.committed(_of_confluent(_plain(found)), timeout=time_left(deadline))
+        except KafkaException as error:
+            return {error_name(error.args[0])}
+        positioned |= _committed(done)
+        refused = any(tp.offset < 0 and not tp.error for tp in done)
+        return _errors([*known, *begins, *done]) | ({_REFUSED} if refused else set())
+
+
+def _committed(partitions: Iterable[ConfluentPartition]) -> set[TopicPartition]:
+    return {TopicPartition(tp.topic, tp.partition) for tp in partitions if tp.offset >= 0}
+
+
+def _errors(partitions: Iterable[ConfluentPartition]) -> set[str]:
+    return {error_name(tp.error) for tp in partitions if tp.error}
+
+
+def _plain(partitions: Iterable[ConfluentPartition]) -> list[TopicPartition]:
+    return [TopicPartition(tp.topic, tp.partition) for tp in partitions]
+
+
+def _of_confluent(partitions: Iterable[TopicPartition], offset: int = -1001) -> list[ConfluentPartition]:
+    return [ConfluentPartition(tp.topic, tp.partition, offset) for tp in partitions]

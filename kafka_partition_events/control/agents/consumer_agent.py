@@ -1,0 +1,73 @@
+"""The agent of a process that reads: it has no poller; a rebalance hook tells it what there is."""
+
+import uuid
+
+from kafka_partition_events.control.agents.agent_thread import ControlAgent, Link
+from kafka_partition_events.control.agents.consumer_duties import ConsumerDuties, Reading
+from kafka_partition_events.control.protocol.records import Change, Lease
+from kafka_partition_events.control.protocol.vocabulary import Role
+from kafka_partition_events.metadata.clock import Clock
+
+
+class ConsumerAgent(ControlAgent):
+    """Tells the tracker what one consumer has, and a rebalance hook what is being changed.
+
+    ::
+
+        with ConsumerAgent(ControlLink(config), "billing-0", "billing") as agent:
+            RebalanceHook(agent).subscribe(consumer, ["orders"])
+            ...
+
+    It begins before the consumer subscribes, so that the hook knows what is new.
+
+    It looks every 30 s or so, every 2 s while a change of its topics is open, and at once when it is told of
+    an assignment. It never makes the consumer wait or fail. Without the control topics there is a line in
+    the log, and again when they are back.
+
+    Thread-safe. A forked child is an instance of its own, with its process id behind the instance id.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        instance_id: str,
+        group: str,
+        *,
+        app: str = "",
+        app_version: str = "",
+        clock: Clock | None = None,
+    ) -> None:
+        """Make an agent; nothing is asked before `start`.
+
+        Args:
+            link: Reaches the control topics; the agent closes it.
+            instance_id: What this process is called over restarts; no two processes share one.
+            group: Its consumer group. For a reader that is in none: the name by which changes wait for it.
+            app: The application.
+            app_version: Its version.
+            clock: For tests.
+        """
+        lease = Lease(
+            instance_id=instance_id,
+            incarnation=uuid.uuid4().hex,
+            lease_seq=0,
+            role=Role.CONSUMER,
+            group=group,
+            app=app,
+            app_version=app_version,
+        )
+        self._duties = ConsumerDuties(lease)
+        self._reading = Reading()
+        self.changes: tuple[Change, ...] = ()
+        """The open changes of all clusters, as last read."""
+        super().__init__(link, self._duties, clock)
+
+    def tell(self, reading: Reading) -> None:
+        """Take note of what the process reads now, and say so soon. Never waits."""
+        self._reading = reading
+        self._wake()
+
+    def _act(self, now: float) -> float:
+        """Report."""
+        self.changes = tuple(c for c in self._duties.ledger.changes.values() if not c.state.final)
+        return self._publish(self._duties.reports(self._reading, now), now)

@@ -1,0 +1,105 @@
+"""What every process says of itself: leases, and what it has read of changes. No I/O, no thread, no clock."""
+
+import hashlib
+import math
+import random
+from abc import ABC, abstractmethod
+from typing import Final
+
+from attrs import define, evolve, field, frozen
+
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import MOST_TOPICS, Ack, Lease, TopicUse
+from kafka_partition_events.control.protocol.vocabulary import LeaseState
+
+ACK_SPREAD_S: Final = 5.0
+"""Over how many seconds the acks of a fleet are spread."""
+HEARTBEAT_S: Final = 30.0
+_JITTER: Final = 0.2
+
+
+@frozen(kw_only=True)
+class Reports:
+    """What is to be published now.
+
+    Attributes:
+        acks: Answers to changes.
+        lease: A sign of life, if one is due.
+        again_at: When to look again at the latest, without reading anything new.
+        busy: Whether a change that concerns this instance is open, so that there may be news any moment.
+    """
+
+    acks: tuple[Ack, ...]
+    lease: Lease | None
+    again_at: float
+    busy: bool
+
+
+@define
+class Leaseholder(ABC):
+    """One instance, as the control topics know it. Not thread-safe. Times are monotonic seconds.
+
+    Attributes:
+        lease: What its leases say of it; sequence, birth and view are filled in here.
+        ledger: What was read of ``kpe.changes``; the agent puts records in.
+        spread: Over how many seconds a fleet's answers are spread.
+        rng: Jitters the heartbeat.
+    """
+
+    lease: Lease
+    ledger: Ledger = field(factory=Ledger)
+    spread: float = field(default=ACK_SPREAD_S, kw_only=True)
+    rng: random.Random = field(factory=random.Random, kw_only=True)
+    _view: tuple[TopicUse, ...] = field(default=(), init=False)
+    _lease_due: float = field(default=-math.inf, init=False)
+
+    def next_lease(self, view: tuple[TopicUse, ...], cluster_id: str | None, now: float) -> Lease | None:
+        """Return a sign of life if one is due: every 30 s or so, and soon after the view has changed.
+
+        Args:
+            view: The topics that the instance uses, those that matter most first.
+            cluster_id: Their cluster; None: as before.
+            now: The time.
+        """
+        if cluster_id is not None:
+            self.lease = evolve(self.lease, cluster_id=cluster_id)
+        if view != self._view:
+            self._view = view
+            self._lease_due = min(self._lease_due, now + ack_delay("", self.lease.instance_id, self.spread))
+        if now < self._lease_due:
+            return None
+        self._lease_due = now + HEARTBEAT_S * self.rng.uniform(1 - _JITTER, 1 + _JITTER)
+        return self._counted(LeaseState.UP)
+
+    @property
+    def lease_due(self) -> float:
+        """When the next one is due, if nothing changes."""
+        return self._lease_due
+
+    def last_lease(self) -> Lease:
+        """Return the lease of an instance that stops in good order."""
+        return self._counted(LeaseState.DOWN)
+
+    def _counted(self, state: LeaseState) -> Lease:
+        self.lease = evolve(self.lease, lease_seq=self.lease.lease_seq + 1)
+        listed = self._view[:MOST_TOPICS]
+        return evolve(self.lease, view=listed, topics_left_out=len(self._view) - len(listed), state=state)
+
+    def was_born(self, appended_ms: int) -> None:
+        """Take note of when a lease was appended, as its delivery report tells; the first time counts."""
+        if self.lease.born_ms is None:
+            self.lease = evolve(self.lease, born_ms=appended_ms)
+
+    @abstractmethod
+    def was_lost(self, ack: Ack, now: float) -> None:
+        """Take note that an ack was not appended: it is said again."""
+
+    def begin_again(self, lease: Lease) -> None:
+        """Be another process, which has said nothing yet but knows what this one knew."""
+        self.lease, self._view, self._lease_due = lease, (), -math.inf
+
+
+def ack_delay(change_id: str, instance_id: str, spread: float = ACK_SPREAD_S) -> float:
+    """Return how many seconds to wait before an ack: evenly spread over a fleet, the same each time."""
+    digest = hashlib.blake2b(f"{change_id}\0{instance_id}".encode(), digest_size=4).digest()
+    return spread * int.from_bytes(digest) / 2**32

@@ -1,0 +1,166 @@
+"""The agent: beside a poller, it holds and opens gates, and tells the tracker what this process does."""
+
+import math
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kafka_partition_events.control.agents.agent_thread import START_LIMIT_S, ControlAgent, Link
+from kafka_partition_events.control.agents.producer_duties import ProducerDuties
+from kafka_partition_events.control.protocol.records import Capacity, Lease
+from kafka_partition_events.control.protocol.vocabulary import Role
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.events import PartitionsAdded, Resync, TopicAdded, TopicRecreated
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+from kafka_partition_events.metadata.poller import MetadataPoller
+from kafka_partition_events.partitioners.base import Partitioner
+from kafka_partition_events.routing.budget import BufferBudget
+
+_ADOPTING_S: Final = 0.25
+
+
+class ProducerAgent(ControlAgent, PartitionChangeListener):
+    """Follows changes for one poller, and for all partitioners that are registered there.
+
+    It is made after the producer that is to be gated, and begins before the first record::
+
+        with ProducerAgent(producer.poller, ControlLink(config, producer), "shop-0"):
+            ...
+
+    It looks at ``kpe.changes`` every 30 s or so, every 2 s while a change of its topics is open, and at once
+    when its poller sees a topic grow. Each look costs one request if there is nothing new. It never makes
+    ``send`` wait or fail, and without the control topics the application runs as if it were not there: with a
+    line in the log, again when they are back.
+
+    Thread-safe. A forked child is an instance of its own, with its process id behind the instance id.
+    """
+
+    def __init__(
+        self,
+        poller: MetadataPoller,
+        link: Link,
+        instance_id: str,
+        *,
+        app: str = "",
+        app_version: str = "",
+        client: str = "",
+        idempotent: bool = False,
+        duties: Callable[[Lease], ProducerDuties] = ProducerDuties,
+        clock: Clock | None = None,
+    ) -> None:
+        """Make an agent; nothing is asked before `start`.
+
+        Args:
+            poller: Whose partitioners are told what to do.
+            link: Reaches the control topics; the agent closes it.
+            instance_id: What this process is called over restarts; no two processes share one.
+            app: The application.
+            app_version: Its version.
+            client: The Kafka client and its version.
+            idempotent: Whether the producer is (``enable.idempotence``): brokers know such ones by an id, and
+                the tracker counts those that have no lease.
+            duties: Makes what decides, for policies of the application: see `ProducerDuties`.
+            clock: For tests.
+        """
+        lease = Lease(
+            instance_id=instance_id,
+            incarnation=uuid.uuid4().hex,
+            lease_seq=0,
+            role=Role.PRODUCER,
+            app=app,
+            app_version=app_version,
+            client=client,
+            idempotent=idempotent,
+        )
+        self._duties = duties(lease)
+        self._poller = poller
+        self._awaited = 0
+        super().__init__(link, self._duties, clock)
+
+    def start(self, limit: float = START_LIMIT_S) -> bool:
+        """Start the thread, and wait until what holds now is known and done.
+
+        Args:
+            limit: Seconds to wait at most.
+
+        Returns:
+            Whether the control topics could be read. If not, nothing is held until they can be.
+
+        Raises:
+            PollerClosedError: the poller has been closed.
+            ConfigurationError: the agent was started before.
+        """
+        self._poller.register(self, replay=False)
+        return super().start(limit)
+
+    def close(self) -> None:
+        """Stop, and say so; the poller's `close` calls it. Idempotent.
+
+        What holds for partitioners stays: whoever goes on producing without an agent does not open a gate.
+        """
+        super().close()
+
+    def on_topic_added(self, event: TopicAdded) -> None:
+        """Look for changes of a topic that is written from now on."""
+        self._wake()
+
+    def on_topic_recreated(self, event: TopicRecreated) -> None:
+        """Look what still holds."""
+        self._wake()
+
+    def on_partitions_added(self, event: PartitionsAdded) -> None:
+        """Look whether somebody has asked for the growth."""
+        self._wake()
+
+    def on_resync(self, event: Resync) -> None:
+        """Look at everything."""
+        self._wake()
+
+    def _act(self, now: float) -> float:
+        """Set limits, report."""
+        cluster = self._poller.cluster
+        used = self._limit(cluster, now)
+        if used is None:
+            return now + _ADOPTING_S
+        return self._publish(self._duties.reports(cluster, used, now), now)
+
+    def _limit(self, cluster: Cluster | None, now: float) -> dict[str, int] | None:
+        """Set the limits; return how many partitions of each topic the most modest partitioner uses.
+
+        None while one is about to adopt the snapshot: it would seem to be capped.
+        """
+        limits = self._duties.limits(cluster, now)
+        partitioners = [r.listener for r in self._poller.registrations if isinstance(r.listener, Partitioner)]
+        budgets = [partitioner.budget for partitioner in partitioners if partitioner.budget is not None]
+        self._duties.affords(_least(budgets), _most(budgets))
+        used: dict[str, int] = {}
+        for partitioner in partitioners:
+            for event in partitioner.routing.limit(limits):
+                self._poller.emit(event)
+            if cluster is None or partitioner.routing.generation is None:
+                continue
+            if partitioner.routing.generation != cluster.generation != self._awaited:
+                self._awaited = cluster.generation  # once: it may have failed to
+                return None
+            for topic in cluster.by_topic:
+                if (route := partitioner.route(topic)) is not None:
+                    used[topic] = min(len(route.admitted), used.get(topic, len(route.admitted)))
+        return used
+
+
+def _least(budgets: Iterable[BufferBudget]) -> Capacity:
+    """Return what the most modest budget affords."""
+    least = min(budgets, key=lambda budget: budget.affordable or math.inf, default=None)
+    if least is None:
+        return Capacity()
+    return Capacity(buffer_memory=least.buffer_memory, batch_size=least.batch_size)
+
+
+def _most(budgets: Iterable[BufferBudget]) -> dict[str, int]:
+    """Return the limits of single topics; the lowest, if budgets differ."""
+    most: dict[str, int] = {}
+    for budget in budgets:
+        for topic, limit in budget.max_partitions.items():
+            most[topic] = min(limit, most.get(topic, limit))
+    return most

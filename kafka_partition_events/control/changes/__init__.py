@@ -1,0 +1,1 @@
+"""What becomes of a change: commands, evidence, transitions, plans. Pure."""

@@ -1,0 +1,208 @@
+"""Asks a cluster for its consumer groups, and where they are. Needs confluent-kafka."""
+
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from typing import Any, Final, TypeVar
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as ConfluentPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+from kafka_partition_events.clients.confluent.answers import described_topic, error_name
+from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
+from kafka_partition_events.control.groups.state import DEAD, Group, Member
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.metadata.cluster import TopicInfo, TopicPartition
+from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
+
+_NO_SUCH_GROUP: Final = "GROUP_ID_NOT_FOUND"
+_GRACE_S: Final = 1.0
+"""How much longer than librdkafka itself we wait for its answer."""
+_NO_TOPIC: Final = "."
+"""Asked for when it only matters whether anybody answers: Kafka forbids the name."""
+
+Key = TypeVar("Key")
+OffsetsByPartition = dict[TopicPartition, int]
+
+_log = get_logger(__name__)
+
+
+class GroupAdmin:
+    """The groups of one cluster. Blocks for I/O; one thread at a time.
+
+    What can't be told (of a group whose coordinator is loading or that we may not see, of a partition without
+    a leader) is left out, and logged once. So is a topic that is not there, without a word; but a group that
+    is not there is dead and has no offsets. If nobody answers in time, that is an error, and whatever else is
+    still asked is given up.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Connect in the background.
+
+        Args:
+            config: librdkafka's settings; those that say how to connect are used.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self._connection = Connection(config)
+        self._refused: set[tuple[str, str]] = set()
+        self._reached = False
+
+    def cluster_id(self, timeout: float) -> str | None:
+        """Return Kafka's id of the cluster.
+
+        Raises:
+            MetadataFetchError: nobody answers within ``timeout`` seconds; so with the others.
+        """
+        futures = {"": self._connection.admin().describe_cluster(request_timeout=timeout)}
+        answers = self._all("cluster", futures, timeout).values()
+        return next((answer.cluster_id for answer in answers), None)
+
+    def topics(self, names: Collection[str], timeout: float) -> dict[str, TopicInfo]:
+        """Return those of the topics that are there."""
+        if not names:
+            return {}
+        admin = self._connection.admin()
+        futures = admin.describe_topics(TopicCollection(sorted(names)), request_timeout=timeout)
+        return {name: described_topic(found) for name, found in self._all("topic", futures, timeout).items()}
+
+    def groups(self, timeout: float) -> list[str]:
+        """Return the names of all groups that have members or offsets."""
+        futures = {"": self._connection.admin().list_consumer_groups(request_timeout=timeout)}
+        answers = self._all("consumer groups", futures, timeout).values()
+        for error in (error for answer in answers for error in answer.errors):
+            raise self._failure("consumer groups", error) from error
+        return [listed.group_id for answer in answers for listed in answer.valid]
+
+    def describe(self, group_ids: Collection[str], timeout: float) -> dict[str, Group]:
+        """Return the groups that can be seen; one that does not exist is dead and has no members."""
+        if not group_ids:
+            return {}
+        futures = self._reaching(timeout).describe_consumer_groups(
+            sorted(group_ids), request_timeout=COORDINATED_S
+        )
+        found = self._all("group", futures, timeout, none_of_missing=True)
+        return {id_: _described(id_, description) for id_, description in found.items()}
+
+    def committed(
+        self, wanted: Mapping[str, Collection[TopicPartition] | None], timeout: float
+    ) -> dict[str, OffsetsByPartition]:
+        """Return where groups are, as far as that can be seen: only partitions with an offset.
+
+        Args:
+            wanted: The partitions to ask for, by group; None: all that it has an offset of.
+            timeout: Seconds after which to give up.
+        """
+        admin = self._reaching(timeout)
+        futures: dict[str, Future[Any]] = {}
+        for group, partitions in wanted.items():
+            asked = None if partitions is None else [ConfluentPartition(*tp) for tp in partitions]
+            if asked != []:
+                request = ConsumerGroupTopicPartitions(group, asked)
+                futures |= admin.list_consumer_group_offsets([request], request_timeout=COORDINATED_S)
+        found = self._all("offsets of group", futures, timeout, none_of_missing=True)
+        return {
+            group: {
+                TopicPartition(tp.topic, tp.partition): tp.offset
+                for tp in (answer.topic_partitions if answer is not None else ())
+                if tp.offset >= 0 and not tp.error
+            }
+            for group, answer in found.items()
+        }
+
+    def ends(
+        self, partitions: Iterable[TopicPartition], timeout: float
+    ) -> tuple[OffsetsByPartition, OffsetsByPartition]:
+        """Return where the logs of partitions begin, and where they end. Ask for those with a leader."""
+        admin = self._connection.admin()
+        asked = [ConfluentPartition(*tp) for tp in partitions]
+        if not asked:
+            return {}, {}
+        begin, end = (
+            admin.list_offsets(dict.fromkeys(asked, at), request_timeout=timeout)
+            for at in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
+        )
+        return self._offsets(begin, timeout), self._offsets(end, timeout)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._connection.close()
+
+    # -- answers -------------------------------------------------------------------------------------
+
+    def _reaching(self, timeout: float) -> AdminClient:
+        """Return the client for a question to coordinators, of a cluster that answers.
+
+        What is asked of coordinators and given up is never freed, 2 KB for each group. So nothing is asked
+        of them as long as nobody answers at all.
+        """
+        if not self._reached:
+            try:
+                self._connection.admin().list_topics(_NO_TOPIC, timeout=timeout)
+            except KafkaException as error:
+                raise self._failure("cluster", error) from error
+            self._reached = True
+        return self._connection.admin()
+
+    def _offsets(self, futures: Mapping[Any, Future[Any]], timeout: float) -> OffsetsByPartition:
+        plain = {TopicPartition(tp.topic, tp.partition): future for tp, future in futures.items()}
+        return {tp: found.offset for tp, found in self._all("offsets of", plain, timeout).items()}
+
+    def _all(
+        self,
+        what: str,
+        futures: Mapping[Key, "Future[Any]"],
+        timeout: float,
+        *,
+        none_of_missing: bool = False,
+    ) -> dict[Key, Any]:
+        """Return the answers that came; None in place of "there is no such group", if asked for."""
+        answers: dict[Key, Any] = {}
+        for key, future in futures.items():
+            try:
+                answers[key] = future.result(timeout + _GRACE_S)
+            except KafkaException as error:
+                reason = error.args[0]
+                name = error_name(reason)
+                if name == _NO_SUCH_GROUP and none_of_missing:
+                    answers[key] = None
+                elif reason.code() < 0 and name != "_UNKNOWN_PARTITION":
+                    raise self._failure(f"{what} {key}", error) from error
+                elif name != UNKNOWN_TOPIC:
+                    self._leave_out(f"{what} {key}", name)
+            except TimeoutError as error:
+                late = TimeoutError(f"no answer in {timeout:g} s")
+                raise self._failure(f"{what} {key}", late) from error
+        self._connection.succeeded()
+        return answers
+
+    def _failure(self, what: str, error: Exception) -> MetadataFetchError:
+        failure = self._connection.failure(f"can't look at the {what}", error)
+        self._connection.close()
+        self._reached = False
+        return failure
+
+    def _leave_out(self, what: str, error: str) -> None:
+        if (what, error) not in self._refused:
+            self._refused.add((what, error))
+            _log.warning("left_out_of_the_probe", what=what, error=error)
+
+
+def _described(group_id: str, found: Any) -> Group:
+    if found is None:
+        return Group(group_id=group_id, state=DEAD)
+    members = tuple(
+        Member(
+            member_id=member.member_id,
+            assigned=_plain(member.assignment),
+            target=None if member.target_assignment is None else _plain(member.target_assignment),
+        )
+        for member in found.members
+    )
+    return Group(group_id=group_id, protocol=found.type.name.lower(), state=found.state.name, members=members)
+
+
+def _plain(assignment: Any) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(tp.topic, tp.partition) for tp in assignment.topic_partitions)

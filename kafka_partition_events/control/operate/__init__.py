@@ -1,0 +1,1 @@
+"""What an operator's commands need: the log read, commands sent, the control topics made."""

@@ -1,0 +1,249 @@
+"""Reads the control topics, through confluent-kafka: for the tracker, `kpe change` and whoever audits."""
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, Final
+
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Message,
+    TopicCollection,
+    TopicPartition,
+)
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+
+from kafka_partition_events.clients.confluent.answers import ELECTING, described_topic, error_name
+from kafka_partition_events.clients.confluent.connection import Connection, time_left
+from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.control.protocol.codec import AnyRecord, Place, Skipped, decode_or_skip
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease
+from kafka_partition_events.control.protocol.topics import EVERYTHING, PREFIX
+from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
+from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
+
+CURE: Final = "`kpe topics init` creates the control topics"
+
+_UNREACHED: Final = "are the brokers up, and may they be asked?"
+
+_READING: Final = {
+    "group.id": "kpe-reader",  # never joined, but librdkafka wants one
+    "enable.auto.commit": False,
+    "auto.offset.reset": "earliest",  # where retention has deleted what we were about to read
+    "isolation.level": "read_committed",
+    # The mark at the end of a transaction takes an offset and is no record: only this tells of the end.
+    "enable.partition.eof": True,
+    "fetch.wait.max.ms": 10,
+}
+_AT_ONCE: Final = 10_000
+_PAUSE_S: Final = 0.1
+_LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+_Place = tuple[str, int]
+_Take = Callable[[Message], None]
+
+
+class ControlLog:
+    """What is in ``kpe.changes``, ``kpe.leases`` and ``kpe.acks``, merged. One thread at a time.
+
+    It joins no group and leaves no trace. Topics may gain partitions. One that was created anew is read from
+    its beginning; what the former one told stays in the ledger.
+
+    Attributes:
+        ledger: What was read so far. After a `read` that has failed, it holds a part of what there is.
+        skipped: Counts records that were not understood.
+    """
+
+    def __init__(self, config: Mapping[str, Any], prefix: str = PREFIX) -> None:
+        """Make it; connecting happens in the background.
+
+        Args:
+            config: The settings of any librdkafka client; those that say how to connect are used.
+            prefix: What the names of the control topics begin with.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self.ledger = Ledger()
+        self.skipped = Skipped()
+        self._connection = Connection(config)
+        self._settings = {"log_level": 2, **connecting(config)}
+        self._prefix = prefix
+        self._takes: dict[str, _Take] = {
+            f"{prefix}changes": self._take_change,
+            f"{prefix}leases": self._take_lease,
+            f"{prefix}acks": self._take_ack,
+        }
+        self._consumer: Consumer | None = None
+        self._ids: dict[str, str | None] = {}
+        self._next: dict[_Place, int] = {}
+
+    def read(self, timeout: float, topics: Collection[str] = EVERYTHING) -> None:
+        """Read on, up to the ends that the topics have now. Only what is committed.
+
+        Args:
+            timeout: Seconds after which to give up.
+            topics: Which to read; leases of a large fleet are many.
+
+        Raises:
+            ControlTopicError: a topic is missing or can't be read to its end in time. The next call goes on
+                where this one was.
+        """
+        names = {f"{self._prefix}{topic}" for topic in topics}
+        takes = {name: take for name, take in self._takes.items() if name in names}
+        self._read(takes, time.monotonic() + timeout)
+
+    def read_commands(self, timeout: float) -> list[Given]:
+        """Return all commands that ``kpe.commands`` still holds; see `read`.
+
+        Raises:
+            ControlTopicError: as `read`.
+        """
+        topic, found = f"{self._prefix}commands", list[Given]()
+
+        def take(message: Message) -> None:
+            if (given := command_in(message, self.skipped)) is not None:
+                found.append(given)
+
+        self._forget(topic)
+        self._read({topic: take}, time.monotonic() + timeout)
+        return found
+
+    def read_to(self, topic: str) -> tuple[int, ...]:
+        """Return the offset of the first record that was not read yet, by partition, of ``"leases"``, say."""
+        name = f"{self._prefix}{topic}"
+        offsets = {place[1]: offset for place, offset in self._next.items() if place[0] == name}
+        return tuple(offsets.get(partition, 0) for partition in range(max(offsets, default=-1) + 1))
+
+    def close(self) -> None:
+        """Close the connections."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            consumer.close()
+        self._connection.close()
+
+    # -- reading -------------------------------------------------------------------------------------
+
+    def _read(self, takes: Mapping[str, _Take], deadline: float) -> None:
+        try:
+            unread = self._unread(list(takes), deadline)
+            if unread:
+                self._read_to_ends(unread, takes, deadline)
+        except (KafkaException, TimeoutError) as error:
+            raise self._failure("can't read the control topics", error) from error
+        self._connection.succeeded()
+
+    def _unread(self, topics: list[str], deadline: float) -> set[_Place]:
+        """Return the partitions that have an end beyond what was read; wait for leaders that are elected."""
+        while True:
+            try:
+                ends = self._ends(topics, deadline)
+            except KafkaException as error:
+                if error_name(error.args[0]) not in ELECTING or time_left(deadline) <= _PAUSE_S:
+                    raise
+                time.sleep(_PAUSE_S)
+            else:
+                break
+        for place, end in ends.items():
+            if end < self._next.get(place, 0):  # another topic under the name, of a broker that tells no ids
+                self._next[place] = 0
+        return {place for place, end in ends.items() if end > self._next.get(place, 0)}
+
+    def _ends(self, topics: list[str], deadline: float) -> dict[_Place, int]:
+        """Return where the partitions end, by one request to each broker."""
+        latest = {TopicPartition(*place): _LATEST for place in self._places(topics, deadline)}
+        answers = self._connection.admin().list_offsets(
+            latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=time_left(deadline)
+        )
+        return {
+            (tp.topic, tp.partition): end.result(time_left(deadline)).offset for tp, end in answers.items()
+        }
+
+    def _places(self, topics: list[str], deadline: float) -> list[_Place]:
+        wanted = TopicCollection(topics)
+        answers = self._connection.admin().describe_topics(wanted, request_timeout=time_left(deadline))
+        places: list[_Place] = []
+        for topic, answer in answers.items():
+            try:
+                info = described_topic(answer.result(time_left(deadline)))
+            except KafkaException as error:
+                if error_name(error.args[0]) == UNKNOWN_TOPIC:
+                    raise ControlTopicError(f"there is no topic {topic}; {CURE}") from error
+                raise
+            if self._ids.setdefault(topic, info.topic_id) != info.topic_id:
+                self._forget(topic)
+                self._ids[topic] = info.topic_id
+            places += [(topic, partition.partition) for partition in info.partitions]
+        return places
+
+    def _forget(self, topic: str) -> None:
+        self._next = {place: offset for place, offset in self._next.items() if place[0] != topic}
+
+    def _read_to_ends(self, unread: set[_Place], takes: Mapping[str, _Take], deadline: float) -> None:
+        if self._consumer is None:
+            self._consumer = Consumer({**self._settings, **_READING})
+        consumer, ended = self._consumer, set[_Place]()
+        consumer.assign([TopicPartition(*place, self._next.get(place, 0)) for place in sorted(unread)])
+        try:
+            while not ended >= unread:
+                # What waits already is taken in one go: `consume` alone would wait until it has so many.
+                first = consumer.poll(time_left(deadline))
+                if first is None:
+                    raise TimeoutError("they were not read to their ends in time")
+                for message in (first, *consumer.consume(_AT_ONCE, 0)):
+                    self._take(message, takes, ended)
+        finally:
+            consumer.unassign()  # else it would go on asking for more
+
+    def _take(self, message: Message, takes: Mapping[str, _Take], ended: set[_Place]) -> None:
+        error, place = message.error(), (message.topic() or "", message.partition() or 0)
+        if error is None:
+            takes[place[0]](message)
+            self._next[place] = (message.offset() or 0) + 1
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
+            self._next[place] = max(self._next.get(place, 0), message.offset() or 0)
+            ended.add(place)
+        else:
+            raise KafkaException(error)
+
+    def _failure(self, what: str, error: BaseException) -> ControlTopicError:
+        cause: MetadataFetchError = self._connection.failure(what, error)
+        missing = isinstance(error, KafkaException) and error_name(error.args[0]) == UNKNOWN_TOPIC
+        return ControlTopicError(f"{cause}; {CURE if missing else _UNREACHED}")
+
+    # -- records -------------------------------------------------------------------------------------
+
+    def _decoded(self, kind: type[AnyRecord], message: Message) -> AnyRecord | None:
+        value = message.value()
+        return None if value is None else decode_or_skip(kind, value, self.skipped, place_of(message))
+
+    def _take_change(self, message: Message) -> None:
+        self.ledger.take_written(message.key() or b"", message.value(), self.skipped, place_of(message))
+
+    def _take_lease(self, message: Message) -> None:
+        if (lease := self._decoded(Lease, message)) is not None:
+            self.ledger.take_lease(lease, appended_ms(message))
+
+    def _take_ack(self, message: Message) -> None:
+        if (ack := self._decoded(Ack, message)) is not None:
+            self.ledger.take_ack(ack, appended_ms(message))
+
+
+def appended_ms(message: Message) -> int:
+    """Return when the broker appended a record, in milliseconds since 1970."""
+    return message.timestamp()[1]
+
+
+def place_of(message: Message) -> Place:
+    """Return where a record is."""
+    return message.topic() or "", message.partition() or 0, message.offset() or 0
+
+
+def command_in(message: Message, skipped: Skipped) -> Given | None:
+    """Return the command that a record of ``kpe.commands`` tells; None if it tells none, which is noted."""
+    place = place_of(message)
+    command = decode_or_skip(Command, message.value() or b"", skipped, place)
+    return None if command is None else Given(command, place[2], appended_ms(message))

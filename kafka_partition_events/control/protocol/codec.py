@@ -1,0 +1,290 @@
+"""JSON of the records of change control. Pure.
+
+Each document names its format and its version: ``{"format": "kpe.lease", "version": 1, ...}``. Fields may be
+added under the same version, and readers pass over what they do not know; whoever changes the meaning of a
+field or removes one raises the version. The JSON Schemas are in `kafka_partition_events.assets`.
+"""
+
+import json
+import reprlib
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from functools import cache, lru_cache, partial
+from types import NoneType
+from typing import Annotated, Any, Final, TypeVar, get_args, get_origin
+
+import attrs
+
+from kafka_partition_events.control.protocol.bounds import (
+    MOST_IDS,
+    MOST_ITEMS,
+    MOST_NUMBER,
+    MOST_SECONDS,
+    MOST_TEXT,
+    Items,
+    Number,
+    Text,
+)
+from kafka_partition_events.control.protocol.legible import is_legible, legible
+from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
+from kafka_partition_events.errors import KafkaPartitionEventsError
+from kafka_partition_events_listeners.ranges import ids_in, ranges
+
+VERSION: Final = 1
+
+FORMATS: Final = {Command: "kpe.command", Change: "kpe.change", Lease: "kpe.lease", Ack: "kpe.ack"}
+
+MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536, Ack: 262_144}
+"""How long a record may be. What is longer is not even parsed."""
+
+Record = Command | Change | Lease | Ack
+AnyRecord = TypeVar("AnyRecord", Command, Change, Lease, Ack)
+
+_KEPT_ODDITIES: Final = 100
+_KEPT_SETS: Final = 256
+
+
+class RecordError(KafkaPartitionEventsError, ValueError):
+    """A document is no record of the format that is expected here; the message names the place."""
+
+
+class UnknownVersionError(RecordError):
+    """A record is of a version that this library does not know."""
+
+
+@attrs.frozen
+class Oddity:
+    """A record that was passed over: where it is, and why."""
+
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+
+
+@attrs.define
+class Skipped:
+    """The records that were passed over. One thread at a time.
+
+    Attributes:
+        counts: How many, by reason: ``version`` (of a later library) and ``malformed``.
+        latest: The last hundred of them.
+    """
+
+    counts: Counter[str] = attrs.field(factory=Counter)
+    latest: deque[Oddity] = attrs.field(factory=lambda: deque(maxlen=_KEPT_ODDITIES))
+
+    def __bool__(self) -> bool:
+        """Tell whether there are any."""
+        return bool(self.counts)
+
+    def note(self, error: RecordError, at: "Place") -> None:
+        """Count one more."""
+        self.counts["version" if isinstance(error, UnknownVersionError) else "malformed"] += 1
+        self.latest.append(Oddity(*at, reason=str(error)))
+
+
+Place = tuple[str, int, int]
+"""A topic, a partition, and an offset (-1: not known)."""
+NO_PLACE: Final[Place] = ("", 0, -1)
+
+
+def encode(record: Record) -> bytes:
+    """Return a record as JSON. Equal records give equal bytes.
+
+    Raises:
+        RecordError: something in it is larger than `bounds` allows; nobody would read it.
+    """
+    try:
+        value = as_json(record)
+    except ValueError as error:  # a lone surrogate
+        raise RecordError(f"no text: {_brief(error)}") from error
+    _decoded(type(record), value)
+    return value
+
+
+def as_json(record: Record) -> bytes:
+    """Return a record as JSON, whether anybody would read it or not."""
+    document = {"format": FORMATS[type(record)], "version": VERSION, **_plain(record)}
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(kind: type[AnyRecord], value: bytes) -> AnyRecord:
+    """Return the record that JSON tells. It takes neither more time nor more memory than a large record.
+
+    Raises:
+        UnknownVersionError: it is of another version.
+        RecordError: it is no such record. Nothing else, whatever the bytes are.
+    """
+    record: AnyRecord = _decoded(kind, value)
+    return record
+
+
+def _decoded(kind: type[Record], value: bytes) -> Any:
+    if len(value) > MOST_BYTES[kind]:
+        raise RecordError(f"{len(value):,} bytes, of at most {MOST_BYTES[kind]:,}")
+    try:
+        return _read_document(kind, json.loads(value))
+    except RecordError:
+        raise
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"not JSON: {_brief(error)}") from error
+
+
+def _read_document(kind: type[Record], document: Any) -> Any:
+    if not isinstance(document, Mapping) or document.get("format") != FORMATS[kind]:
+        raise RecordError(f'not a record of the format "{FORMATS[kind]}"')
+    if document.get("version") != VERSION:
+        raise UnknownVersionError(
+            f"version {_shown(document.get('version'))} of {FORMATS[kind]} is not known here, only {VERSION}"
+        )
+    return _read_object(kind, document, "")
+
+
+def decode_or_skip(kind: type[AnyRecord], value: bytes, skipped: Skipped, at: Place) -> AnyRecord | None:
+    """Return the record that JSON tells; None if it tells none, which is noted with its place."""
+    try:
+        return decode(kind, value)
+    except RecordError as error:
+        skipped.note(error, at)
+    return None
+
+
+def key_of(record: Record) -> str:
+    """Return the key of a record in its topic, by which compaction keeps the last one."""
+    match record:
+        case Command():
+            return record.change_id
+        case Change():
+            return f"{record.spec.cluster_id}|{record.change_id}"
+        case Lease():
+            return record.instance_id
+        case Ack():
+            return f"{record.change_id}|{record.instance_id}"
+
+
+# -- by types ----------------------------------------------------------------------------------------------
+
+
+def _plain(value: Any) -> Any:
+    if attrs.has(type(value)):
+        return {f.name: _plain(getattr(value, f.name)) for f in attrs.fields(type(value))}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return ranges(value) if isinstance(value, frozenset) else value
+
+
+Reader = Callable[[Any, str], Any]
+
+
+def _read_object(kind: Any, value: Any, path: str) -> Any:
+    if not isinstance(value, Mapping):
+        raise RecordError(f"{path or 'the record'} must be an object")
+    given = {}
+    for name, required, read in _readers(kind):
+        if name in value:
+            given[name] = read(value[name], f"{path}.{name}" if path else name)
+        elif required:
+            raise RecordError(f"{path or 'the record'} lacks {name}")
+    try:
+        return kind(**given)
+    except ValueError as error:
+        raise RecordError(f"{path or 'the record'}: {_brief(error)}") from error
+
+
+@cache
+def _readers(kind: Any) -> tuple[tuple[str, bool, Reader], ...]:
+    return tuple((f.name, f.default is attrs.NOTHING, _reader(f.type)) for f in attrs.fields(kind))
+
+
+def _reader(kind: Any) -> Reader:
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin is None:
+        return _plain_reader(kind)
+    if origin is tuple:
+        return partial(_read_list, _reader(parts[0]), MOST_ITEMS)
+    if origin is frozenset:
+        return _read_partitions
+    if origin is Annotated and isinstance(parts[1], Items):
+        return partial(_read_list, _reader(get_args(parts[0])[0]), parts[1].most)
+    if origin is Annotated:
+        return partial(_BY_BOUND[type(parts[1])], parts[0], parts[1])
+    (known,) = (choice for choice in parts if choice is not NoneType)
+    read_known = _reader(known)
+    return lambda value, path: None if value is None else read_known(value, path)
+
+
+def _plain_reader(kind: Any) -> Reader:
+    if attrs.has(kind):
+        return partial(_read_object, kind)
+    if issubclass(kind, StrEnum):
+        return partial(_read_word, kind)
+    return _DEFAULTS[kind]
+
+
+def _read_list(read_item: Reader, most: int, value: Any, path: str) -> tuple[Any, ...]:
+    if len(_checked(list, value, path)) > most:
+        raise RecordError(f"{path} has {len(value):,} items, of at most {most:,}")
+    return tuple(read_item(item, f"{path}[{place}]") for place, item in enumerate(value))
+
+
+def _read_text(kind: Any, bound: Text, value: Any, path: str) -> str:
+    text: str = _checked(kind, value, path)
+    if len(text) > bound.most:
+        raise RecordError(f"{path} has {len(text):,} characters, of at most {bound.most:,}")
+    if not is_legible(text) or (bound.without and bound.without in text):
+        raise RecordError(f"{path} can't be {_shown(text)}: it holds what does not belong into a text")
+    return text
+
+
+def _read_number(kind: Any, bound: Number, value: Any, path: str) -> Any:
+    number = _checked((int, float) if kind is float else kind, value, path)
+    if not bound.least <= number <= bound.most:  # nor is it "not a number"
+        raise RecordError(f"{path} must be from {bound.least:,} to {bound.most:,}, not {_shown(number)}")
+    return kind(number)
+
+
+def _read_word(kind: type[StrEnum], value: Any, path: str) -> StrEnum:
+    for word in kind:
+        if word.value == value:
+            return word
+    raise RecordError(f"{path} must be one of {', '.join(kind)}, not {_shown(value)}")
+
+
+def _read_partitions(value: Any, path: str) -> frozenset[int]:
+    try:
+        return _partitions_in(_checked(str, value, path))
+    except ValueError as error:
+        what = f"up to {MOST_IDS:,} partition ids such as 0-2,5"
+        raise RecordError(f"{path} must be {what}, not {_shown(value)}") from error
+
+
+@lru_cache(_KEPT_SETS)
+def _partitions_in(text: str) -> frozenset[int]:
+    # Nearly all that is said of a change says the same, and a short text may be a large set.
+    return frozenset(ids_in(text, most=MOST_IDS))
+
+
+def _checked(kind: Any, value: Any, path: str) -> Any:
+    # JSON's true is no number, whatever Python thinks.
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise RecordError(f"{path} can't be {_shown(value)}")
+    return value
+
+
+_BY_BOUND: Final[Mapping[type, Callable[..., Any]]] = {Text: _read_text, Number: _read_number}
+_DEFAULTS: Final[Mapping[type, Reader]] = {
+    bool: partial(_checked, bool),
+    str: partial(_read_text, str, Text(MOST_TEXT)),
+    int: partial(_read_number, int, Number(0, MOST_NUMBER)),
+    float: partial(_read_number, float, Number(0, MOST_SECONDS)),
+}
+
+
+def _shown(value: Any) -> str:
+    return legible(reprlib.repr(value), 80)
+
+
+def _brief(error: Exception) -> str:
+    return legible(str(error), 200)

@@ -1,0 +1,279 @@
+"""One time of being the tracker: from fencing all others to being fenced, or leaving."""
+
+import contextlib
+import hashlib
+import math
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from attrs import evolve, frozen
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
+from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.changes.round import Outcome, Rounds, Sight
+from kafka_partition_events.control.groups.outside_view import Probe, Prober
+from kafka_partition_events.control.groups.prober_thread import Probing
+from kafka_partition_events.control.operate.control_log import ControlLog
+from kafka_partition_events.control.protocol.clock import BrokerClock
+from kafka_partition_events.control.protocol.codec import Record, Skipped, encode, key_of
+from kafka_partition_events.control.protocol.ledger import Ledger
+from kafka_partition_events.control.protocol.legible import legible
+from kafka_partition_events.control.protocol.records import GROUP_PREFIX, Ack, Change, Given, Lease
+from kafka_partition_events.control.protocol.vocabulary import LeaseState, Role
+from kafka_partition_events.control.tracker.election import SESSION_S
+from kafka_partition_events.control.tracker.topic_growth import Grower
+from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.poller import MetadataPoller
+
+LEASE_S: Final = 30.0
+"""Seconds between two leases of the tracker: they tell that there is one, and tell it the brokers' time."""
+
+_LOOK_S: Final = 5.0
+_FETCH_S: Final = 10.0
+_BLIND_AFTER: Final = 3
+
+
+class Watcher:
+    """A poller, and when its snapshot is too old to decide by. Thread-safe.
+
+    Attributes:
+        poller: The poller.
+    """
+
+    def __init__(self, config: Mapping[str, Any], interval: float) -> None:
+        """Make it; nothing is asked before the poller is started.
+
+        Args:
+            config: librdkafka's settings; those that say how to connect are used.
+            interval: Seconds between two looks.
+
+        Raises:
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self._needed_from = -math.inf
+        self._too_old_s = _BLIND_AFTER * interval + _FETCH_S
+        self.poller = MetadataPoller(
+            ConfluentMetadataSource(config), interval=interval, fetch_timeout=_FETCH_S
+        )
+
+    def refresh(self) -> None:
+        """Look now, and wait for the answer for a few seconds; what was seen before counts no more."""
+        self._needed_from = time.monotonic()
+        self.poller.refresh("the tracker needs it", wait=_LOOK_S)
+
+    def cluster(self) -> Cluster | None:
+        """Return what was seen last; None if that is nothing, or too old."""
+        seen_at = self.poller.health.last_success
+        if seen_at is None or seen_at < self._needed_from or time.monotonic() > seen_at + self._too_old_s:
+            return None
+        return self.poller.cluster
+
+
+_LIMIT_S: Final = 30.0
+_READ_S: Final = 10.0
+_READ_ALL_S: Final = 120.0
+_PROBE_S: Final = 15.0
+_PROOF_LASTS_S: Final = SESSION_S / 2
+_MOST_NAME: Final = 200
+_WRITING: Final = {
+    "linger.ms": 0,
+    "transaction.timeout.ms": 30_000,
+    "partitioner": "murmur2_random",  # as instances do, so that a key stays on its partition
+}
+_TOPICS: Final[Mapping[type[Record], str]] = {Change: "changes", Lease: "leases", Ack: "acks"}
+
+
+@frozen(kw_only=True)
+class Setting:
+    """Where a tracker works.
+
+    Attributes:
+        config: librdkafka's settings for the cluster of the control topics.
+        prefix: What their names begin with.
+        name: The tracker's group, its transactional id, and the id of its leases.
+        watcher: Looks at the cluster that is changed.
+        grower: Creates its partitions.
+        open_prober: Makes what looks at its consumer groups; None: nothing is known of them.
+        policy: What is allowed.
+        skipped: Counts records that are not understood.
+    """
+
+    config: Mapping[str, Any]
+    prefix: str
+    name: str
+    watcher: Watcher
+    grower: Grower
+    open_prober: Callable[[], Prober] | None
+    policy: Policy
+    skipped: Skipped
+
+
+class Tenure:
+    """The work of an elected tracker. One thread at a time.
+
+    Whatever it raises ends it: what it knows may differ from what was written then. `close` it, and let
+    another one read everything anew.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        """Fence all other trackers, then read everything to its end; in this order nothing can be missed.
+
+        Raises:
+            KafkaException, TimeoutError: a later tracker has fenced this one, or nobody answers.
+            ControlTopicError: the control topics can't be read.
+            ConfigurationError: librdkafka refuses a setting.
+        """
+        self._setting = setting
+        self._clock = BrokerClock()
+        self._now_ms = 0
+        self._lease = Lease(
+            instance_id=setting.name, incarnation=uuid.uuid4().hex, lease_seq=0, role=Role.PROBER
+        )
+        self._lease_due = 0.0
+        self._proven_at = -math.inf
+        self._producer = Producer(
+            {
+                "log_level": 2,
+                **connecting(setting.config),
+                **_WRITING,
+                "transactional.id": setting.name,
+            }
+        )
+        with contextlib.ExitStack() as parts:
+            self._log = parts.enter_context(contextlib.closing(ControlLog(setting.config, setting.prefix)))
+            self._log.skipped = setting.skipped
+            self._producer.init_transactions(_LIMIT_S)
+            self._write([self._next_lease()])  # the first answer tells the brokers' time
+            self._log.read(_READ_ALL_S)
+            self._rounds = Rounds(self._log.ledger, self._log.ledger.next_epoch(), setting.policy)
+            self._probing: Probing | None = None
+            if setting.open_prober is not None:
+                self._probing = parts.enter_context(contextlib.closing(Probing(setting.open_prober())))
+                self._probing.watch(self._rounds.open_changes, self.now_ms)
+                self._probing.wait(_PROBE_S)  # what nobody has looked at would pass for unknown
+            setting.watcher.refresh()
+            self._parts = parts.pop_all()
+
+    @property
+    def epoch(self) -> int:
+        """Its epoch."""
+        return self._rounds.epoch
+
+    @property
+    def ledger(self) -> Ledger:
+        """What is known."""
+        return self._log.ledger
+
+    @property
+    def now_ms(self) -> int:
+        """The brokers' time now, in milliseconds since 1970.
+
+        Raises:
+            ControlTopicError: no broker has told it.
+        """
+        now_ms = self._clock.now_ms(time.monotonic())
+        if now_ms is None:
+            raise ControlTopicError("the broker does not tell when it has appended a record")
+        self._now_ms = max(self._now_ms, now_ms)
+        return self._now_ms
+
+    def round(self, commands: Sequence[Given]) -> Outcome:
+        """Carry out commands, and let all open changes take their next steps; in one transaction.
+
+        Args:
+            commands: Those that have come.
+
+        Raises:
+            KafkaException, TimeoutError: it was not written, or nobody can tell.
+            ControlTopicError: the control topics can't be read.
+        """
+        if commands:
+            self._setting.watcher.refresh()  # a request is compared with what there is
+        self._log.read(_READ_S)
+        now_ms, grower = self.now_ms, self._setting.grower
+        outcome = self._rounds.decide(commands, self._sight(), now_ms, grower.troubles)
+        acks = self._probing.take_acks() if self._probing else []
+        records: list[Record] = [*outcome.changes, *map(_named, acks)]
+        # Before partitions are created, a record of its own proves that this is the tracker still.
+        if outcome.due or time.monotonic() >= self._lease_due:
+            records.append(self._next_lease())
+        if records or outcome.retired:
+            self._write(records, outcome.retired)
+            self._proven_at = time.monotonic()
+        self._rounds.wrote(outcome, acks)
+        if outcome.due:
+            grower.grow(outcome.due, self._is_proven)
+            # Whether it has answered or not: the topic may have grown, and then no cancel may be obeyed.
+            self._setting.watcher.refresh()
+        if self._probing is not None:
+            self._probing.watch(self._rounds.open_changes, now_ms)
+        return outcome
+
+    def resign(self) -> None:
+        """Say that there is no tracker for now; it is no harm if that can't be said."""
+        with contextlib.suppress(KafkaException, TimeoutError):
+            self._write([evolve(self._next_lease(), state=LeaseState.DOWN)])
+
+    def close(self) -> None:
+        """Give up a transaction that is open, and close all connections."""
+        with contextlib.suppress(KafkaException):
+            self._producer.abort_transaction(_READ_S)
+        self._parts.close()
+
+    def _is_proven(self) -> bool:
+        # Who was frozen since then may have been replaced, and what is due may have been cancelled.
+        return time.monotonic() < self._proven_at + _PROOF_LASTS_S
+
+    def _sight(self) -> Sight:
+        probe = Probe() if self._probing is None else self._probing.probe
+        return Sight(
+            cluster=self._setting.watcher.cluster(),
+            probe=probe,
+            leases_read=self._log.read_to("leases"),
+            acks_read=self._log.read_to("acks"),
+            clocks_differ_s=self._clock.spread_s,
+        )
+
+    def _next_lease(self) -> Lease:
+        self._lease_due = time.monotonic() + LEASE_S
+        self._lease = evolve(self._lease, lease_seq=self._lease.lease_seq + 1)
+        return self._lease
+
+    def _write(self, records: Iterable[Record], retired: Iterable[Change] = ()) -> None:
+        """Write in one transaction, and wait until it is committed."""
+        producer, prefix = self._producer, self._setting.prefix
+        producer.begin_transaction()
+        for record in records:
+            topic, key, value = f"{prefix}{_TOPICS[type(record)]}", key_of(record), encode(record)
+            if not isinstance(record, Lease):
+                producer.produce(topic, value, key)
+                continue
+            # The tracker's own leases go to every partition, so that each leader tells its time.
+            for partition, found in producer.list_topics(topic, _LIMIT_S).topics[topic].partitions.items():
+                told = partial(self._heard, found.leader)
+                producer.produce(topic, value, key, partition, on_delivery=told)
+        for change in retired:
+            producer.produce(f"{prefix}changes", None, key_of(change))
+        producer.commit_transaction(_LIMIT_S)
+
+    def _heard(self, leader: int, error: KafkaError | None, message: Message) -> None:
+        if error is None:
+            appended_ms = message.timestamp()[1]
+            self._clock = self._clock.heard(appended_ms, time.monotonic(), leader)
+            if self._lease.born_ms is None:
+                self._lease = evolve(self._lease, born_ms=appended_ms)
+
+
+def _named(ack: Ack) -> Ack:
+    """Return an answer for a group as it may stand in a record: Kafka lets a group's name be anything."""
+    name = ack.group or ""
+    told = legible(name, _MOST_NAME)
+    if told != name:
+        told += f"#{hashlib.blake2b(name.encode(errors='surrogatepass'), digest_size=4).hexdigest()}"
+    return evolve(ack, group=told, instance_id=f"{GROUP_PREFIX}{told}")
