@@ -12,8 +12,9 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.services.protocols import Sample, SampleRequest, Tell
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.control.groups.state import Group
+from kafka_partition_events.control.protocol.codec import encode
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Command, Given
+from kafka_partition_events.control.protocol.records import Allowed, Approval, Command, Given
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.source import Observation
@@ -55,6 +56,8 @@ class StoryDesk:
     unseen: tuple[str, ...] = ()
     news: Iterator[Callable[[], Any]] = field(factory=lambda: iter(()))
     sent: list[Command] = field(factory=list)
+    approved: list[Approval] = field(factory=list)
+    given: list[Given] = field(factory=list)
     reads: int = 0
     closed: bool = False
     opened: tuple[Mapping[str, str], Mapping[str, str], str] | None = None
@@ -69,12 +72,25 @@ class StoryDesk:
             next(self.news, lambda: None)()
 
     def send(self, command: Command, timeout: float) -> Given:
+        encode(command)  # which refuses what nobody would read
         given = Given(command, len(self.sent), self.story.now_ms + 1)
         self.sent.append(command)
+        self.given.append(given)
         self.story.now_ms += 1
         if self.answers:
             self.story.deliver(command, given.at_ms, given.offset)
         return given
+
+    def approve(self, approval: Approval, timeout: float) -> None:
+        self.approved.append(approval)
+        if self.answers:
+            self.story.take_approval(approval)
+
+    def commands(self, timeout: float) -> list[Given]:
+        return self.given
+
+    def approvals(self, timeout: float) -> list[Allowed]:
+        return [Allowed(told, n, self.story.now_ms) for n, told in enumerate(self.approved)]
 
     def groups(self, topic: str, timeout: float) -> Mapping[str, Group | None]:
         if self.readers is None:

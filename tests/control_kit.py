@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, evolve, field
 
 from kafka_partition_events import ControlTopicError
-from kafka_partition_events.control.changes.commands import obey
+from kafka_partition_events.control.changes.commands import approved, obey
 from kafka_partition_events.control.changes.evidence import ClusterView, Evidence, evidence
 from kafka_partition_events.control.changes.followers import Fleet
 from kafka_partition_events.control.changes.policy import Policy
@@ -18,6 +18,7 @@ from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import (
     Ack,
+    Approval,
     Change,
     Command,
     Given,
@@ -106,6 +107,21 @@ class Story:
 
     def request(self, spec: Spec, change_id: str = ONE, actor: str = "alice") -> Change | None:
         return self.command(Verb.REQUEST, actor, change_id, spec=spec)
+
+    def approve(self, actor: str = "bob", spec: Spec | None = None, change_id: str = ONE) -> None:
+        """Let somebody approve a change as it stands, or as they think that it does."""
+        self.now_ms += 1
+        told = Approval(change_id=change_id, spec=spec or self.ledger.changes[change_id].spec, actor=actor)
+        self.take_approval(told)
+
+    def take_approval(self, told: Approval) -> None:
+        """Let the tracker see an approval."""
+        self.ledger.take_approval(told)
+        change = self.ledger.changes[told.change_id]
+        after = approved(change, self.ledger.approvals.get(told.change_id, ()), epoch=self.epoch)
+        if after is not change:
+            self.ledger.take_change(after)
+            self.seen.append(after.state)
 
     # -- what the cluster and its clients do -----------------------------------------------------------
 

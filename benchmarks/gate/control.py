@@ -16,7 +16,7 @@ from benchmarks.gate.plan import TRACKER_LOOKS_S
 from benchmarks.gate.story import Changes
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import encode, key_of
-from kafka_partition_events.control.protocol.records import Command
+from kafka_partition_events.control.protocol.records import Approval, Command
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics, differences
 from kafka_partition_events.control.protocol.vocabulary import Verb
@@ -126,11 +126,12 @@ class Control:
     def request(self, specs: Sequence[Spec]) -> None:
         """Request changes, each under its topic's name, and wait until the tracker knows them."""
         time.sleep(2 * TRACKER_LOOKS_S)  # until it knows the topics
-        self._command(
+        self._write(
+            "commands",
             [
                 Command(change_id=spec.topic or "", verb=Verb.REQUEST, actor=_REQUESTED_BY, spec=spec)
                 for spec in specs
-            ]
+            ],
         )
         wanted = {spec.topic for spec in specs}
         deadline = time.monotonic() + _LIMIT_S
@@ -144,10 +145,14 @@ class Control:
 
     def approve(self, topics: Collection[str]) -> None:
         """Let the tracker go on."""
-        self._command([Command(change_id=topic, verb=Verb.APPROVE, actor=_APPROVED_BY) for topic in topics])
+        specs = {topic: self.changes.by_topic[topic].spec for topic in topics}
+        self._write(
+            "approvals",
+            [Approval(change_id=topic, spec=spec, actor=_APPROVED_BY) for topic, spec in specs.items()],
+        )
 
-    def _command(self, commands: Sequence[Command]) -> None:
-        for command in commands:
-            self._producer.produce(f"{self.prefix}commands", encode(command), key_of(command))
+    def _write(self, topic: str, records: Sequence[Command | Approval]) -> None:
+        for record in records:
+            self._producer.produce(f"{self.prefix}{topic}", encode(record), key_of(record))
         if self._producer.flush(_LIMIT_S):
             raise BenchError("the control topics take no commands")

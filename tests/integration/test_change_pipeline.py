@@ -15,9 +15,8 @@ from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.codec import Skipped, encode, key_of
 from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
-from kafka_partition_events.control.protocol.topics import control_topics, differences
+from kafka_partition_events.control.protocol.topics import control_topics, differences, tracker_name
 from kafka_partition_events.control.protocol.vocabulary import LeaseState, State, Status, Verb
-from kafka_partition_events.control.tracker.election import tracker_name
 from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.spark.errors import SparkJobError

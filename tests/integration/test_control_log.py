@@ -172,7 +172,7 @@ def test_what_is_not_understood_is_counted(kafka_cluster: KafkaCluster, log: Con
 
 
 def test_commands_are_read_whenever_they_are_asked_for(log: ControlLog, write: Writes) -> None:
-    command = Command(change_id=ONE, verb=Verb.APPROVE, actor="bob")
+    command = Command(change_id=ONE, verb=Verb.CANCEL, actor="bob")
     write(command)
     for _ in range(2):
         (given,) = log.read_commands(LIMIT_S)

@@ -30,11 +30,11 @@ from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.codec import Skipped, decode, encode, key_of
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Given, Lease
+from kafka_partition_events.control.protocol.records import Ack, Approval, Change, Command, Given, Lease
 from kafka_partition_events.control.protocol.spec import Spec
-from kafka_partition_events.control.protocol.topics import control_topics
+from kafka_partition_events.control.protocol.topics import control_topics, tracker_name
 from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule, Kind, Reason, State, Verb
-from kafka_partition_events.control.tracker.election import SESSION_S, tracker_name
+from kafka_partition_events.control.tracker.election import SESSION_S
 from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.control.tracker.tracker import Tracker
@@ -301,8 +301,10 @@ def test_a_tracker_that_was_fenced_writes_nothing(world: World, setting: Setting
             with pytest.raises(KafkaException, match="fenced"):
                 first.round([Given(late, 1, first.now_ms)])
             assert first.ledger.changes["chg-1"].state is State.REQUESTED
-            approval = Command(change_id="chg-1", verb=Verb.APPROVE, actor="bob")
-            second.round([Given(approval, 2, second.now_ms)])
+            second.ledger.take_approval(
+                Approval(change_id="chg-1", spec=request.spec or world.increase(), actor="bob")
+            )
+            second.round([])
             wait_until(lambda: len(world.states("chg-1")) == 2, "what the second one has written is there")
             assert world.states("chg-1") == [State.REQUESTED, State.APPROVED]
 

@@ -7,7 +7,7 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.control.protocol.codec import decode
-from kafka_partition_events.control.protocol.records import Command
+from kafka_partition_events.control.protocol.records import Approval, Command
 from kafka_partition_events.control.protocol.vocabulary import (
     Execute,
     GateRule,
@@ -250,9 +250,32 @@ class TestOtherCommands:
     def test_approve_takes_a_second_person(self, desk: StoryDesk, capsys: Captured) -> None:
         desk.story.request(growth(needs_approval=True))
         assert self.kpe(desk, "approve", actor="alice") == 1
-        assert "somebody else must approve (same_person)" in capsys.readouterr().err
-        assert self.kpe(desk, "approve") == 0
-        assert documents(capsys.readouterr().out)[0]["approved_by"] == "bob"
+        assert "somebody else must approve" in capsys.readouterr().err
+        assert desk.approved == []
+        for _ in range(2):
+            assert self.kpe(desk, "approve") == 0
+            assert documents(capsys.readouterr().out)[0]["approved_by"] == "bob"
+        assert len(desk.approved) == 1
+
+    def test_approve_shows_what_it_would_write(self, desk: StoryDesk, capsys: Captured) -> None:
+        desk.story.request(growth(needs_approval=True))
+        assert self.kpe(desk, "approve", "--dry-run", "--reason", "why") == 0
+        shown = decode(Approval, capsys.readouterr().out.encode())
+        assert shown == Approval(change_id=ONE, spec=growth(needs_approval=True), actor="bob", reason="why")
+        assert desk.approved == []
+
+    def test_approve_tells_of_what_overtakes_it(self, desk: StoryDesk, capsys: Captured) -> None:
+        desk.story.request(growth(needs_approval=True))
+        desk.answers = False
+        desk.news = iter([lambda: desk.story.command(Verb.CANCEL)])
+        assert self.kpe(desk, "approve") == 1
+        assert "is cancelled; only a requested change is approved" in capsys.readouterr().err
+
+    def test_approve_without_a_tracker(self, desk: StoryDesk, capsys: Captured) -> None:
+        desk.story.request(growth(needs_approval=True))
+        desk.answers = False
+        assert self.kpe(desk, "approve") == 3
+        assert NO_ANSWER in capsys.readouterr().err
 
     def test_cancel_what_has_not_happened(self, desk: StoryDesk) -> None:
         desk.story.request(growth())
@@ -307,7 +330,7 @@ class TestOtherCommands:
         assert self.kpe(desk, "force", "--open-gate") == 1
         assert "wrong_state" in capsys.readouterr().err
 
-    @pytest.mark.parametrize("verb", ["approve", "cancel", "rollback", "force"])
+    @pytest.mark.parametrize("verb", ["cancel", "rollback", "force"])
     def test_a_dry_run_shows_the_record(self, verb: str, capsys: Captured) -> None:
         desk = at(grown(growth()))
         more = ["--finish"] if verb == "force" else []
@@ -322,7 +345,7 @@ class TestOtherCommands:
         assert desk.kpe("change", verb, "nosuch") == 2
         assert capsys.readouterr().err == ("kpe: there is no change nosuch; see `kpe change status --all`\n")
 
-    @pytest.mark.parametrize("verb", ["approve", "cancel", "rollback", "force"])
+    @pytest.mark.parametrize("verb", ["cancel", "rollback", "force"])
     def test_nobody_answers(self, verb: str, capsys: Captured) -> None:
         desk = at(grown(growth()), answers=False)
         more = ["--finish"] if verb == "force" else []

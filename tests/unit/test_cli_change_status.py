@@ -231,7 +231,7 @@ class TestWaitUntilArmed:
         story.says("ab", Status.HELD)
         assert self.wait(story, timeout="1s") == 3
         assert f"it waits for somebody else's approval (kpe change approve {ONE})" in capsys.readouterr().err
-        assert self.wait(story, lambda: story.command(Verb.APPROVE, "bob")) == 0
+        assert self.wait(story, story.approve) == 0
 
     def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:
         assert self.wait(requested("")) == 0

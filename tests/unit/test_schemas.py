@@ -25,7 +25,7 @@ INCIDENTS = {
     "incident.opened", "incident.updated", "incident.closed",
     "flapping.started", "flapping.stopped", "silence.ended",
 }  # fmt: skip
-CONTROL = {"control.command", "control.change", "control.lease", "control.ack"}
+CONTROL = {"control.approval", "control.command", "control.change", "control.lease", "control.ack"}
 SHARED = {"common", "control", "envelope"}
 VALIDATORS = {name: validator(name) for name in schemas()}
 BY_ID = {schema["$id"]: VALIDATORS[name] for name, schema in schemas().items()}

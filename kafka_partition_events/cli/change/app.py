@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from kafka_partition_events.cli.change.history import history_command
 from kafka_partition_events.cli.change.plan import plan_command
 from kafka_partition_events.cli.change.request import request_command
 from kafka_partition_events.cli.change.session import (
@@ -14,6 +15,7 @@ from kafka_partition_events.cli.change.session import (
     DryRun,
     Why,
     actor_of,
+    approve,
     give,
     session,
 )
@@ -21,7 +23,7 @@ from kafka_partition_events.cli.change.status import status_command
 from kafka_partition_events.cli.change.wait import wait_command
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import Bootstrap, ClientOptions, OutputChoice, Prefix, Verbose
-from kafka_partition_events.control.protocol.records import Command
+from kafka_partition_events.control.protocol.records import Approval, Command
 from kafka_partition_events.control.protocol.topics import CHANGES, PREFIX
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
@@ -29,6 +31,9 @@ change_app = typer.Typer(rich_markup_mode=None)
 change_app.command("plan", short_help="Tell what a change would do.")(plan_command)
 change_app.command("request", short_help="Ask for a change.")(request_command)
 change_app.command("status", short_help="Show changes, live on a terminal.")(status_command)
+change_app.command("history", short_help="Tell who has asked for what of a topic, and what came of it.")(
+    history_command
+)
 change_app.command("wait", short_help="Wait until producers are ready, or until it is over.")(wait_command)
 
 
@@ -40,8 +45,9 @@ change_app.command("wait", short_help="Wait until producers are ready, or until 
 def change() -> None:
     """Change the partitions of a topic, and know who has followed.
 
-    A command is a record in kpe.commands. The tracker (`kpe tracker`) answers in kpe.changes; producers and
-    consumers with the library follow that, and say so in kpe.acks. Needs the topics of `kpe topics init`.
+    A command is a record in kpe.commands, an approval one in kpe.approvals. The tracker (`kpe tracker`)
+    answers in kpe.changes; producers and consumers with the library follow that, and say so in kpe.acks.
+    Needs the topics of `kpe topics init`.
 
     \b
     kpe change plan -b localhost:9092 --topic orders --to 24 --gate consumers-first
@@ -78,21 +84,38 @@ def _giving(verb: Verb) -> Callable[..., None]:
     return command
 
 
-change_app.command(
-    "approve",
-    short_help="Approve somebody else's request.",
-    help="""
-    Approve a change that was requested with --needs-approval. Its requester can't.
+@change_app.command("approve", short_help="Approve somebody else's request.")
+def approve_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    change_id: ChangeId,
+    client_options: ClientOptions = None,
+    actor: Actor = None,
+    reason: Why = "",
+    prefix: Prefix = PREFIX,
+    answer_timeout: AnswerTimeout = "10s",
+    dry_run: DryRun = False,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Approve a change as it stands, which its request or the tracker's policy says that somebody must.
 
-    Nobody proves a name: who may write to kpe.commands can write any. Let ACLs decide who may.
+    Writes to kpe.approvals, where by Kafka's ACLs only those may write who may approve: `kpe topics init
+    --print-acls` prints them. Whoever has requested it under the same name can't.
 
     \b
     kpe change approve -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --actor bob
 
-    Exit codes: 0 approved; 1 refused: the same person, or there is nothing to approve any more; 2 no such
-    change, wrong address, unknown option; 3 no tracker has answered.
-    """,  # \b is typer's mark for "do not re-wrap"
-)(_giving(Verb.APPROVE))
+    Exit codes: 0 approved; 1 it would count for nothing: the same person, or there is nothing to approve any
+    more; 2 no such change, no right to approve, wrong address, unknown option; 3 no tracker has answered.
+    """  # noqa: D301
+    with session(
+        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=CHANGES
+    ) as at:
+        spec = at.change(change_id).spec
+        given = Approval(change_id=change_id, spec=spec, actor=actor_of(actor), reason=reason)
+        approve(given, at, answer_timeout=answer_timeout, dry_run=dry_run)
+
 
 change_app.command(
     "cancel",

@@ -4,7 +4,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Collection, Iterator
-from typing import Annotated, Final
+from typing import Annotated, Final, NoReturn
 
 import typer
 from attrs import define, field
@@ -17,11 +17,11 @@ from kafka_partition_events.cli.common.output import Output, choose_output, tell
 from kafka_partition_events.cli.services.protocols import Desk
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.control.changes.commands import reply_to
+from kafka_partition_events.control.changes.commands import not_approved, reply_to
 from kafka_partition_events.control.protocol.clock import newest_ms
 from kafka_partition_events.control.protocol.codec import RecordError
-from kafka_partition_events.control.protocol.records import Change, Command
-from kafka_partition_events.control.protocol.topics import EVERYTHING
+from kafka_partition_events.control.protocol.records import Approval, Change, Command
+from kafka_partition_events.control.protocol.topics import FLEET
 from kafka_partition_events.control.protocol.vocabulary import Verb
 from kafka_partition_events.errors import (
     ConfigurationError,
@@ -126,7 +126,7 @@ def session(
     verbose: bool,
     control: str | None = None,
     control_options: list[str] | None = None,
-    reads: Collection[str] = EVERYTHING,
+    reads: Collection[str] = FLEET,
 ) -> Iterator[Session]:
     """Open a session with what every command of change control is given, and read what it needs.
 
@@ -174,10 +174,9 @@ def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -
         RecordError: something in it is too long or no text, so nobody would read it; nothing was written.
         typer.Exit: it was refused, or nobody has answered.
     """
-    seconds, written = parse_duration(answer_timeout), document(command)
+    seconds = parse_duration(answer_timeout)
     if dry_run:
-        write_json_line(written)
-        tell("note: nothing was written; it would be")
+        _only_show(command)
         return
     given = at.desk.send(command, SEND_S)
     for _ in at.looks(seconds):
@@ -191,12 +190,53 @@ def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -
             tell(refused(answer.refusal))
             raise typer.Exit(EXIT_REFUSED)
         return
+    _unanswered(command, at, f"{command.verb} written", seconds, f" for one for {command.ttl_s:g} s")
+
+
+def approve(approval: Approval, at: Session, *, answer_timeout: str, dry_run: bool) -> None:
+    """Approve a change, wait until the tracker has taken it up, and end the program if it counts for nothing.
+
+    Raises:
+        RecordError: something in it is too long or no text, so nobody would read it; nothing was written.
+        typer.Exit: it would not count, or nobody has answered.
+    """
+    seconds = parse_duration(answer_timeout)
+    if dry_run:
+        _only_show(approval)
+        return
+    change = at.change(approval.change_id)
+    if change.approved_by != approval.actor:
+        _refuse(change, approval, at)
+        at.desk.approve(approval, SEND_S)
+    for _ in at.looks(seconds):
+        change = at.change(approval.change_id)
+        if change.approved_by is not None:  # by this one, or by one that came before
+            at.show(change)
+            return
+        _refuse(change, approval, at)
+    _unanswered(approval, at, "approval written", seconds, "")
+
+
+def _refuse(change: Change, approval: Approval, at: Session) -> None:
+    """End the program if an approval counts for nothing."""
+    if (why := not_approved(change, approval)) is not None:
+        at.show(change)
+        tell(why)
+        raise typer.Exit(EXIT_REFUSED)
+
+
+def _only_show(record: Command | Approval) -> None:
+    write_json_line(document(record))
+    tell("note: nothing was written; it would be")
+
+
+def _unanswered(record: Command | Approval, at: Session, what: str, seconds: float, waits: str) -> NoReturn:
     if at.output is Output.JSONL:
-        write_json_line(written)
+        write_json_line(document(record))
     else:
-        write_line(f"{command.change_id}  {command.verb} written, not answered")
+        write_line(f"{record.change_id}  {what}, not answered")
     tell(
-        f"no tracker has answered within {seconds:g} s; the command waits for one for {command.ttl_s:g} s: "
-        f"start `kpe tracker`, then see `kpe change status {command.change_id}`"
+        f"no tracker has answered within {seconds:g} s; it waits{waits}: "
+        f"start `kpe tracker`, then see `kpe change status {record.change_id}`"
     )
     raise typer.Exit(EXIT_UNANSWERED)

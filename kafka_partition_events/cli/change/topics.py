@@ -1,6 +1,7 @@
 """``kpe topics``: the topics that change control needs."""
 
 import contextlib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from kafka_partition_events.cli.common.options import (
 )
 from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line, write_line
 from kafka_partition_events.cli.services.services import check_options
+from kafka_partition_events.control.protocol.acls import Part, as_commands
 from kafka_partition_events.control.protocol.topics import (
     PREFIX,
     Configure,
@@ -52,10 +54,30 @@ def init_command(
         typer.Option(min=1, metavar="N", help="Of new topics. Default: 3, or as many as there are brokers."),
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be done; do nothing.")] = False,
+    print_acls: Annotated[
+        bool, typer.Option("--print-acls", help="Print who needs which rights, for a shell; do nothing.")
+    ] = False,
+    who: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--acl",
+            metavar="PART=PRINCIPAL",
+            help="With --print-acls: who plays a part (requester, approver, tracker, producer, consumer, "
+            "reader). Repeat it for more; by default one user for each part.",
+        ),
+    ] = None,
+    grows: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--grow",
+            metavar="TOPIC",
+            help="With --print-acls: a topic that the tracker may grow; shop.* is a family. Repeat it.",
+        ),
+    ] = None,
     output: OutputChoice = None,
     verbose: Verbose = False,
 ) -> None:
-    """Create kpe.commands, kpe.changes, kpe.leases and kpe.acks, or set right what differs.
+    """Create kpe.commands, kpe.approvals, kpe.changes, kpe.leases and kpe.acks, or set right what differs.
 
     Shows each difference. Done twice, the second time does nothing. A setting of a topic that change control
     does not depend on is left alone. Needs the rights to describe, create and alter these topics.
@@ -64,11 +86,16 @@ def init_command(
     kpe topics init -b localhost:9092 --dry-run
     kpe topics init -b localhost:9092
     kpe topics init -b localhost:9092 --prefix staging. --replicas 1
+    kpe topics init -b localhost:9092 --print-acls --acl tracker=User:kpe --grow 'shop.*'
 
     Exit codes: 0 they are as they should be (with --dry-run: shown); 2 one has too many partitions; wrong
     address, refused, unknown option.
     """  # noqa: D301
     configure_logs(verbose=verbose)
+    if print_acls:
+        for line in as_commands(_parts(who or ()), bootstrap, prefix, grows or ()):
+            write_line(line)
+        return
     config = parse_client_options(bootstrap, client_options or ())
     check_options(config)
     try:
@@ -95,6 +122,25 @@ def init_command(
     if dry_run or not differing:
         note = "nothing was done; it would be" if differing else "all topics are as they should be"
         tell(f"note: {note}")
+
+
+def _parts(given: Sequence[str]) -> list[tuple[Part, str]]:
+    """Return who plays which part.
+
+    Raises:
+        CliError: there is no such part, or nobody is said to play it.
+    """
+    if not given:
+        return [(part, f"User:{part}") for part in Part]
+    found = []
+    for pair in given:
+        name, _, principal = pair.partition("=")
+        if name not in list(Part) or ":" not in principal:
+            raise CliError(
+                f"--acl {pair!r}: write PART=PRINCIPAL, as in approver=User:carol; {', '.join(Part)}"
+            )
+        found.append((Part(name), principal))
+    return found
 
 
 def _show(difference: Difference, output: Output, *, done: bool) -> None:

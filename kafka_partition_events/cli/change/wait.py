@@ -21,7 +21,7 @@ from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.control.changes.progress import Arming, arming
 from kafka_partition_events.control.protocol.clock import ReadersClock
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.topics import CHANGES, EVERYTHING, PREFIX
+from kafka_partition_events.control.protocol.topics import CHANGES, FLEET, PREFIX
 from kafka_partition_events.control.protocol.vocabulary import Gate, State
 
 _NAMED = 5
@@ -61,7 +61,7 @@ def wait_command(
     gate to arm, no control topics, wrong address, unknown option; 3 the time was over first.
     """  # noqa: D301
     seconds = parse_duration(timeout)
-    reads = EVERYTHING if until is Until.ARMED else CHANGES
+    reads = FLEET if until is Until.ARMED else CHANGES
     with session(
         context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=reads
     ) as at:

@@ -12,6 +12,7 @@ from attrs import evolve
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.output import Output
+from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
 from kafka_partition_events.observe import quantities
@@ -87,8 +88,8 @@ def parse_duration(text: str) -> float:
         raise CliError(str(error)) from None
 
 
-def parse_partitions(option: str, text: str, most: int = 10_000) -> frozenset[int]:
-    """Return the partition ids that ``0-2,5`` names; up to so many.
+def parse_partitions(option: str, text: str, most: int = MOST_PARTITIONS) -> frozenset[int]:
+    """Return the partition ids that ``0-2,5`` names; up to so many, by default as many as a topic may have.
 
     Raises:
         CliError: it names none, or more.

@@ -9,7 +9,7 @@ from kafka_partition_events.control.groups.writers import Writers
 from kafka_partition_events.control.operate.commands import CommandWriter
 from kafka_partition_events.control.operate.control_log import ControlLog
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Command, Given
+from kafka_partition_events.control.protocol.records import Allowed, Approval, Command, Given
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 
@@ -44,6 +44,18 @@ class ConfluentDesk:
     def send(self, command: Command, timeout: float) -> Given:
         """Write a command; see `Desk`."""
         return self._writer.send(command, timeout)
+
+    def approve(self, approval: Approval, timeout: float) -> None:
+        """Write an approval; see `Desk`."""
+        self._writer.approve(approval, timeout)
+
+    def commands(self, timeout: float) -> list[Given]:
+        """Return all commands that are kept; see `Desk`."""
+        return self._log.read_commands(timeout)
+
+    def approvals(self, timeout: float) -> list[Allowed]:
+        """Return all approvals that are kept; see `Desk`."""
+        return self._log.read_approvals(timeout)
 
     def groups(self, topic: str, timeout: float) -> Mapping[str, Group | None]:
         """Return the groups that read a topic; see `Desk`."""

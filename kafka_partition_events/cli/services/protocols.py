@@ -8,7 +8,7 @@ from attrs import frozen
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.codec import Skipped
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Command, Given
+from kafka_partition_events.control.protocol.records import Allowed, Approval, Command, Given
 from kafka_partition_events.metadata.cluster import TopicPartition
 
 FIRST_ANSWER_S = 7.0
@@ -89,6 +89,23 @@ class Desk(Protocol):
         Raises:
             ControlTopicError: that can't be done, or not in time.
         """
+
+    def approve(self, approval: Approval, timeout: float) -> None:
+        """Write an approval.
+
+        Raises:
+            ControlTopicError: that can't be done, or not in time.
+        """
+
+    def commands(self, timeout: float) -> list[Given]:
+        """Return all commands that are kept.
+
+        Raises:
+            ControlTopicError: that can't be done, or not in time.
+        """
+
+    def approvals(self, timeout: float) -> list[Allowed]:
+        """Return all approvals that are kept; see `commands`."""
 
     def groups(self, topic: str, timeout: float) -> Mapping[str, Group | None]:
         """Return the groups that read a topic, or have committed offsets of it; None: it can't be seen.

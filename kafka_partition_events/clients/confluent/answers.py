@@ -30,6 +30,14 @@ def error_name(error: KafkaError) -> str:
     return _KAFKA_NAMES.get(error.code(), error.name())
 
 
+def is_of_the_group(error: KafkaError) -> bool:
+    """Tell whether an error means nothing to who reads without joining a group.
+
+    librdkafka wants a group of every consumer, and looks for its coordinator; ACLs may refuse that.
+    """
+    return error.code() == KafkaError.GROUP_AUTHORIZATION_FAILED
+
+
 def described_topic(description: Any) -> TopicInfo:
     """Translate an ``AdminClient.describe_topics`` answer."""
     name = description.name

@@ -14,7 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
-from kafka_partition_events.clients.confluent.answers import error_name
+from kafka_partition_events.clients.confluent.answers import error_name, is_of_the_group
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting, refuse_greenlets
 from kafka_partition_events.errors import PinStoreError
@@ -187,9 +187,10 @@ class KafkaPinStore:
             message = consumer.poll(time_left(deadline))
             if message is None:
                 raise TimeoutError("it was not read to the end in time")
-            if (error := message.error()) is not None:
+            if (error := message.error()) is None:
+                self._take(message)
+            elif not is_of_the_group(error):
                 raise KafkaException(error)
-            self._take(message)
         # Else it would wait at the broker for more, and the next look at the end would wait behind that.
         # (A pause does not do: librdkafka takes a second to resume.)
         consumer.unassign()

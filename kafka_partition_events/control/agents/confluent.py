@@ -8,7 +8,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from kafka_partition_events.clients.confluent.answers import ELECTING, error_name
+from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, is_of_the_group
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.agents.agent_thread import Report
@@ -119,13 +119,14 @@ class ControlLink:
     def _take(self, message: Message) -> bool:
         """Take a message; tell whether the end is reached."""
         error, offset = message.error(), message.offset()
-        if error is not None:
-            if error.code() != KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
-                raise KafkaException(error)
+        if error is None:
+            self._found.append((message.key() or b"", message.value()))
+            self._position = (offset or 0) + 1
+        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
             self._position = max(self._position, offset or 0)
             return True
-        self._found.append((message.key() or b"", message.value()))
-        self._position = (offset or 0) + 1
+        elif not is_of_the_group(error):
+            raise KafkaException(error)
         return False
 
     # -- writing -------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
-"""What commands do: a change is requested, approved, cancelled, rolled back or forced. Pure.
+"""What commands do: a change is requested, cancelled, rolled back or forced; and what approves it. Pure.
 
 A command that comes twice (at one offset) does nothing the second time. One that is refused says why and what
 to do, and the refusal is part of the change, so it is never lost.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final
 
 from attrs import evolve, frozen
@@ -13,7 +13,7 @@ from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.transitions import finished, opened, rolling_back
 from kafka_partition_events.control.protocol.orders import armed, standing
-from kafka_partition_events.control.protocol.records import Change, Command, Given, Order, Refusal
+from kafka_partition_events.control.protocol.records import Approval, Change, Command, Given, Order, Refusal
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
     Execute,
@@ -168,6 +168,30 @@ def refusal(given: Given, reason: Reason, why: str) -> Refusal:
     return Refusal(verb=verb, actor=actor, offset=given.offset, at_ms=given.at_ms, reason=reason, detail=why)
 
 
+def approved(change: Change, approvals: Iterable[Approval], *, epoch: int) -> Change:
+    """Return a change as the first approval of it makes it that counts; the same one if none does.
+
+    An approval is no command: who may write one is up to Kafka's ACLs on ``kpe.approvals``, and read again it
+    says the same again.
+    """
+    for approval in approvals:
+        if not_approved(change, approval) is None:
+            change = evolve(change, state=State.APPROVED, approved_by=approval.actor)
+            return _armed(evolve(change, revision=change.revision + 1, tracker_epoch=epoch))
+    return change
+
+
+def not_approved(change: Change, approval: Approval) -> str | None:
+    """Return why an approval does nothing for a change; None if it counts."""
+    if change.state is not State.REQUESTED:
+        return f"{change.change_id} is {change.state}; only a requested change is approved"
+    if approval.spec != change.spec:
+        return f"{change.change_id} is another change than the one that {approval.actor} has seen"
+    if change.needs_approval and approval.actor == change.requested_by:
+        return f"{approval.actor} has requested {change.change_id}; somebody else must approve"
+    return None
+
+
 # -- requests ----------------------------------------------------------------------------------------------
 
 
@@ -315,17 +339,6 @@ def _open_change(changes: Collection[Change], spec: Spec) -> Change | None:
 # -- the other commands ------------------------------------------------------------------------------------
 
 
-def _approve(change: Change, known: _Known) -> Answer:
-    if change.approved_by == known.actor:
-        return Answer(change)
-    if change.state is not State.REQUESTED:
-        return known.in_wrong_state(change, "only a requested change is approved")
-    if change.needs_approval and known.actor == change.requested_by:
-        why = f"{known.actor} has requested it; somebody else must approve"
-        return known.refuses(change, Reason.SAME_PERSON, why)
-    return Answer(_armed(evolve(change, state=State.APPROVED, approved_by=known.actor)))
-
-
 def _request_again(change: Change, known: _Known) -> Answer:
     why = f"{change.change_id} is another change already; request this one under an id of its own"
     return known.refuses(change, Reason.ANOTHER_SPEC, why)
@@ -395,7 +408,6 @@ def _way_back(change: Change) -> str:
 
 _VERBS: Final[Mapping[Verb, Callable[[Change, _Known], Answer]]] = {
     Verb.REQUEST: _request_again,
-    Verb.APPROVE: _approve,
     Verb.CANCEL: _cancel,
     Verb.ROLLBACK: _rollback,
     Verb.OPEN_GATE: _open_gate,

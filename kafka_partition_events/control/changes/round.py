@@ -14,7 +14,14 @@ from typing import Final
 
 from attrs import define, evolve, field, frozen
 
-from kafka_partition_events.control.changes.commands import GROWN, may_be_forgotten, obey, refusal, unasked
+from kafka_partition_events.control.changes.commands import (
+    GROWN,
+    approved,
+    may_be_forgotten,
+    obey,
+    refusal,
+    unasked,
+)
 from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.followers import Census, Fleet, has_departed
 from kafka_partition_events.control.changes.policy import Policy
@@ -254,6 +261,15 @@ class Rounds:
                     change, detail=trouble, revision=change.revision + 1, tracker_epoch=self.epoch
                 )
                 desk.write(change)
+        change = self._steps(desk, change, fleet, view)
+        # After what has happened: what has grown already is approved by nobody any more.
+        allowed = approved(change, self.ledger.approvals.get(change.change_id, ()), epoch=self.epoch)
+        if allowed is not change:
+            desk.write(allowed)
+            change = self._steps(desk, allowed, fleet, view)
+        return not _doubt(sight) and is_due(change, fleet, view, desk.now_ms)
+
+    def _steps(self, desk: "_Desk", change: Change, fleet: Fleet, view: ClusterView) -> Change:
         while (after := step(change, fleet, view, epoch=self.epoch, now_ms=desk.now_ms)) is not change:
             written_ms = self._written_ms.get(change.change_id)
             soon = written_ms is not None and desk.now_ms < written_ms + TOTALS_MS
@@ -261,7 +277,7 @@ class Rounds:
                 break
             desk.write(after)
             change = after
-        return not _doubt(sight) and is_due(change, fleet, view, desk.now_ms)
+        return change
 
     # -- growth that nobody has announced ------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Gives the tracker commands. Needs confluent-kafka."""
+"""Gives the tracker commands, and approvals of changes. Needs confluent-kafka."""
 
 import time
 from collections.abc import Mapping
@@ -8,8 +8,9 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.control.operate.control_log import CURE
 from kafka_partition_events.control.protocol.codec import encode, key_of
-from kafka_partition_events.control.protocol.records import Command, Given
+from kafka_partition_events.control.protocol.records import Approval, Command, Given
 from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.errors import ControlTopicError
 
@@ -22,7 +23,7 @@ _WRITING: Final = {
 
 
 class CommandWriter:
-    """Writes to ``kpe.commands``. Blocks for I/O; one thread at a time."""
+    """Writes to ``kpe.commands`` and ``kpe.approvals``. Blocks for I/O; one thread at a time."""
 
     def __init__(self, config: Mapping[str, Any], prefix: str = PREFIX) -> None:
         """Make it; nothing is connected before the first command.
@@ -36,7 +37,7 @@ class CommandWriter:
         """
         self._connection = Connection(config)
         self._settings = {"log_level": 2, **connecting(config), **_WRITING}
-        self._topic = f"{prefix}commands"
+        self._prefix = prefix
 
     def send(self, command: Command, timeout: float) -> Given:
         """Write a command, and return it as it was appended.
@@ -50,25 +51,37 @@ class CommandWriter:
             RecordError: something in it is too long, or no text; nothing was written.
             ControlTopicError: there is no such topic, it was refused, or nobody answers.
         """
-        deadline = time.monotonic() + timeout
-        try:
-            self._check_topic(timeout)
-            return self._deliver(command, deadline)
-        except (KafkaException, TimeoutError) as error:
-            raise ControlTopicError(
-                str(self._connection.failure(f"can't write to topic {self._topic}", error))
-            ) from error
+        appended = self._append(f"{self._prefix}commands", command, timeout)
+        return Given(command, appended.offset() or 0, appended.timestamp()[1])
+
+    def approve(self, approval: Approval, timeout: float) -> None:
+        """Write an approval; see `send`.
+
+        Raises:
+            RecordError, ControlTopicError: as `send`. Most people may not write to ``kpe.approvals``.
+        """
+        self._append(f"{self._prefix}approvals", approval, timeout)
 
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
 
-    def _check_topic(self, timeout: float) -> None:
-        # All topics are listed: to ask for one might create it, and so would a record, not as it should be.
-        if self._topic not in self._connection.admin().list_topics(timeout=timeout).topics:
-            raise ControlTopicError(f"there is no topic {self._topic}; `kpe topics init` creates it")
+    def _append(self, topic: str, record: Command | Approval, timeout: float) -> Message:
+        deadline = time.monotonic() + timeout
+        try:
+            self._check_topic(topic, timeout)
+            return self._deliver(topic, record, deadline)
+        except (KafkaException, TimeoutError) as error:
+            raise ControlTopicError(
+                str(self._connection.failure(f"can't write to topic {topic}", error))
+            ) from error
 
-    def _deliver(self, command: Command, deadline: float) -> Given:
+    def _check_topic(self, topic: str, timeout: float) -> None:
+        # All topics are listed: to ask for one might create it, and so would a record, not as it should be.
+        if topic not in self._connection.admin().list_topics(timeout=timeout).topics:
+            raise ControlTopicError(f"there is no topic {topic}, or you may not see it; {CURE}")
+
+    def _deliver(self, topic: str, record: Command | Approval, deadline: float) -> Message:
         told: list[tuple[KafkaError | None, Message]] = []
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -76,10 +89,10 @@ class CommandWriter:
 
         milliseconds = max(1, round(1_000 * (deadline - time.monotonic())))
         producer = Producer({**self._settings, "message.timeout.ms": milliseconds})
-        producer.produce(self._topic, encode(command), key_of(command), on_delivery=delivered)
+        producer.produce(topic, encode(record), key_of(record), on_delivery=delivered)
         while not told:  # librdkafka tells of every record when its time is over, at the latest
             producer.poll(0.5)
         ((error, message),) = told
         if error is not None:
             raise KafkaException(error)
-        return Given(command, message.offset() or 0, message.timestamp()[1])
+        return message

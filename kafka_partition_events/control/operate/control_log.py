@@ -15,12 +15,17 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-from kafka_partition_events.clients.confluent.answers import ELECTING, described_topic, error_name
+from kafka_partition_events.clients.confluent.answers import (
+    ELECTING,
+    described_topic,
+    error_name,
+    is_of_the_group,
+)
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.protocol.codec import AnyRecord, Place, Skipped, decode_or_skip
 from kafka_partition_events.control.protocol.ledger import Ledger
-from kafka_partition_events.control.protocol.records import Ack, Command, Given, Lease
+from kafka_partition_events.control.protocol.records import Ack, Allowed, Approval, Command, Given, Lease
 from kafka_partition_events.control.protocol.topics import EVERYTHING, PREFIX
 from kafka_partition_events.errors import ControlTopicError, MetadataFetchError
 from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
@@ -47,7 +52,9 @@ _Take = Callable[[Message], None]
 
 
 class ControlLog:
-    """What is in ``kpe.changes``, ``kpe.leases`` and ``kpe.acks``, merged. One thread at a time.
+    """What is in ``kpe.changes``, ``kpe.approvals``, ``kpe.leases`` and ``kpe.acks``, merged.
+
+    One thread at a time.
 
     It joins no group and leaves no trace. Topics may gain partitions. One that was created anew is read from
     its beginning; what the former one told stays in the ledger.
@@ -74,6 +81,7 @@ class ControlLog:
         self._prefix = prefix
         self._takes: dict[str, _Take] = {
             f"{prefix}changes": self._take_change,
+            f"{prefix}approvals": self._take_approval,
             f"{prefix}leases": self._take_lease,
             f"{prefix}acks": self._take_ack,
         }
@@ -102,14 +110,28 @@ class ControlLog:
         Raises:
             ControlTopicError: as `read`.
         """
-        topic, found = f"{self._prefix}commands", list[Given]()
+        found = list[Given]()
 
         def take(message: Message) -> None:
             if (given := command_in(message, self.skipped)) is not None:
                 found.append(given)
 
-        self._forget(topic)
-        self._read({topic: take}, time.monotonic() + timeout)
+        self._read_anew("commands", take, timeout)
+        return found
+
+    def read_approvals(self, timeout: float) -> list[Allowed]:
+        """Return all approvals that ``kpe.approvals`` still holds; see `read`.
+
+        Raises:
+            ControlTopicError: as `read`.
+        """
+        found = list[Allowed]()
+
+        def take(message: Message) -> None:
+            if (approval := self._decoded(Approval, message)) is not None:
+                found.append(Allowed(approval, message.offset() or 0, appended_ms(message)))
+
+        self._read_anew("approvals", take, timeout)
         return found
 
     def read_to(self, topic: str) -> tuple[int, ...]:
@@ -135,6 +157,11 @@ class ControlLog:
         except (KafkaException, TimeoutError) as error:
             raise self._failure("can't read the control topics", error) from error
         self._connection.succeeded()
+
+    def _read_anew(self, topic: str, take: _Take, timeout: float) -> None:
+        name = f"{self._prefix}{topic}"
+        self._forget(name)
+        self._read({name: take}, time.monotonic() + timeout)
 
     def _unread(self, topics: list[str], deadline: float) -> set[_Place]:
         """Return the partitions that have an end beyond what was read; wait for leaders that are elected."""
@@ -206,7 +233,7 @@ class ControlLog:
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
             self._next[place] = max(self._next.get(place, 0), message.offset() or 0)
             ended.add(place)
-        else:
+        elif not is_of_the_group(error):
             raise KafkaException(error)
 
     def _failure(self, what: str, error: BaseException) -> ControlTopicError:
@@ -222,6 +249,10 @@ class ControlLog:
 
     def _take_change(self, message: Message) -> None:
         self.ledger.take_written(message.key() or b"", message.value(), self.skipped, place_of(message))
+
+    def _take_approval(self, message: Message) -> None:
+        if (approval := self._decoded(Approval, message)) is not None:
+            self.ledger.take_approval(approval)
 
     def _take_lease(self, message: Message) -> None:
         if (lease := self._decoded(Lease, message)) is not None:

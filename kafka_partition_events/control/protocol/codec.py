@@ -27,19 +27,25 @@ from kafka_partition_events.control.protocol.bounds import (
     Text,
 )
 from kafka_partition_events.control.protocol.legible import is_legible, legible
-from kafka_partition_events.control.protocol.records import Ack, Change, Command, Lease
+from kafka_partition_events.control.protocol.records import Ack, Approval, Change, Command, Lease
 from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events_listeners.ranges import ids_in, ranges
 
 VERSION: Final = 1
 
-FORMATS: Final = {Command: "kpe.command", Change: "kpe.change", Lease: "kpe.lease", Ack: "kpe.ack"}
+FORMATS: Final = {
+    Command: "kpe.command",
+    Approval: "kpe.approval",
+    Change: "kpe.change",
+    Lease: "kpe.lease",
+    Ack: "kpe.ack",
+}
 
-MOST_BYTES: Final = {Command: 65_536, Change: 524_288, Lease: 65_536, Ack: 262_144}
+MOST_BYTES: Final = {Command: 65_536, Approval: 65_536, Change: 524_288, Lease: 65_536, Ack: 262_144}
 """How long a record may be. What is longer is not even parsed."""
 
-Record = Command | Change | Lease | Ack
-AnyRecord = TypeVar("AnyRecord", Command, Change, Lease, Ack)
+Record = Command | Approval | Change | Lease | Ack
+AnyRecord = TypeVar("AnyRecord", Command, Approval, Change, Lease, Ack)
 
 _KEPT_ODDITIES: Final = 100
 _KEPT_SETS: Final = 256
@@ -154,7 +160,7 @@ def decode_or_skip(kind: type[AnyRecord], value: bytes, skipped: Skipped, at: Pl
 def key_of(record: Record) -> str:
     """Return the key of a record in its topic, by which compaction keeps the last one."""
     match record:
-        case Command():
+        case Command() | Approval():
             return record.change_id
         case Change():
             return f"{record.spec.cluster_id}|{record.change_id}"

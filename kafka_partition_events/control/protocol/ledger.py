@@ -23,12 +23,16 @@ from typing import Final, Generic, TypeVar
 from attrs import define, field, frozen
 
 from kafka_partition_events.control.protocol.codec import Place, Record, Skipped, as_json, decode_or_skip
-from kafka_partition_events.control.protocol.records import Ack, Change, Lease
+from kafka_partition_events.control.protocol.records import Ack, Approval, Change, Lease
+from kafka_partition_events.control.protocol.vocabulary import State
 
 _MOST_RETIRED: Final = 10_000
 
 AnyValue = TypeVar("AnyValue")
 Logged = TypeVar("Logged", Lease, Ack)
+
+_MOST_APPROVED: Final = 1_000
+_MOST_APPROVALS: Final = 100
 
 
 @frozen
@@ -103,6 +107,7 @@ class Ledger:
         changes: By id.
         tenancies: By instance id.
         acks: By change and instance.
+        approvals: Those of changes that wait for one or are not known yet, by change; as they came.
         retired: The ids of changes with a tombstone, the last ten thousand. Ids are never used again, so
             whatever else comes under one is older.
     """
@@ -110,6 +115,7 @@ class Ledger:
     changes: dict[str, Change] = field(factory=dict)
     tenancies: dict[str, Tenancy] = field(factory=dict)
     acks: dict[str, dict[str, Appended[Ack]]] = field(factory=dict)
+    approvals: dict[str, list[Approval]] = field(factory=dict)
     retired: dict[str, None] = field(factory=dict)
 
     def take_written(self, key: bytes, value: bytes | None, skipped: Skipped, at: Place) -> None:
@@ -133,6 +139,16 @@ class Ledger:
             del self.retired[next(iter(self.retired))]
         self.changes.pop(change_id, None)
         self.acks.pop(change_id, None)
+        self.approvals.pop(change_id, None)
+
+    def take_approval(self, approval: Approval) -> None:
+        """Take a record of ``kpe.approvals``."""
+        id_, known = approval.change_id, self.changes.get(approval.change_id)
+        if id_ in self.retired or (known is not None and known.state is not State.REQUESTED):
+            return
+        self.approvals[id_] = [*self.approvals.get(id_, ()), approval][-_MOST_APPROVALS:]
+        if len(self.approvals) > _MOST_APPROVED:
+            del self.approvals[next(iter(self.approvals))]
 
     def take_lease(self, lease: Lease, at_ms: int) -> None:
         """Take a record of ``kpe.leases``."""
@@ -152,6 +168,8 @@ class Ledger:
         for change_id, change in self.changes.items():
             if change.state.final:
                 self.acks.pop(change_id, None)
+            if change.state is not State.REQUESTED:
+                self.approvals.pop(change_id, None)
 
     def drop_strays(self) -> None:
         """Forget answers to changes that nobody knows. For who writes the changes: no answer comes sooner."""

@@ -50,6 +50,23 @@ class Command:
     ttl_s: float = 900.0
 
 
+@frozen(kw_only=True)
+class Approval:
+    """That somebody allows a change (``kpe.approvals``, a topic that only those may write to who may allow).
+
+    Attributes:
+        change_id: Which change.
+        spec: The change as they have seen it: another one under that id is not what they allow.
+        actor: Who.
+        reason: Why.
+    """
+
+    change_id: Id
+    spec: Spec
+    actor: str
+    reason: Prose = ""
+
+
 @frozen
 class Given:
     """A command as it stands in ``kpe.commands``, a topic of one partition.
@@ -64,6 +81,15 @@ class Given:
     """
 
     command: Command
+    offset: int
+    at_ms: int
+
+
+@frozen
+class Allowed:
+    """An approval as it stands in ``kpe.approvals``: where it is, and when the broker appended it."""
+
+    approval: Approval
     offset: int
     at_ms: int
 

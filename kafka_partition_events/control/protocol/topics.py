@@ -1,7 +1,7 @@
 """The control topics: how they should be, and what to do where they are not. Pure.
 
 Readers cope with more partitions of leases and acks, as all merges go by keys; with fewer, too. Commands and
-changes have one: it elects the tracker, and it keeps their order.
+changes have one: it elects the tracker, and it keeps their order; approvals have one, as they are few.
 """
 
 import re
@@ -13,10 +13,12 @@ from attrs import frozen
 from kafka_partition_events.errors import ConfigurationError
 
 PREFIX: Final = "kpe."
-EVERYTHING: Final = ("changes", "leases", "acks")
+EVERYTHING: Final = ("changes", "approvals", "leases", "acks")
 """All that a tracker goes by."""
 CHANGES: Final = ("changes",)
 """What tells of changes, but for what each instance says of them."""
+FLEET: Final = (*CHANGES, "leases", "acks")
+"""That, too: what readers need, who have no business with approvals."""
 
 _PREFIX: Final = re.compile(r"[A-Za-z0-9._-]{0,200}")
 
@@ -103,6 +105,11 @@ class Unfit:
 Difference = Create | Configure | Unfit
 
 
+def tracker_name(prefix: str) -> str:
+    """Return the tracker's consumer group; it is its transactional id, too."""
+    return f"{prefix.rstrip('.')}-tracker"
+
+
 def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
     """Return the topics of change control under a prefix.
 
@@ -126,6 +133,7 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
 
     return (
         topic("commands", 1, cleanup_policy="delete", retention_ms=str(30 * _DAY_MS)),
+        topic("approvals", 1, cleanup_policy="delete", retention_ms=str(30 * _DAY_MS)),
         topic("changes", 1, cleanup_policy="compact"),
         topic("leases", _MANY, cleanup_policy="compact,delete", retention_ms=str(2 * _DAY_MS)),
         topic("acks", _MANY, cleanup_policy="compact,delete", retention_ms=str(30 * _DAY_MS)),

@@ -106,7 +106,6 @@ class Verb(StrEnum):
     """What a command asks for."""
 
     REQUEST = "request"
-    APPROVE = "approve"
     CANCEL = "cancel"
     ROLLBACK = "rollback"
     OPEN_GATE = "open_gate"
@@ -161,7 +160,6 @@ class Reason(StrEnum):
     """The change exists, and is another one."""
     NO_SUCH_CHANGE = "no_such_change"
     COMMAND_EXPIRED = "command_expired"
-    SAME_PERSON = "same_person"
     WRONG_STATE = "wrong_state"
     INSTANCE_REJECTED = "instance_rejected"
     NOT_ALLOWED = "not_allowed"

@@ -10,6 +10,7 @@ from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.control.operate.control_log import CURE, command_in
 from kafka_partition_events.control.protocol.codec import Skipped
 from kafka_partition_events.control.protocol.records import Given
+from kafka_partition_events.control.protocol.topics import tracker_name
 from kafka_partition_events.errors import ControlTopicError
 
 SESSION_S: Final = 10.0
@@ -17,11 +18,6 @@ SESSION_S: Final = 10.0
 
 _AT_ONCE: Final = 100
 _LIMIT_S: Final = 10.0
-
-
-def tracker_name(prefix: str) -> str:
-    """Return the tracker's consumer group; it is its transactional id, too."""
-    return f"{prefix.rstrip('.')}-tracker"
 
 
 class Membership:

@@ -18,8 +18,8 @@ from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.round import Outcome
 from kafka_partition_events.control.groups.outside_view import Prober
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.topics import PREFIX
-from kafka_partition_events.control.tracker.election import Membership, tracker_name
+from kafka_partition_events.control.protocol.topics import PREFIX, tracker_name
+from kafka_partition_events.control.tracker.election import Membership
 from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
 from kafka_partition_events.control.tracker.status import Tally, TrackerStatus
 from kafka_partition_events.control.tracker.topic_growth import Grower

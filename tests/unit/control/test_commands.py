@@ -15,7 +15,7 @@ from kafka_partition_events.control.changes.commands import (
 )
 from kafka_partition_events.control.changes.evidence import ClusterView
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.protocol.records import Command, Given, Order, Refusal
+from kafka_partition_events.control.protocol.records import Approval, Command, Given, Order, Refusal
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import (
     Execute,
@@ -125,28 +125,54 @@ class TestApproval:
         story = Story()
         story.request(gated(needs_approval=True))
         assert story.change.order == Order()
-        story.command(Verb.APPROVE, "bob")
+        story.approve("bob")
         assert (story.change.state, story.change.approved_by) == (State.APPROVED, "bob")
         assert story.change.order == Order(limit=6)
 
-    def test_by_who_has_requested_it_is_refused(self) -> None:
+    def test_by_who_has_requested_it_counts_for_nothing(self) -> None:
         story = Story()
         story.request(gated(needs_approval=True))
-        story.command(Verb.APPROVE, "alice")
+        story.approve("alice")
         assert story.change.state is State.REQUESTED
-        assert story.change.refusals[-1].reason is Reason.SAME_PERSON
+        story.approve("bob")
+        assert story.change.approved_by == "bob"
+
+    def test_of_another_change_than_it_is_counts_for_nothing(self) -> None:
+        story = Story()
+        story.request(gated(needs_approval=True))
+        story.approve("bob", spec=growth(to_count=7))
+        assert story.change.state is State.REQUESTED
 
     def test_is_waited_for_before_routes_change(self) -> None:
         story = Story()
         story.request(shrinking(needs_approval=True))
         assert story.tick(60) is State.REQUESTED
-        story.command(Verb.APPROVE, "bob")
+        story.approve("bob")
         assert story.tick() is State.CONVERGING
 
     def test_comes_too_late_after_the_topic_has_grown(self) -> None:
         story = grown(gated(needs_approval=True))
-        story.command(Verb.APPROVE, "bob")
-        assert story.change.refusals[-1].reason is Reason.WRONG_STATE
+        story.approve("bob")
+        assert (story.change.state, story.change.approved_by) == (story.path[-1], None)
+
+    def test_that_comes_again_says_nothing_new(self) -> None:
+        story = Story()
+        story.request(growth(needs_approval=True))
+        story.approve("bob")
+        revision = story.change.revision
+        story.approve("carol")
+        assert (story.change.revision, story.change.approved_by) == (revision, "bob")
+
+    def test_is_forgotten_with_what_it_was_for(self) -> None:
+        story = Story()
+        story.request(growth(needs_approval=True))
+        story.ledger.take_approval(Approval(change_id="chg-2", spec=growth(), actor="bob"))
+        story.approve("alice")
+        assert story.ledger.approvals.keys() == {ONE, "chg-2"}
+        story.command(Verb.CANCEL)
+        story.ledger.drop_finished()
+        story.ledger.take_tombstone("chg-2")
+        assert not story.ledger.approvals
 
 
 class TestCancelAndRollback:
@@ -278,14 +304,14 @@ class TestWhichCommandItIs:
     def test_one_of_the_same_millisecond_is_another_one(self) -> None:
         story = Story()
         story.request(growth(needs_approval=True))
-        for verb, actor in ((Verb.APPROVE, "bob"), (Verb.CANCEL, "carol")):
-            story.deliver(Command(change_id=ONE, verb=verb, actor=actor), story.now_ms)
+        for verb in (Verb.ROLLBACK, Verb.CANCEL):
+            story.deliver(Command(change_id=ONE, verb=verb, actor="bob"), story.now_ms)
         assert story.change.state is State.CANCELLED
 
     def test_one_that_a_leader_with_a_slow_clock_has_appended_is_another_one(self) -> None:
         story = Story()
         story.request(growth(needs_approval=True))
-        story.command(Verb.APPROVE, "bob")
+        story.command(Verb.ROLLBACK, "bob")
         cancel = Command(change_id=ONE, verb=Verb.CANCEL, actor="carol")
         story.deliver(cancel, story.now_ms - 1_000, offset=9)
         assert story.change.state is State.CANCELLED
@@ -310,7 +336,7 @@ class TestWhichCommandItIs:
     def test_who_gives_it_is_told_of_nothing_else(self) -> None:
         story = Story()
         story.request(growth(needs_approval=True))
-        story.command(Verb.APPROVE, "bob")
+        story.command(Verb.ROLLBACK, "bob")
         cancel = Given(Command(change_id=ONE, verb=Verb.CANCEL, actor="carol"), 2, story.now_ms - 1_000)
         assert reply_to(cancel, story.change) is None
         story.deliver(cancel.command, cancel.at_ms, cancel.offset)
@@ -357,16 +383,16 @@ class TestPolicy:
         story = Story(policy=Policy(approval="orders"))
         story.request(gated())
         assert not story.change.released
-        story.command(Verb.APPROVE, "alice")
-        assert story.change.refusals[-1].reason is Reason.SAME_PERSON
-        story.command(Verb.APPROVE, "bob")
+        story.approve("alice")
+        assert not story.change.released
+        story.approve("bob")
         assert story.change.released
 
 
 class TestRefusals:
     def test_a_command_for_an_unknown_change_says_so(self) -> None:
         story = Story()
-        assert story.command(Verb.APPROVE) is None
+        assert story.command(Verb.CANCEL) is None
         assert story.refused[0].reason is Reason.NO_SUCH_CHANGE
 
     def test_a_command_that_comes_too_late_is_refused(self) -> None:

@@ -20,6 +20,7 @@ from kafka_partition_events.control.protocol.codec import (
 )
 from kafka_partition_events.control.protocol.records import (
     Ack,
+    Approval,
     Capacity,
     Change,
     Command,
@@ -64,12 +65,19 @@ CHANGE = Change(
 )
 RECORDS: list[Any] = [
     Command(change_id=ONE, verb=Verb.REQUEST, actor="alice", reason="INC-1", spec=draining()),
-    Command(change_id=ONE, verb=Verb.APPROVE, actor="bob"),
+    Command(change_id=ONE, verb=Verb.CANCEL, actor="bob"),
+    Approval(change_id=ONE, spec=gated(), actor="bob", reason="INC-1"),
     CHANGE,
     lease("a", seen=12, used=4, capacity=Capacity(buffer_memory=65_536, batch_size=16_384), born_ms=9),
     ack("a", Status.CAPPED, limit=Capacity(max_partitions=4), group="g", role=Role.CONSUMER, positioned=NEW),
 ]
-NAMES = {Command: "control.command", Change: "control.change", Lease: "control.lease", Ack: "control.ack"}
+NAMES = {
+    Command: "control.command",
+    Approval: "control.approval",
+    Change: "control.change",
+    Lease: "control.lease",
+    Ack: "control.ack",
+}
 
 
 def document(record: Any) -> dict[str, Any]:
@@ -98,7 +106,7 @@ class TestEveryRecord:
                 decode(type(record), json.dumps({**document(record), "version": version}).encode())
 
     def test_says_whose_it_is_by_its_key(self, record: Any) -> None:
-        keys = {Command: ONE, Change: f"c-1|{ONE}", Lease: "a", Ack: f"{ONE}|a"}
+        keys = {Command: ONE, Approval: ONE, Change: f"c-1|{ONE}", Lease: "a", Ack: f"{ONE}|a"}
         assert key_of(record) == keys[type(record)]
 
 

@@ -22,19 +22,21 @@ def as_wanted(topic: ControlTopic) -> FoundTopic:
     return FoundTopic(partitions=topic.partitions, replicas=3, config={**topic.config, "flush.ms": "7"})
 
 
+BY_NAME = {topic.name: topic for topic in WANTED}
 FOUND = {topic.name: as_wanted(topic) for topic in WANTED}
 
 
 def test_all_moments_are_the_brokers_and_one_partition_keeps_the_order_of_commands_and_changes() -> None:
     assert {topic.name: topic.partitions for topic in WANTED} == {
         "kpe.commands": 1,
+        "kpe.approvals": 1,
         "kpe.changes": 1,
         "kpe.leases": 12,
         "kpe.acks": 12,
     }
     assert {topic.config["message.timestamp.type"] for topic in WANTED} == {"LogAppendTime"}
     assert [topic.config["cleanup.policy"] for topic in WANTED] == [
-        "delete", "compact", "compact,delete", "compact,delete",
+        "delete", "delete", "compact", "compact,delete", "compact,delete",
     ]  # fmt: skip
 
 
@@ -62,7 +64,7 @@ def test_if_all_is_as_it_should_be_nothing_is_done_whatever_else_is_set() -> Non
 
 
 def test_what_is_set_otherwise_is_set_right() -> None:
-    leases = WANTED[2]
+    leases = BY_NAME["kpe.leases"]
     found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete"})
     (difference,) = differences(WANTED, {**FOUND, leases.name: found})
     assert difference == Configure(leases, {"cleanup.policy": ("delete", "compact,delete")})
@@ -70,13 +72,13 @@ def test_what_is_set_otherwise_is_set_right() -> None:
 
 
 def test_the_order_of_policies_means_nothing() -> None:
-    leases = WANTED[2]
+    leases = BY_NAME["kpe.leases"]
     found = evolve(FOUND[leases.name], config={**leases.config, "cleanup.policy": "delete,compact"})
     assert differences(WANTED, {**FOUND, leases.name: found}) == ()
 
 
 def test_more_partitions_are_wrong_only_where_there_must_be_one() -> None:
-    commands, _, leases, _ = WANTED
+    commands, leases = BY_NAME["kpe.commands"], BY_NAME["kpe.leases"]
     more = {
         **FOUND,
         commands.name: evolve(FOUND[commands.name], partitions=3),

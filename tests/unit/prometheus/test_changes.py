@@ -124,7 +124,7 @@ def test_what_can_be_counted_is_there_at_0_from_the_beginning() -> None:
 def test_rounds_are_counted() -> None:
     story, ledger, tally = Story(), Ledger(), Tally()
     story.request(gated())
-    story.command(Verb.APPROVE, change_id="no-such")
+    story.command(Verb.CANCEL, change_id="no-such")
     ledger.take_change(story.change)
     ledger.take_lease(lease("a"), story.now_ms)
     outcome = Outcome(at_ms=story.now_ms, moved=(story.change,), refusals=tuple(story.refused))

@@ -1,0 +1,165 @@
+"""``kpe change history``: who has asked for what of a topic, who has allowed it, and what came of it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+from attrs import asdict, frozen
+
+from kafka_partition_events.cli.change.session import READ_S, session
+from kafka_partition_events.cli.change.text import moment
+from kafka_partition_events.cli.common.options import Bootstrap, ClientOptions, OutputChoice, Prefix, Verbose
+from kafka_partition_events.cli.common.output import Output, tell, write_json_line, write_line
+from kafka_partition_events.control.changes.commands import reply_to
+from kafka_partition_events.control.protocol.records import Allowed, Change, Given
+from kafka_partition_events.control.protocol.topics import CHANGES, PREFIX
+
+
+@frozen(kw_only=True)
+class Entry:
+    """One thing that has happened.
+
+    Attributes:
+        at_ms: When, by the broker's clock, in milliseconds since 1970.
+        change_id: To which change.
+        what: A verb of a command, ``approve``, or the state that a change came to.
+        actor: Who says he is who has done it; none for what the tracker has.
+        reason: Why.
+        outcome: What came of it.
+        topic: The control topic with the record that tells it,
+        offset: and where that is, in partition 0. None: the state of a change, which has no record for good.
+    """
+
+    at_ms: int
+    change_id: str
+    what: str
+    actor: str = ""
+    reason: str = ""
+    outcome: str = ""
+    topic: str | None = None
+    offset: int | None = None
+
+
+def history_command(
+    context: typer.Context,
+    bootstrap: Bootstrap,
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic that was changed.")],
+    client_options: ClientOptions = None,
+    prefix: Prefix = PREFIX,
+    output: OutputChoice = None,
+    verbose: Verbose = False,
+) -> None:
+    """Tell who asked for what of a topic, approved, cancelled or forced it, and what came of it.
+
+    Oldest first. What somebody did is shown with the record that says so, by topic and offset: a name is what
+    he has typed, and the broker's log of requests, or an ACL that lets one person write there, tells who he
+    is. Growth that nobody had asked for is there, too. Kafka keeps these records for 30 days.
+
+    \b
+    kpe change history -b localhost:9092 orders
+    kpe change history -b localhost:9092 orders | jq -r 'select(.what == "open_gate") | .actor'
+
+    Exit codes: 0 told, even if there is nothing; 2 no control topics, no right to read kpe.commands and
+    kpe.approvals, wrong address, unknown option.
+    """  # noqa: D301
+    with session(
+        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=CHANGES
+    ) as at:
+        given, allowed = at.desk.commands(READ_S), at.desk.approvals(READ_S)
+        entries = history(topic, at.desk.ledger.changes, given, allowed, prefix)
+        for entry in entries:
+            if at.output is Output.JSONL:
+                write_json_line(_document(entry))
+            else:
+                write_line(_line(entry))
+        if not entries:
+            tell(f"note: nobody has asked for anything of topic {topic}, as far as Kafka keeps it")
+
+
+def history(
+    topic: str,
+    changes: Mapping[str, Change],
+    commands: Iterable[Given],
+    approvals: Iterable[Allowed],
+    prefix: str = PREFIX,
+) -> list[Entry]:
+    """Return what has happened to a topic, oldest first.
+
+    Args:
+        topic: The topic.
+        changes: All changes that are known, by id.
+        commands: All that are kept.
+        approvals: The same.
+        prefix: What the names of the control topics begin with.
+    """
+    commands = list(commands)
+    asked = {given.command.change_id for given in commands if _is_about(topic, given)}
+    about = asked | {change.change_id for change in changes.values() if change.spec.topic == topic}
+    entries = [_commanded(g, changes, f"{prefix}commands") for g in commands if g.command.change_id in about]
+    entries += [
+        _allowed(a, changes, f"{prefix}approvals") for a in approvals if a.approval.change_id in about
+    ]
+    entries += (entry for id_ in about if id_ in changes for entry in _came_to(changes[id_]))
+    return sorted(entries, key=lambda entry: (entry.at_ms, entry.change_id))
+
+
+def _is_about(topic: str, given: Given) -> bool:
+    spec = given.command.spec
+    return spec is not None and spec.topic == topic
+
+
+def _commanded(given: Given, changes: Mapping[str, Change], topic: str) -> Entry:
+    command, change = given.command, changes.get(given.command.change_id)
+    answer = reply_to(given, change)
+    if change is None:
+        outcome = "no such change is known any more"
+    elif answer is None:
+        outcome = "not taken up"
+    else:
+        outcome = "carried out" if answer.refusal is None else f"refused: {answer.refusal.detail}"
+    return Entry(
+        at_ms=given.at_ms,
+        change_id=command.change_id,
+        what=command.verb,
+        actor=command.actor,
+        reason=command.reason,
+        outcome=outcome,
+        topic=topic,
+        offset=given.offset,
+    )
+
+
+def _allowed(allowed: Allowed, changes: Mapping[str, Change], topic: str) -> Entry:
+    approval, change = allowed.approval, changes.get(allowed.approval.change_id)
+    counts = change is not None and (change.approved_by, change.spec) == (approval.actor, approval.spec)
+    return Entry(
+        at_ms=allowed.at_ms,
+        change_id=approval.change_id,
+        what="approve",
+        actor=approval.actor,
+        reason=approval.reason,
+        outcome="it counts" if counts else "it does not count",
+        topic=topic,
+        offset=allowed.offset,
+    )
+
+
+def _came_to(change: Change) -> Iterator[Entry]:
+    id_ = change.change_id
+    if change.observed_ms is not None:
+        opened = f"gate opened by {change.opened_by}" if change.opened_by else ""
+        yield Entry(at_ms=change.observed_ms, change_id=id_, what="happened", outcome=opened)
+    if change.finished_ms is not None:
+        yield Entry(at_ms=change.finished_ms, change_id=id_, what=change.state, outcome=change.detail)
+
+
+def _document(entry: Entry) -> dict[str, Any]:
+    return {**asdict(entry), "partition": None if entry.topic is None else 0}
+
+
+def _line(entry: Entry) -> str:
+    who = f" by {entry.actor}" if entry.actor else ""
+    why = f" ({entry.reason})" if entry.reason else ""
+    where = "" if entry.topic is None else f"  {entry.topic}-0@{entry.offset}"
+    came = f": {entry.outcome}" if entry.outcome else ""
+    return f"{moment(entry.at_ms)}  {entry.change_id:<26}  {entry.what}{who}{why}{came}{where}"

@@ -1,0 +1,107 @@
+"""Who needs which rights, by Kafka's ACLs: a name in a record is only what somebody types. Pure.
+
+Each role's rights are the least with which it works (a test on a cluster with an authorizer tries them all).
+Rights of applications that they need anyway, to write and read their own topics, are not among them.
+"""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+
+from attrs import frozen
+
+from kafka_partition_events.control.protocol.topics import PREFIX, tracker_name
+
+
+class Part(StrEnum):
+    """What somebody has to do with change control."""
+
+    REQUESTER = "requester"
+    APPROVER = "approver"
+    TRACKER = "tracker"
+    PRODUCER = "producer"
+    CONSUMER = "consumer"
+    READER = "reader"
+
+
+@frozen
+class Right:
+    """What is allowed on which resource.
+
+    Attributes:
+        operations: Kafka's operations; to read or to write implies to describe.
+        kind: ``topic``, ``group`` or ``transactional-id``.
+        name: The resource's name; ``*`` for all, and behind a name for all that begin with it.
+    """
+
+    operations: tuple[str, ...]
+    kind: str
+    name: str
+
+
+def rights(part: Part, prefix: str = PREFIX, grows: Sequence[str] = ()) -> tuple[Right, ...]:
+    """Return the rights that somebody needs.
+
+    Args:
+        part: Who.
+        prefix: What the names of the control topics begin with.
+        grows: Topics whose partitions the tracker is to create; ``*`` behind a name for all that begin so.
+    """
+
+    def of(*topics: str, to: str) -> tuple[Right, ...]:
+        return tuple(Right((to,), "topic", f"{prefix}{topic}") for topic in topics)
+
+    told, reported = of("changes", to="Read"), of("leases", "acks", to="Read")
+    described = (Right(("Describe",), "topic", "*"), Right(("Describe",), "group", "*"))
+    match part:
+        case Part.REQUESTER:
+            return (*told, *reported, *of("commands", to="Write"), *described)
+        case Part.APPROVER:
+            return (*told, *of("approvals", to="Write"))
+        case Part.PRODUCER | Part.CONSUMER:
+            return (*told, *of("leases", "acks", to="Write"))
+        case Part.READER:
+            return (*told, *reported, *of("commands", "approvals", to="Read"))
+        case Part.TRACKER:
+            own = tracker_name(prefix)
+            ways = ("Read", "Write", "DescribeConfigs")
+            return (
+                *(Right(ways, "topic", f"{prefix}{topic}") for topic in ("changes", "leases", "acks")),
+                *(
+                    Right(("Read", "DescribeConfigs"), "topic", f"{prefix}{t}")
+                    for t in ("commands", "approvals")
+                ),
+                Right(("Read",), "group", own),
+                Right(("Write",), "transactional-id", own),
+                *described,
+                # To read, so that brokers tell who writes there without the library (DescribeProducers).
+                *(Right(("Alter", "Read"), "topic", topic) for topic in grows),
+            )
+
+
+def as_commands(
+    who: Sequence[tuple[Part, str]], bootstrap: str, prefix: str = PREFIX, grows: Sequence[str] = ()
+) -> Iterator[str]:
+    """Yield lines for a shell that give people and services their rights, by Kafka's own tool.
+
+    Args:
+        who: Parts, and the principals that play them: ``User:alice``.
+        bootstrap: Where the brokers are.
+        prefix: As in `rights`.
+        grows: As in `rights`.
+    """
+    for part, principal in who:
+        yield f"# {part}"
+        for right in rights(part, prefix, grows):
+            yield shlex.join(_command(right, principal, bootstrap))
+
+
+def _command(right: Right, principal: str, bootstrap: str) -> list[str]:
+    prefixed = right.name.endswith("*") and right.name != "*"
+    operations = [word for operation in right.operations for word in ("--operation", operation)]
+    return [
+        "kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal,
+        *operations,
+        f"--{right.kind}", right.name.rstrip("*") if prefixed else right.name,
+        *(("--resource-pattern-type", "prefixed") if prefixed else ()),
+    ]  # fmt: skip

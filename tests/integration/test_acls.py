@@ -1,0 +1,232 @@
+"""The rights that `kpe topics init --print-acls` prints: with them all do their own work, and no other's."""
+
+import argparse
+import shlex
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from attrs import define
+from confluent_kafka import KafkaError, Producer
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from kafka_partition_events import DefaultPartitioner
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.control import ConsumerAgent, ProducerAgent
+from kafka_partition_events.control.agents.confluent import ControlLink
+from kafka_partition_events.control.groups.prober import GroupProber
+from kafka_partition_events.control.protocol.acls import Part
+from kafka_partition_events.control.tracker.tracker import Tracker
+from kafka_partition_events.testing import KafkaCluster
+from tests.change_kit import documents
+from tests.waiting_kit import waiting
+
+pytestmark = pytest.mark.kafka
+LIMIT_S = 30.0
+PASSWORD = "not-a-secret"  # noqa: S105 - of a cluster that is gone when the test is
+ASKS_FOR_RIGHTS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:alice",
+}
+PREFIX = "kpe."
+wait_until = waiting(LIMIT_S)
+
+Captured = pytest.CaptureFixture[str]
+
+
+@define
+class World:
+    """A cluster that asks everybody for rights, and who gives them."""
+
+    cluster: KafkaCluster
+    admin: AdminClient
+
+    def config(self, user: str) -> dict[str, str]:
+        return {**self.cluster.confluent_options, "sasl.username": user, "sasl.password": PASSWORD}
+
+    def kpe(self, user: str, *arguments: str) -> int:
+        options = self.cluster.confluent_options if user == "alice" else self.config(user)
+        address = options.pop("bootstrap.servers")
+        login = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
+        return run([*arguments, "-b", address, *login])
+
+    def let(self, *lines: str) -> None:
+        """Give the rights that lines for Kafka's own tool give."""
+        bindings = [binding for line in lines for binding in _bindings(line)]
+        for done in self.admin.create_acls(bindings).values():
+            done.result(LIMIT_S)
+
+
+def _bindings(line: str) -> list[AclBinding]:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    parser.add_argument("--add", action="store_true", required=True)
+    for name in ("--bootstrap-server", "--allow-principal"):
+        parser.add_argument(name, required=True)
+    parser.add_argument("--operation", action="append")
+    parser.add_argument("--resource-pattern-type", default="literal")
+    (kind,) = [kind for kind in ("topic", "group", "transactional-id") if f"--{kind}" in line.split()]
+    parser.add_argument(f"--{kind}", dest="name", required=True)
+    tool, *words = shlex.split(line)
+    assert tool == "kafka-acls.sh"
+    told = parser.parse_args(words)
+    of_kind = {"transactional-id": "TRANSACTIONAL_ID"}.get(kind, kind.upper())
+    return [
+        AclBinding(
+            ResourceType[of_kind],
+            told.name,
+            ResourcePatternType[told.resource_pattern_type.upper()],
+            told.allow_principal,
+            "*",
+            AclOperation["".join(f"_{c}" if c.isupper() else c for c in each)[1:].upper()],
+            AclPermissionType.ALLOW,
+        )
+        for each in told.operation
+    ]
+
+
+@pytest.fixture(scope="module")
+def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
+    cluster = own_kafka_cluster(brokers=1, secured=True, broker_config=ASKS_FOR_RIGHTS)
+    made = World(cluster, AdminClient({**cluster.confluent_options}))
+    cluster.create_topic("orders", 6)
+    cluster.create_topic("payments", 6)
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    users: list[Any] = [UserScramCredentialUpsertion(str(part), info, PASSWORD.encode()) for part in Part]
+    for done in made.admin.alter_user_scram_credentials(users).values():
+        done.result(LIMIT_S)
+    assert made.kpe("alice", "topics", "init") == 0
+    return made
+
+
+@pytest.fixture(scope="module")
+def printed(world: World) -> list[str]:
+    """What is printed, and given; with what applications have anyway."""
+    with pytest.MonkeyPatch.context() as patched:
+        lines: list[str] = []
+        patched.setattr("kafka_partition_events.cli.change.topics.write_line", lines.append)
+        assert world.kpe("alice", "topics", "init", "--print-acls", "--grow", "ord*") == 0
+    add = "kafka-acls.sh --bootstrap-server x:1 --add --allow-principal"
+    world.let(
+        *(line for line in lines if not line.startswith("#")),
+        f"{add} User:producer --operation Write --topic orders",
+        f"{add} User:consumer --operation Read --topic orders",
+        f"{add} User:consumer --operation Read --group billing",
+    )
+    return lines
+
+
+@pytest.fixture(scope="module")
+def tracker(world: World, printed: list[str]) -> Iterator[Tracker]:
+    config = world.config(Part.TRACKER)
+    tracker = Tracker(config, interval=0.5, open_prober=lambda: GroupProber(config))
+    stop = threading.Event()
+    thread = threading.Thread(target=tracker.run, args=(stop,))
+    thread.start()
+    yield tracker
+    stop.set()
+    thread.join()
+    tracker.close()
+
+
+def test_there_is_a_line_for_each_right(printed: list[str]) -> None:
+    assert [line for line in printed if line.startswith("#")] == [f"# {part}" for part in Part]
+    assert any("--topic ord --resource-pattern-type prefixed" in line for line in printed)
+
+
+def test_a_change_takes_everybodys_rights_and_each_has_his_own(
+    world: World, tracker: Tracker, capsys: Captured
+) -> None:
+    wait_until(lambda: tracker.standing.elected and tracker.standing.trouble is None, "it is elected")
+    config = world.config(Part.PRODUCER)
+    with (
+        PartitioningProducer(config, DefaultPartitioner(), poller_options={"interval": 0.5}) as producer,
+        ProducerAgent(producer.poller, ControlLink(config), "shop-0") as shop,
+        ConsumerAgent(ControlLink(world.config(Part.CONSUMER)), "billing-0", "billing") as billing,
+    ):
+        producer.produce("orders", b"v")
+        assert producer.flush(LIMIT_S) == 0
+        assert (shop.last_error, billing.last_error) == (None, None)
+
+        def listed() -> set[str]:
+            capsys.readouterr()
+            assert world.kpe(Part.READER, "instances", "ls") == 0
+            return {row["instance_id"] for row in documents(capsys.readouterr().out)}
+
+        wait_until(lambda: {"shop-0", "billing-0"} <= listed(), "both have leases")
+
+        asked = ("change", "request", "--topic", "orders", "--to", "8", "--execute", "--id", "orders-8")
+        assert world.kpe(Part.REQUESTER, *asked, "--needs-approval", "--actor", "mallory") == 0
+        # Whoever may ask may not approve, whatever name he takes.
+        assert world.kpe(Part.REQUESTER, "change", "approve", "orders-8", "--actor", "carol") == 2
+        assert "kpe.approvals" in capsys.readouterr().err
+        assert world.kpe(Part.APPROVER, "change", "approve", "orders-8", "--actor", "carol") == 0
+
+        def converged() -> bool:
+            producer.poll(0.1)
+            shop._wake()
+            return world.kpe(Part.READER, "change", "wait", "orders-8", "--timeout", "1s") == 0
+
+        wait_until(converged, "the topic has grown, and the producer has followed")
+    capsys.readouterr()
+    assert world.kpe(Part.READER, "change", "history", "orders") == 0
+    told = [(row["what"], row["actor"], row["topic"]) for row in documents(capsys.readouterr().out)]
+    assert told[:2] == [("request", "mallory", "kpe.commands"), ("approve", "carol", "kpe.approvals")]
+    assert told[-1][0] == "converged"
+    assert world.kpe(Part.READER, "doctor", "control") == 0
+
+
+def test_of_what_the_tracker_may_not_do_the_change_tells(
+    world: World, tracker: Tracker, capsys: Captured
+) -> None:
+    asked = ("change", "request", "--topic", "payments", "--to", "8", "--execute", "--id", "payments-8")
+    assert world.kpe(Part.REQUESTER, *asked, "--actor", "bob") == 0
+
+    def tells() -> bool:
+        capsys.readouterr()
+        assert world.kpe(Part.READER, "change", "status", "payments-8") == 0
+        return (
+            "can't add partitions to payments: Broker: Topic authorization failed" in capsys.readouterr().out
+        )
+
+    wait_until(tells, "the change says that the topic may not be altered")
+    assert world.kpe(Part.REQUESTER, "change", "cancel", "payments-8", "--actor", "bob") == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "topic"),
+    [
+        (part, topic)
+        for part, topics in {
+            Part.REQUESTER: ("approvals", "changes", "leases", "acks"),
+            Part.APPROVER: ("commands", "changes", "leases", "acks"),
+            Part.PRODUCER: ("commands", "approvals", "changes"),
+            Part.CONSUMER: ("commands", "approvals", "changes"),
+            Part.READER: ("commands", "approvals", "changes", "leases", "acks"),
+            Part.TRACKER: ("commands", "approvals"),
+        }.items()
+        for topic in topics
+    ],
+)
+def test_nobody_writes_what_is_anothers(world: World, printed: list[str], part: Part, topic: str) -> None:
+    told: list[KafkaError | None] = []
+    producer = Producer({**world.config(part), "message.timeout.ms": 10_000, "log_level": 0})
+    producer.produce(f"{PREFIX}{topic}", b"x", on_delivery=lambda error, _message: told.append(error))
+    deadline = time.monotonic() + LIMIT_S
+    while not told and time.monotonic() < deadline:
+        producer.poll(0.1)
+    (error,) = told
+    assert error is not None
+    assert error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
