@@ -228,6 +228,9 @@ class Link:
         found, self._position = self.appended[self._position :], len(self.appended)
         return found
 
+    def rewind(self) -> None:
+        self._position = 0
+
     def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         self.at_ms += 1
         if not self.down:

@@ -83,16 +83,16 @@ def run_once(cluster: KafkaCluster, instances: int, name: str) -> Run:
     admin = ControlTopicAdmin(config)
     admin.carry_out(differences(control_topics(prefix), {}))
     admin.close()
-    with _tracker(config, prefix) as tracker, _watched(config, topic) as poller:
+    with tracker(config, prefix) as process, watched(config, topic) as poller:
         link = ControlLink(config, prefix=prefix)
         with contextlib.closing(link):
             fleet = Fleet(instances, link, lambda: poller.cluster)
             if not fleet.run_until(lambda: fleet.born == instances, _BIRTH_LIMIT_S):
                 raise BenchError(f"only {fleet.born} of {instances} instances were born in time")
-            quiet = _stretch(tracker, fleet, _over(_QUIET_S))
+            quiet = _stretch(process, fleet, _over(_QUIET_S))
             _request(config, prefix, cluster.cluster_id, topic)
-            busy = _stretch(tracker, fleet, lambda: _has_ended(fleet, topic))
-            return _run(instances, fleet, fleet.changes[topic], quiet, busy, _memory_mib(tracker.pid))
+            busy = _stretch(process, fleet, lambda: _has_ended(fleet, topic))
+            return _run(instances, fleet, fleet.changes[topic], quiet, busy, _memory_mib(process.pid))
 
 
 @frozen
@@ -104,12 +104,12 @@ class _Stretch:
     lease_bytes: int
 
 
-def _stretch(tracker: SupervisedProcess, fleet: Fleet, over: Callable[[], bool]) -> _Stretch:
+def _stretch(process: SupervisedProcess, fleet: Fleet, over: Callable[[], bool]) -> _Stretch:
     fleet.forget()
-    used, began = cpu_seconds_of([tracker.pid]), time.monotonic()
+    used, began = cpu_seconds_of([process.pid]), time.monotonic()
     if not fleet.run_until(over, _LIMIT_S):
-        raise BenchError(f"not over in {_LIMIT_S:.0f} s: {[*fleet.changes.values()]}; {tail(tracker.log, 3)}")
-    used = cpu_seconds_of([tracker.pid]) - used
+        raise BenchError(f"not over in {_LIMIT_S:.0f} s: {[*fleet.changes.values()]}; {tail(process.log, 3)}")
+    used = cpu_seconds_of([process.pid]) - used
     return _Stretch(time.monotonic() - began, used, fleet.bytes_of["leases"])
 
 
@@ -123,7 +123,7 @@ def _has_ended(fleet: Fleet, topic: str) -> bool:
 
 
 @contextlib.contextmanager
-def _watched(config: dict[str, str], topic: str) -> Iterator[MetadataPoller]:
+def watched(config: dict[str, str], topic: str) -> Iterator[MetadataPoller]:
     poller = MetadataPoller(ConfluentMetadataSource(config), [topic], interval=1.0)
     poller.start()
     try:
@@ -134,7 +134,7 @@ def _watched(config: dict[str, str], topic: str) -> Iterator[MetadataPoller]:
 
 
 @contextlib.contextmanager
-def _tracker(config: dict[str, str], prefix: str) -> Iterator[SupervisedProcess]:
+def tracker(config: dict[str, str], prefix: str) -> Iterator[SupervisedProcess]:
     (port,) = free_ports(1)
     command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker", "--prefix", prefix]
     command += ["-b", config["bootstrap.servers"], "--listen", f"{HOST}:{port}"]

@@ -64,15 +64,16 @@ def main(words: Sequence[str] | None = None) -> int:
 
     def campaign() -> bool:
         complete = True
-        with KafkaCluster(1, broker_config=GROUPS) as data, Control(data) as control:
-            bench = Bench(data, control, AdminClient({**data.confluent_options, "log_level": 2}))
-            for name, producers in left.items():
-                size = _QUICK_SIZE if arguments.quick else AT_ONCE
-                result = _measured(bench, SCENARIOS[name], producers, batches, size)
-                complete = complete and result.complete
-                if keep:
-                    book.add(result)
-                say(report.render([SCENARIOS[name]], {name: result}))
+        for brokers in sorted({SCENARIOS[name].brokers for name in left}):
+            with KafkaCluster(brokers, broker_config=GROUPS) as data, Control(data) as control:
+                bench = Bench(data, control, AdminClient({**data.confluent_options, "log_level": 2}))
+                for name in [name for name in left if SCENARIOS[name].brokers == brokers]:
+                    size = _QUICK_SIZE if arguments.quick else AT_ONCE
+                    result = _measured(bench, SCENARIOS[name], left[name], batches, size)
+                    complete = complete and result.complete
+                    if keep:
+                        book.add(result)
+                    say(report.render([SCENARIOS[name]], {name: result}))
         return complete
 
     return exit_code_of(campaign)

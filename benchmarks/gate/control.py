@@ -1,7 +1,9 @@
 """The control topics on a cluster of their own, the tracker, and whoever asks it for something."""
 
+import random
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,6 +14,7 @@ from typing import Final, Self
 from confluent_kafka import Producer
 
 from benchmarks.errors import BenchError
+from benchmarks.gate.litter import litter
 from benchmarks.gate.plan import TRACKER_LOOKS_S
 from benchmarks.gate.story import Changes
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
@@ -25,6 +28,7 @@ from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
 
 _LIMIT_S = 60.0
+_LITTER_S = 0.05
 _BROKER: Final = 1
 _REQUESTED_BY, _APPROVED_BY = "alice", "bob"
 
@@ -150,6 +154,32 @@ class Control:
             "approvals",
             [Approval(change_id=topic, spec=spec, actor=_APPROVED_BY) for topic, spec in specs.items()],
         )
+
+    def cancel(self, topics: Collection[str]) -> None:
+        """Take the changes back, which must not open a gate."""
+        self._write("commands", [Command(change_id=t, verb=Verb.CANCEL, actor="mallory") for t in topics])
+
+    @contextmanager
+    def littered(self) -> Iterator[None]:
+        """Write to all control topics what nobody can use, for the time of a ``with``."""
+        over = threading.Event()
+        thread = threading.Thread(target=self._litter, args=(over,))
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+    def _litter(self, over: threading.Event) -> None:
+        producer = Producer({"bootstrap.servers": self.bootstrap_servers, "acks": "all", "log_level": 2})
+        rng = random.Random(self._begun)
+        topics = [topic.name for topic in control_topics(self.prefix)]
+        while not over.wait(_LITTER_S):
+            for topic in topics:
+                producer.produce(topic, *litter(rng, [*self.changes.by_topic]))
+            producer.poll(0)
+        producer.flush(_LIMIT_S)
 
     def _write(self, topic: str, records: Sequence[Command | Approval]) -> None:
         for record in records:

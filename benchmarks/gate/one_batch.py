@@ -4,7 +4,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -179,6 +179,13 @@ class Batch:
         return run_of(self.number, acked, received, moments, opening.by if opening else None)
 
 
+@contextmanager
+def _meanwhile(bench: Bench, fault: Fault) -> Iterator[None]:
+    """Let go wrong what does so all the time."""
+    with bench.control.littered() if fault == "garbage" else nullcontext():
+        yield
+
+
 def run_batch(
     bench: Bench, scenario: Scenario, number: int, clients: Sequence[Client], size: int
 ) -> dict[Client, list[Run]]:
@@ -188,7 +195,10 @@ def run_batch(
         BenchError: something did not happen in time, or a process failed.
         KitError: a cluster did not do what it was asked.
     """
-    with _batch(bench, scenario, number, clients, size) as batch:
+    with (
+        _batch(bench, scenario, number, clients, size) as batch,
+        _meanwhile(bench, scenario.fault),
+    ):
         if batch.gated:
             bench.control.request([scenario.spec(bench.data.cluster_id, topic) for topic in batch.all_topics])
         batch.start()
@@ -214,7 +224,7 @@ def _batch(
     topics = {client: tuple(f"gate-{run}-{client}-{i}" for i in range(size)) for client in clients}
     everything = [topic for each in topics.values() for topic in each]
     for topic in everything:
-        bench.data.create_topic(topic, OLD)
+        bench.data.create_topic(topic, OLD, replication_factor=scenario.brokers)
     with tempfile.TemporaryDirectory(prefix="bench-gate-") as scratch:
         growth = Growth(bench.admin, everything)
         batch = Batch(bench, scenario, number, topics, Path(scratch), growth)
@@ -318,6 +328,19 @@ def _freeze_control(batch: Batch) -> None:
         batch.wait(limit, "all producers open the gate themselves", batch.all_used)
 
 
+def _fail_coordinators_over(batch: Batch) -> None:
+    """Restart brokers, so that coordinators are others, and have to load, while groups are scanned."""
+    batch.struck_ns = dict.fromkeys(batch.all_topics, time.time_ns())
+    for broker in batch.bench.data.brokers[:2]:
+        batch.bench.data.restart(broker, clean=True)
+
+
+def _cancel(batch: Batch) -> None:
+    """Take back what has just happened; the tracker may not have noticed yet."""
+    batch.struck_ns = dict.fromkeys(batch.all_topics, time.time_ns())
+    batch.bench.control.cancel(batch.all_topics)
+
+
 STRIKES: Final[dict[Fault, Callable[[Batch], None]]] = {
     "none": _nothing,
     "producer": _kill_producers,
@@ -325,4 +348,7 @@ STRIKES: Final[dict[Fault, Callable[[Batch], None]]] = {
     "consumer-late": _kill_consumers_late,
     "tracker": _kill_the_tracker,
     "control": _freeze_control,
+    "coordinator": _fail_coordinators_over,
+    "cancel": _cancel,
+    "garbage": _strike,
 }

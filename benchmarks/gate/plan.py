@@ -10,7 +10,9 @@ from kafka_partition_events.control.protocol.vocabulary import Execute, GateRule
 
 Client = Literal["confluent", "kafka-python"]
 Guard = Literal["none", "hook", "probed"]
-Fault = Literal["none", "producer", "consumer", "consumer-late", "tracker", "control"]
+Fault = Literal[
+    "none", "producer", "consumer", "consumer-late", "tracker", "control", "coordinator", "cancel", "garbage"
+]  # fmt: skip
 
 OLD, GROWN = 6, 12
 PRODUCERS: Final[tuple[Client, ...]] = ("confluent", "kafka-python")
@@ -78,6 +80,9 @@ FAULTS: Final[dict[Fault, str]] = {
     "consumer-late": "one of two consumers is killed a second after the first record on a new partition",
     "tracker": "the tracker is killed while the gate is held, and another one started",
     "control": "the control topics' cluster is frozen while the gate is held",
+    "coordinator": "from the growth on brokers are restarted, so that coordinators fail over",
+    "cancel": "each change is cancelled as soon as its topic is seen to have grown",
+    "garbage": "records that are none, or odd, come to all control topics all the time",
 }
 
 
@@ -106,6 +111,11 @@ class Scenario:
         waits = {"probed": SETTLE_S, "hook": 0.0}[self.guard]
         return 55.0 + waits + {"control": FROZEN_DEADLINE_S, "none": 0.0}.get(self.fault, 10.0)
 
+    @property
+    def brokers(self) -> int:
+        """How many brokers the cluster has whose topics grow, and how many replicas they have."""
+        return 3 if self.fault == "coordinator" else 1
+
     def spec(self, cluster_id: str, topic: str) -> Spec:
         """Return the change that is asked for; the tracker grows the topic."""
         return Spec(
@@ -132,6 +142,9 @@ def _scenarios() -> Iterator[Scenario]:
         for consumers in CONSUMERS.values():
             yield Scenario("hook", consumers, fault)
     yield Scenario("hook", CONSUMERS["confluent"], "consumer-late")
+    hostile: tuple[Fault, ...] = ("coordinator", "cancel", "garbage")
+    for fault in hostile:
+        yield Scenario("probed", CONSUMERS["confluent"], fault)
     yield Scenario("probed", CONSUMERS["confluent"], "consumer-late")
 
 

@@ -57,6 +57,9 @@ class Link:
     def publish(self, topic: str, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         raise AssertionError("an observer writes nothing")
 
+    def rewind(self) -> None:
+        raise AssertionError("an observer reads on")
+
     def close(self) -> None:
         self.closed = True
 

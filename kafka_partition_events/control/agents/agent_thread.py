@@ -39,6 +39,9 @@ class Link(Protocol):
             ControlTopicError: it can't be read; the next call goes on where this one was.
         """
 
+    def rewind(self) -> None:
+        """Let the next call of `read_changes` begin at the beginning."""
+
     def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
         """Hand a record over, without waiting and without raising.
 
@@ -60,6 +63,9 @@ BUSY_S: Final = 2.0
 READ_LIMIT_S: Final = 2.0
 START_LIMIT_S: Final = 5.0
 _RETRY_S: Final = 10.0
+_ANEW_S: Final = 3_600.0
+"""How often ``kpe.changes`` is read from its beginning, which is short: a topic that was created anew and has
+grown longer than the former one since then looks like the former one."""
 _LONGEST_PID: Final = 2**22
 
 _log = get_logger(__name__)
@@ -108,6 +114,7 @@ class ControlAgent(ABC):
         self._woken = False
         self._reached = False
         self._looks = 0
+        self._anew_at = self._clock.monotonic() + _ANEW_S
         # What became of published records: appended on any thread, taken by ours.
         self._heard: deque[tuple[Ack | None, int | None]] = deque()
 
@@ -194,6 +201,9 @@ class ControlAgent(ABC):
         return self._act(self._clock.monotonic())
 
     def _read(self) -> None:
+        if (now := self._clock.monotonic()) >= self._anew_at:
+            self._link.rewind()
+            self._anew_at = now + _ANEW_S
         try:
             appended = self._link.read_changes(READ_LIMIT_S if self._reached else START_LIMIT_S)
         except ControlTopicError as error:

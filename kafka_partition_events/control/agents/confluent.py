@@ -129,6 +129,10 @@ class ControlLink:
             raise KafkaException(error)
         return False
 
+    def rewind(self) -> None:
+        """Read from the beginning the next time; see `Link`."""
+        self._position = 0
+
     # -- writing -------------------------------------------------------------------------------------
 
     def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:

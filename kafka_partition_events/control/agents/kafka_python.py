@@ -116,6 +116,10 @@ class ControlLink:
             self._position = consumer.position(partition, timeout_ms=_left_ms(deadline)) or self._position
         consumer.unsubscribe()  # else it would fetch on, of what was compacted meanwhile
 
+    def rewind(self) -> None:
+        """Read from the beginning the next time; see `Link`."""
+        self._position = 0
+
     # -- writing -------------------------------------------------------------------------------------
 
     def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:

@@ -138,7 +138,7 @@ def evidence(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) ->
     followed = sum(n for says, n in census.says.items() if says.status in done and _is_live(says))
     return Evidence(
         exists=_exists(change, cluster),
-        acked=totals.live > 0 and followed >= change.spec.min_acked_ratio * totals.live,
+        acked=totals.live > 0 and change.spec.is_enough(followed, totals.live),
         assigned=told and all(affected <= c.assigned | c.flowing for c in covered),
         positioned=told and not guessed and all(affected <= c.positioned for c in covered),
         flowing=told and all(affected <= c.flowing for c in covered),

@@ -74,7 +74,7 @@ def arming(change: Change, ledger: Ledger, now_ms: int) -> Arming:
     fleet = fleet_of(change, ledger)
     missing = evidence(change, fleet, ClusterView(), now_ms).unarmed
     live = sum(not follower.departed for follower in followers(change, fleet, now_ms))
-    enough = live - len(missing) >= change.spec.min_acked_ratio * live
+    enough = change.spec.is_enough(live - len(missing), live)
     return Arming(live=live, missing=missing, enough=enough)
 
 

@@ -94,7 +94,7 @@ def is_due(change: Change, fleet: Fleet, cluster: ClusterView, now_ms: int) -> b
     if change.gate is Gate.NONE:
         return True
     known = evidence(change, fleet, cluster, now_ms)
-    return known.totals.live - len(known.unarmed) >= spec.min_acked_ratio * known.totals.live
+    return spec.is_enough(known.totals.live - len(known.unarmed), known.totals.live)
 
 
 def opened(change: Change, by: str, cluster: ClusterView) -> Change:

@@ -79,6 +79,13 @@ class Spec:
         low, high = sorted((self.from_count, self.to_count))
         return frozenset(range(low, high))
 
+    def is_enough(self, part: int, live: int) -> bool:
+        """Tell whether so many of the live producers are the share that `min_acked_ratio` asks for.
+
+        55 of 100 are 0.55 of them, although 0.55 * 100 is more than 55 to a computer.
+        """
+        return part >= self.min_acked_ratio * live - 1e-6
+
 
 def _problem(spec: Spec) -> str | None:
     if spec.kind is not Kind.INCREASE and (spec.gate, spec.execute) != (GateRule.NONE, Execute.EXTERNAL):

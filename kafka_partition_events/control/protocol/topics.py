@@ -28,7 +28,10 @@ REPLICAS: Final = 3
 """How many replicas each topic should have, where there are so many brokers."""
 # A segment is compacted only after the next one has begun. With Kafka's defaults (1 GiB, 7 days) the leases
 # of 10,000 instances would take 12 GiB before the first one is, and who starts would read a week of changes.
-_SMALL_SEGMENTS: Final = {"segment.bytes": str(64 * 1024**2), "segment.ms": str(_DAY_MS // 24)}
+_SMALL: Final = 64 * 1024**2
+_HOUR_MS: Final = _DAY_MS // 24
+# And with an hour, 1.2 million leases: `kpe change plan` and a tracker that begins would read for a minute.
+_OFTEN_MS: Final = 5 * 60_000
 _APPEND_TIME: Final = {"message.timestamp.type": "LogAppendTime"}
 
 
@@ -123,12 +126,13 @@ def control_topics(prefix: str = PREFIX) -> tuple[ControlTopic, ...]:
 
     def topic(name: str, partitions: int, **config: str) -> ControlTopic:
         dotted = {key.replace("_", "."): value for key, value in config.items()}
-        segments = _SMALL_SEGMENTS if "compact" in config["cleanup_policy"] else {}
+        often = "compact,delete" in config["cleanup_policy"]
+        segments = {"segment.bytes": str(_SMALL), "segment.ms": str(_OFTEN_MS if often else _HOUR_MS)}
         return ControlTopic(
             name=f"{prefix}{name}",
             partitions=partitions,
             only=partitions == 1,
-            config={**dotted, **_APPEND_TIME, **segments},
+            config={**dotted, **_APPEND_TIME, **(segments if "compact" in config["cleanup_policy"] else {})},
         )
 
     return (

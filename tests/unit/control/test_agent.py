@@ -254,3 +254,18 @@ class TestItsThread:
         here.agent._wake()
         with here.link.changed:
             assert here.link.changed.wait_for(lambda: here.link.reads > before, LIMIT_S)
+
+
+def test_a_topic_that_was_created_anew_is_read_from_its_beginning_within_an_hour(world: Make) -> None:
+    here, former, story = world(6), Story(), Story()
+    former.request(growth(topic="payments"), change_id="chg-0")
+    here.link.write(former.ledger.changes["chg-0"])
+    here.look()
+    story.request(gated())
+    here.link.appended.clear()
+    here.link.write(story.change)  # as long as the former one, so nothing seems to have been appended
+    here.look()
+    assert ONE not in here.agent._duties.ledger.changes
+    here.clock.advance(3_600)
+    here.look()
+    assert ONE in here.agent._duties.ledger.changes

@@ -80,6 +80,12 @@ class TestAnIncrease:
         assert story.tick() is State.PARTIALLY_CONVERGED
         assert story.change.totals.pending == 1
 
+    def test_takes_a_share_for_what_it_is_whatever_computers_make_of_it(self) -> None:
+        spec = growth(min_acked_ratio=0.55)  # 0.55 * 100 is 55.00000000000001
+        assert spec.is_enough(55, 100)
+        assert not spec.is_enough(54, 100)
+        assert growth().is_enough(7, 7)
+
     def test_is_overdue_when_somebody_has_not_followed_in_time_and_may_still_converge(self) -> None:
         story = grown(growth(required_groups=()))
         story.says("a", Status.APPLIED)
