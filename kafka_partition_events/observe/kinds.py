@@ -1,6 +1,7 @@
 """What kinds of values settings have. Pure."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -177,6 +178,17 @@ def whole_number(least: int) -> Kind:
         return value
 
     return Kind(f"a whole number of at least {least}", read, int)
+
+
+def number(least: float) -> Kind:
+    """Return the kind of numbers from ``least`` on."""
+
+    def read(value: object) -> float:
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+            raise ValueError(value)
+        return float(value)
+
+    return Kind(f"a number of at least {least:g}", read, float)
 
 
 def one_of(*choices: str) -> Kind:

@@ -20,6 +20,7 @@ from kafka_partition_events.observe.kinds import (
     TEXTS,
     URL,
     WEEKLY,
+    number,
     one_of,
     setting,
     whole_number,
@@ -117,6 +118,16 @@ class Control:
 
 
 @frozen(kw_only=True)
+class PolicySettings:
+    """``[policy]``: what `kpe tracker` lets be done, whoever asks; see `control.changes.policy.Policy`."""
+
+    may_grow: str = setting(PATTERN, ".*")
+    max_partitions: int | None = setting(whole_number(1))
+    max_factor: float | None = setting(number(1.0))
+    approval: str | None = setting(PATTERN)
+
+
+@frozen(kw_only=True)
 class KafkaSinkSettings:
     """``[[sinks]]`` with ``type = "kafka"``: a topic of this cluster, or of the one that is named."""
 
@@ -180,6 +191,7 @@ class Settings:
     incidents: Incidents = field(factory=Incidents)
     election: Election = field(factory=Election)
     control: Control = field(factory=Control)
+    policy: PolicySettings = field(factory=PolicySettings)
     sinks: tuple[SinkSettings, ...] = ()
     windows: tuple[Window, ...] = ()
 
@@ -193,4 +205,5 @@ SECTIONS: Mapping[str, type] = {
     "incidents": Incidents,
     "election": Election,
     "control": Control,
+    "policy": PolicySettings,
 }

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.change.history import history_command
+from kafka_partition_events.cli.change.limits import limits_command
 from kafka_partition_events.cli.change.plan import plan_command
 from kafka_partition_events.cli.change.request import request_command
 from kafka_partition_events.cli.change.session import (
@@ -34,6 +35,7 @@ change_app.command("status", short_help="Show changes, live on a terminal.")(sta
 change_app.command("history", short_help="Tell who has asked for what of a topic, and what came of it.")(
     history_command
 )
+change_app.command("limits", short_help="Tell what producers leave unused now.")(limits_command)
 change_app.command("wait", short_help="Wait until producers are ready, or until it is over.")(wait_command)
 
 

@@ -3,27 +3,31 @@
 import contextlib
 import faulthandler
 import threading
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import typer
+from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import (
-    Bootstrap,
     ClientOptions,
+    ConfigFile,
+    OptionalBootstrap,
     Verbose,
-    parse_client_options,
     parse_duration,
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.settings import read_connection
 from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.topics import PREFIX, Unfit, control_topics, differences
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe import kinds
+from kafka_partition_events.observe.settings import Control
 
 LEAVING_S: Final = 45.0
 """How many seconds it may take to end, once it is told to."""
@@ -33,7 +37,8 @@ _STUCK_S: Final = 300.0
 
 
 def tracker_command(
-    bootstrap: Bootstrap,
+    bootstrap: OptionalBootstrap = None,
+    file: ConfigFile = None,
     client_options: ClientOptions = None,
     control: Annotated[
         str | None,
@@ -53,9 +58,9 @@ def tracker_command(
         str, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
     ] = "127.0.0.1:9405",
     may_grow: Annotated[
-        str,
-        typer.Option(metavar="REGEX", help="Topics for which it creates partitions."),
-    ] = ".*",
+        str | None,
+        typer.Option(metavar="REGEX", help="Topics for which it creates partitions. Default: all."),
+    ] = None,
     max_partitions: Annotated[
         int | None, typer.Option(metavar="N", min=1, help="How many a topic may have in all.")
     ] = None,
@@ -74,8 +79,10 @@ def tracker_command(
     groups, and writes the state of each change to kpe.changes. It creates partitions where a change says so.
     Growth that nobody has announced is followed, too.
 
-    What it lets be done, whoever asks, is its policy: --may-grow, --max-partitions, --max-factor, --approval.
-    Give all trackers of a cluster the same. Kafka's own topics and the control topics are never changed.
+    What it lets be done, whoever asks, is its policy: --may-grow, --max-partitions, --max-factor, --approval,
+    or [policy] of --config, which all trackers of a cluster should share; [kafka] there says where brokers
+    are, and [control] where the control topics are, if elsewhere. Kafka's own topics and the control topics
+    are never changed.
 
     One for each cluster. Run a second one elsewhere: it stands by, and takes over within 10 seconds when
     nothing is heard of the first, at once if that one is stopped. It keeps nothing on disk. Without a tracker
@@ -88,6 +95,7 @@ def tracker_command(
     \b
     kpe topics init -b localhost:9092                                once, before
     kpe tracker -b localhost:9092
+    kpe tracker --config /etc/kpe/kpe.toml                           brokers, control topics and policy
     kpe tracker -b data:9092 --control audit:9092                    control topics on another cluster
     kpe tracker -b localhost:9092 --may-grow 'shop[.].*' --max-partitions 200 --approval 'shop[.]payments'
     kpe tracker -b localhost:9092 --prefix staging. --listen 127.0.0.1:9406
@@ -98,20 +106,19 @@ def tracker_command(
     should be, wrong address, refused login, unknown option, the address is taken.
     """  # noqa: D301
     configure_logs(verbose=verbose)
-    config = parse_client_options(bootstrap, client_options or ())
-    where = config
-    if control is not None:
-        pairs = {**parse_pairs(client_options or ()), **parse_pairs(control_options or ())}
-        where = {**pairs, "bootstrap.servers": control}
-    elif control_options:
-        raise CliError("--control-option is for the cluster of --control; write -X")
+    typed = {"may_grow": may_grow, "max_partitions": max_partitions, "max_factor": max_factor}
+    overrides = {
+        f"policy.{name}": str(value)
+        for name, value in {**typed, "approval": approval}.items()
+        if value is not None
+    }
+    settings, config = read_connection(file, bootstrap, client_options, overrides)
+    where = _control_cluster(config, settings.control, control, control_options or ())
     seconds, address = parse_duration(interval), _parse_address(listen)
     try:
         for each in (config, where):
             check_options(each)
-        policy = Policy(
-            may_grow=may_grow, max_partitions=max_partitions, max_factor=max_factor, approval=approval
-        )
+        policy = Policy(**asdict(settings.policy))
         _check_topics(where, prefix)
         service = _Service(config, where, prefix, seconds, address, policy)
     except ModuleNotFoundError as error:
@@ -125,10 +132,24 @@ def tracker_command(
     with contextlib.closing(service), contextlib.suppress(KeyboardInterrupt):
         service.start()
         host, port = service.address
-        tell(f"tracking {bootstrap}, control topics {prefix}* at {where['bootstrap.servers']}")
+        servers, others = config["bootstrap.servers"], where["bootstrap.servers"]
+        tell(f"tracking {servers}, control topics {prefix}* at {others}")
         tell(f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz")
         threading.Event().wait()
     tell("stopped")
+
+
+def _control_cluster(
+    config: dict[str, str], section: Control, bootstrap: str | None, options: Sequence[str]
+) -> dict[str, str]:
+    """Return how the cluster with the control topics is reached: by options, the file, or as the other."""
+    if bootstrap is not None:
+        return {**config, **parse_pairs(options), "bootstrap.servers": bootstrap}
+    if options:
+        raise CliError("--control-option is for the cluster of --control; write -X")
+    if section.bootstrap_servers is None:
+        return config
+    return {**section.properties, "bootstrap.servers": section.bootstrap_servers}
 
 
 class _Service:

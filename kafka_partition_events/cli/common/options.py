@@ -63,7 +63,10 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything t
 ConfigFile = Annotated[
     str | None,
     typer.Option(
-        "--config", metavar="FILE.toml", envvar="KPE_CONFIG", help="The configuration of `kpe observe`."
+        "--config",
+        metavar="FILE.toml",
+        envvar="KPE_CONFIG",
+        help="The configuration of `kpe observe` and `kpe tracker`.",
     ),
 ]
 
