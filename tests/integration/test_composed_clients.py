@@ -83,10 +83,13 @@ class TestOnEachClient:
             return choose
 
         chooser = shuffle_sharded(3, noting_loads(least_loaded()))
-        placed = produce(ComposedPartitioner(chooser, keys="chooser"), kafka_cluster.bootstrap_servers, topic)
+        partitioner = ComposedPartitioner(chooser, keys="chooser")
+        placed = produce(partitioner, kafka_cluster.bootstrap_servers, topic)
         assert sum(placed[None].values()) == RECORDS // 2
         for key in KEYS:
-            assert set(placed[key]) <= set(places_of(crc32(key) % SHARDS, 3, tuple(range(PARTITIONS))))
+            elsewhere = set(placed[key]) - {*places_of(crc32(key) % SHARDS, 3, tuple(range(PARTITIONS)))}
+            # Unless a broker was silent on a busy machine: such keys avoid what it leads meanwhile.
+            assert not elsewhere or partitioner.deliveries.stats.exclusions
         # Of all records together: whose first one takes long (a new log on a busy disk) is rightly let alone.
         assert set().union(*placed.values()) == set(range(PARTITIONS))
         assert max(looked) > 0, "records on their way are known"

@@ -33,7 +33,7 @@ def actions(capsys: Captured) -> list[tuple[str, str, bool]]:
 
 
 def test_it_creates_what_is_missing_once(kafka_cluster: KafkaCluster, prefix: str, capsys: Captured) -> None:
-    names = ["commands", "changes", "leases", "acks"]
+    names = ["commands", "approvals", "changes", "leases", "acks"]
     assert init(kafka_cluster, prefix, "--dry-run") == 0
     assert actions(capsys) == [(name, "create", False) for name in names]
     assert init(kafka_cluster, prefix) == 0
