@@ -16,8 +16,8 @@ NEW_PAGE = f"# Gated growth\n\n{BEGIN}\n{END}\n"
 
 _INTRODUCTION = f"""## How it was measured
 
-Real Kafka on one machine: a broker whose topics grow (three, and three replicas, where coordinators fail over),
-and a broker of another cluster for the control topics.
+Real Kafka on one machine: a broker whose topics grow (three, with three replicas, where coordinators fail
+over), and a broker of another cluster for the control topics.
 A run is a fresh topic that grows from {plan.OLD} to {plan.GROWN} partitions, one producer
 ({plan.RATE} records/s, every second one with a key) and a group of two consumers with
 `auto.offset.reset=latest`. Consumers look for new partitions every {plan.CONSUMERS_LOOK_S:.0f} s (Kafka's
