@@ -46,7 +46,6 @@ _INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
 
 app = typer.Typer(
     name="kpe",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: it reads the same in a terminal, a pipe and a bug report
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -110,7 +109,7 @@ def top(
 
     \b
     kpe watch -b localhost:9092                     what changes, as it happens
-    kpe snapshot -b localhost:9092 -o before.json   the cluster as it is now, to a file
+    kpe snapshot -b localhost:9092 --out before.json    the cluster as it is now, to a file
     kpe diff before.json after.json                 what happened between two snapshots
     kpe check -b localhost:9092                     its state, for Nagios and its like
     kpe doctor -b localhost:9092                    can `kpe observe` work here?

@@ -117,7 +117,7 @@ def test_two_snapshots_of_a_real_cluster(
     files = [str(tmp_path / "before.json"), str(tmp_path / "after.json")]
     for partitions, file in ((3, files[0]), (4, files[1])):
         kafka_cluster.grow_topic(topic, partitions)
-        done = _run("snapshot", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, "-o", file)
+        done = _run("snapshot", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, "--out", file)
         assert done.returncode == 0, done.stderr
     done = _run("diff", *files, "--output", "table")
     assert (done.returncode, done.stdout.split()) == (

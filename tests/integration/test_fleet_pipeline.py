@@ -276,7 +276,7 @@ def test_the_report_tells_what_the_tables_hold(
 ) -> None:
     page = tmp_path / "report.html"
     days = f"{STORY.days.first}..{STORY.days.last}"
-    assert run(["spark", "report", "--tables", str(filled[0]), "--days", days, "-o", str(page)]) == 0
+    assert run(["spark", "report", "--tables", str(filled[0]), "--days", days, "--out", str(page)]) == 0
     assert str(page) in capsys.readouterr().out
     text = page.read_text()
     assert all(f"topic-{number}" in text for number in range(3))

@@ -65,7 +65,7 @@ def test_kpe_examples_in_their_order(orders: str, tmp_path: Path) -> None:
         if words[1] == "watch":
             words += ["--for", "2s"]
         if words[1] == "diff":
-            run([*kpe(), "snapshot", "-b", orders, "-o", "after.json"], tmp_path)
+            run([*kpe(), "snapshot", "-b", orders, "--out", "after.json"], tmp_path)
         run([*kpe(), *words[1:]], tmp_path)
 
 

@@ -279,7 +279,7 @@ def told_by(process: "subprocess.Popen[str]") -> tuple[str, str]:
 
 
 def test_kpe_logs_in(cluster: KafkaCluster, secrets: list[str]) -> None:
-    commands = (["watch", "--for", "2s", "--verbose"], ["snapshot", "-o", "-"])
+    commands = (["watch", "--for", "2s", "--verbose"], ["snapshot", "--out", "-"])
     watch, snapshot = (kpe(command, cluster.confluent_options) for command in commands)
     (events, log), (written, errors) = told_by(watch), told_by(snapshot)
     assert (watch.returncode, snapshot.returncode, errors) == (0, 0, ""), log
@@ -293,7 +293,7 @@ def test_kpe_tells_a_refused_login_in_one_line(
     cluster: KafkaCluster, secrets: list[str], tmp_path: Path
 ) -> None:
     target = tmp_path / "snapshot.json"
-    commands = (["watch"], ["snapshot", "-o", str(target)], ["watch", "--verbose"])
+    commands = (["watch"], ["snapshot", "--out", str(target)], ["watch", "--verbose"])
     began = time.monotonic()
     runs = [kpe(command, {**cluster.confluent_options, "sasl.password": WRONG}) for command in commands]
     told = [told_by(run) for run in runs]

@@ -270,7 +270,7 @@ def test_the_report_says_what_the_topics_hold(spark: "SparkSession", topics: Top
 @pytest.mark.usefixtures("spark")
 def test_from_the_command_line(topics: Topics, tmp_path: Path) -> None:
     out = tmp_path / "report.html"
-    arguments = ["-b", topics.bootstrap, "--events-topic", topics.events, "-o", str(out)]
+    arguments = ["-b", topics.bootstrap, "--events-topic", topics.events, "--out", str(out)]
     assert main(arguments) == 0
     assert "1 partition went offline and came back" in out.read_text(encoding="utf-8")
 

@@ -94,7 +94,10 @@ def test_json_for_programs(
             "--mapping must be one of",
         ),
         (["--to", "3", "--file", "x.json", "--partitions", "2", "--offline", "a"], "--offline must be"),
-        (["--to", "3", "--file", "x.json", "--partitions", "2", "-o", "/nowhere/x"], "there is no such dir"),
+        (
+            ["--to", "3", "--file", "x.json", "--partitions", "2", "--out", "/nowhere/x"],
+            "there is no such dir",
+        ),
         (["--to", "3", "--file", "/x.json", "--partitions", "2"], "/x.json can't be read as json"),
     ],
 )

@@ -235,12 +235,16 @@ class TestRequest:
         assert desk.kpe("change", "request", "--topic", "nosuch", "--to", "12", "--actor", "alice") == 2
         assert capsys.readouterr().err == "kpe: there is no topic nosuch\n"
 
-    def test_somebody_must_ask(
-        self, desk: StoryDesk, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("user", "uid", "name"), [("ann", 0, "ann"), ("", 0, "root"), ("", 65_999, "uid 65999")]
+    )
+    def test_who_asks_is_who_runs_it_if_nobody_is_named(
+        self, desk: StoryDesk, monkeypatch: pytest.MonkeyPatch, user: str, uid: int, name: str
     ) -> None:
-        monkeypatch.delenv("USER", raising=False)
-        assert desk.kpe("change", "request", "--topic", TOPIC, "--to", "12") == 2
-        assert capsys.readouterr().err == "kpe: say who you are: --actor NAME\n"
+        monkeypatch.setenv("USER", user)
+        monkeypatch.setattr("os.geteuid", lambda: uid)
+        assert desk.kpe("change", "request", "--topic", TOPIC, "--to", "12") == 0
+        assert desk.sent[-1].actor == name
 
 
 class TestOtherCommands:

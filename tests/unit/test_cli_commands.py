@@ -116,7 +116,7 @@ def test_watch_never_repeats_an_option_value(capsys: Captured) -> None:
 def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
     before, after = str(tmp_path / "before.json"), str(tmp_path / "after.json")
     for target, observation in ((before, RECOVERS[0]), (after, RECOVERS[1])):
-        assert run(["snapshot", "-b", "x:1", "-o", target], _services(ScriptedSource(observation))) == 0
+        assert run(["snapshot", "-b", "x:1", "--out", target], _services(ScriptedSource(observation))) == 0
     assert sorted(os.listdir(tmp_path)) == ["after.json", "before.json"]  # noqa: PTH208
     assert run(["diff", before, before]) == 0
     assert capsys.readouterr().out == ""
@@ -128,7 +128,9 @@ def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
 
 
 def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
-    code = run(["snapshot", "-b", "x:1", "-o", "-", "--topic", "other"], _services(ScriptedSource(*RECOVERS)))
+    code = run(
+        ["snapshot", "-b", "x:1", "--out", "-", "--topic", "other"], _services(ScriptedSource(*RECOVERS))
+    )
     document = json.loads(capsys.readouterr().out)
     assert code == 0
     assert (document["format"], document["version"], document["taken_at"]) == (
@@ -141,7 +143,7 @@ def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
 
 def test_a_snapshot_that_can_not_be_written_leaves_nothing(tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "absent" / "s.json"
-    assert run(["snapshot", "-b", "x:1", "-o", str(target)], _services(ScriptedSource(*RECOVERS))) == 2
+    assert run(["snapshot", "-b", "x:1", "--out", str(target)], _services(ScriptedSource(*RECOVERS))) == 2
     assert capsys.readouterr().err == f"kpe: {target}: can't write the snapshot: No such file or directory\n"
 
 
@@ -266,3 +268,23 @@ def test_without_the_extra_it_says_what_to_install() -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert 'pip install "kafka-partition-events[cli]"' in done.stderr
+
+
+def test_a_shell_completes_commands() -> None:
+    words = {"_KPE_COMPLETE": "complete_bash", "COMP_WORDS": "kpe change hi", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kafka_partition_events.cli"],
+        env={**os.environ, **words},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["history"]
+
+
+def test_output_has_the_short_name_that_everybody_types(capsys: Captured) -> None:
+    assert run(["snapshot", "--help"]) == 0
+    assert "-o" not in capsys.readouterr().out.replace("--out", "").split()
+    assert run(["watch", "--help"]) == 0
+    assert "-o, --output" in capsys.readouterr().out

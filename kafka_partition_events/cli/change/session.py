@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import threading
 from collections.abc import Collection, Iterator
 from typing import Annotated, Final, NoReturn
@@ -37,7 +38,9 @@ LOOK_S: Final = 0.5
 EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
 
-Actor = Annotated[str | None, typer.Option("--actor", metavar="NAME", help="Who asks; by default $USER.")]
+Actor = Annotated[
+    str | None, typer.Option("--actor", metavar="NAME", help="Who asks; by default who runs this.")
+]
 Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others will want to know.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")]
 AnswerTimeout = Annotated[
@@ -156,15 +159,13 @@ def _control_config(config: dict[str, str], control: str | None, options: list[s
 
 
 def actor_of(given: str | None) -> str:
-    """Return who asks.
-
-    Raises:
-        CliError: nobody does.
-    """
-    actor = given or os.environ.get("USER", "")
-    if not actor:
-        raise CliError("say who you are: --actor NAME")
-    return actor
+    """Return who asks: by what is given, by $USER, or as the system calls who runs this."""
+    if actor := given or os.environ.get("USER", ""):
+        return actor
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"  # in a container nobody has a name
 
 
 def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -> None:

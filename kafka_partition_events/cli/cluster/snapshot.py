@@ -135,9 +135,7 @@ def _reduced(cluster: Cluster, *, ids: bool, epochs: bool) -> Cluster:
 def snapshot_command(
     context: typer.Context,
     bootstrap: Bootstrap,
-    file: Annotated[
-        str, typer.Option("--out", "-o", metavar="FILE", help="Where to write; - is standard output.")
-    ],
+    file: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write; - is standard output.")],
     client_options: ClientOptions = None,
     topic: Topics = None,
     verbose: Verbose = False,
@@ -147,8 +145,8 @@ def snapshot_command(
     The file appears at once when it is complete. Its format has a version; `kpe diff` reads it.
 
     \b
-    kpe snapshot -b localhost:9092 -o before.json
-    kpe snapshot -b localhost:9092 -o - | jq '.topics | length'
+    kpe snapshot -b localhost:9092 --out before.json
+    kpe snapshot -b localhost:9092 --out - | jq '.topics | length'
 
     Exit codes: 0 written; 2 wrong address, refused login, unknown option, file can't be written.
     """  # noqa: D301
@@ -166,7 +164,7 @@ def diff_command(
 
     \b
     kpe diff before.json after.json
-    kpe snapshot -b localhost:9092 -o - | kpe diff before.json -
+    kpe snapshot -b localhost:9092 --out - | kpe diff before.json -
 
     Exit codes: 0 the same; 1 different; 2 a file can't be read or is no snapshot.
     """  # noqa: D301

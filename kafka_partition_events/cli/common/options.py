@@ -57,7 +57,9 @@ Topics = Annotated[
 ]
 OutputChoice = Annotated[
     Output | None,
-    typer.Option("--output", help="Default: table on a terminal, jsonl (one JSON object a line) in a pipe."),
+    typer.Option(
+        "--output", "-o", help="Default: table on a terminal, jsonl (one JSON object a line) in a pipe."
+    ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything to stderr.")]
 ConfigFile = Annotated[

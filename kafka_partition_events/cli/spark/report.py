@@ -22,7 +22,7 @@ def report_command(
     tables: Annotated[
         str, typer.Option("--tables", metavar="DIR", help="What was --out for `kpe spark fleet`.")
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE.html", help="The file to write.")] = Path(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html", help="The file to write.")] = Path(
         "fleet-report.html"
     ),
     format_: Annotated[
@@ -49,7 +49,7 @@ def report_command(
 
     \b
     kpe spark report --tables /data/kpe
-    kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 -o week.html --target 99.95%
+    kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 --out week.html --target 99.95%
 
     On a cluster, spark-submit runs the same: --print-submit prints the whole line.
 

@@ -143,7 +143,7 @@ def whatif_command(
     ] = False,
     json_: Annotated[bool, typer.Option("--json", help="Write one JSON document, not a table.")] = False,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE.html", help="Draw it, too: one HTML file.")
+        Path | None, typer.Option("--out", metavar="FILE.html", help="Draw it, too: one HTML file.")
     ] = None,
     print_submit: PrintSubmit = False,
     verbose: Verbose = False,
@@ -169,7 +169,7 @@ def whatif_command(
 
     \b
     kpe spark whatif -b localhost:9092 --topic orders --to 13,18,24
-    kpe spark whatif -b localhost:9092 --topic orders --to 24 --fraction 0.1 -o whatif.html
+    kpe spark whatif -b localhost:9092 --topic orders --to 24 --fraction 0.1 --out whatif.html
     kpe spark whatif --file keys.parquet --bytes size --partitions 12 --to 24 --distinct
     kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18 --placed-by modulo
     kpe spark whatif --file keys.csv --partitions 12 --to 12 --offline 0,4 --offline 1-3 --cap 9
