@@ -12,7 +12,7 @@ import argparse
 import time
 from collections import OrderedDict
 
-from confluent_kafka import Consumer, Message
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from kafka_partition_events.clients.rescue import ATTEMPT_HEADER, ID_HEADER, PARTITION_HEADER
 
@@ -60,11 +60,16 @@ def main() -> None:
             "auto.offset.reset": "earliest",
         }
     )
-    consumer.subscribe([arguments.topic])
     seen, kept, dropped = SeenIds(), 0, 0
-    last = time.monotonic()
+    last: float | None = None  # who has joined its group later than it would have waited has read nothing
+
+    def on_assign(_consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        nonlocal last
+        last = time.monotonic()
+
+    consumer.subscribe([arguments.topic], on_assign=on_assign)
     try:
-        while time.monotonic() < last + arguments.idle_seconds:
+        while last is None or time.monotonic() < last + arguments.idle_seconds:
             message = consumer.poll(0.2)
             if message is None or message.error() is not None:
                 continue
