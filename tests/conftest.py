@@ -26,6 +26,14 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def nobody_s_profiles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let commands find no profile of whoever runs the tests, and connect to no cluster of theirs."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CONFIG_HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
 @pytest.fixture(autouse=True)
 def logging_as_it_was() -> Iterator[None]:
     """Take back what a command that ran in this process has configured: its stderr is closed by now."""

@@ -100,7 +100,7 @@ class Control:
         self._log = Path(self._scratch.name) / f"tracker-{self._trackers}.log"
         (port,) = free_ports(1)
         command = [sys.executable, "-m", "kafka_partition_events.cli", "tracker"]
-        command += ["-b", self._data.bootstrap_servers, "--control", self.bootstrap_servers]
+        command += ["-b", self._data.bootstrap_servers, "--control-bootstrap", self.bootstrap_servers]
         command += ["--prefix", self.prefix]
         command += ["--interval", f"{TRACKER_LOOKS_S:.0f}s", "--listen", f"{HOST}:{port}"]
         self._tracker = SupervisedProcess(command, log=self._log)

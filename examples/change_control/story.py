@@ -115,7 +115,9 @@ def operate(story: Story) -> None:
     change = f"--topic orders --to {TO} --gate consumers-first"
     story.kpe("instances ls --output table")
     story.kpe(f"change plan {change} --output table")
-    story.kpe(f"change request {change} --execute --settle 10s --id {CHANGE} --actor alice --output table")
+    story.kpe(
+        f"change request {change} --execute --yes --settle 10s --id {CHANGE} --actor alice --output table"
+    )
     story.kpe(f"change wait {CHANGE} --timeout 2m --output table")
     story.kpe(f"ack ls {CHANGE} --output table")
 

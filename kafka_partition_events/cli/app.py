@@ -7,9 +7,10 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
+from typer.core import TyperGroup
 
 import kafka_partition_events
 from kafka_partition_events.cli.change.acks import acks_app
@@ -17,7 +18,7 @@ from kafka_partition_events.cli.change.app import change_app
 from kafka_partition_events.cli.change.group import group_app
 from kafka_partition_events.cli.change.instances import instances_app
 from kafka_partition_events.cli.change.topics import topics_app
-from kafka_partition_events.cli.change.tracker import tracker_command
+from kafka_partition_events.cli.change.tracker import tracker_app
 from kafka_partition_events.cli.cluster.check import check_command
 from kafka_partition_events.cli.cluster.pins import mapping_app
 from kafka_partition_events.cli.cluster.snapshot import diff_command, snapshot_command
@@ -38,14 +39,34 @@ from kafka_partition_events.cli.observe.config import config_app
 from kafka_partition_events.cli.observe.events import events_app
 from kafka_partition_events.cli.observe.service import observe_command
 from kafka_partition_events.cli.observe.silence import silence_app
+from kafka_partition_events.cli.profile import profile_app
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.cli.spark.app import spark_app
 from kafka_partition_events.errors import KafkaPartitionEventsError
 
 _INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
 
+_PANELS: Final = {
+    "See a cluster": ("watch", "snapshot", "diff", "check", "doctor", "group"),
+    "Change it": ("change", "ack", "instances", "topics", "mapping"),
+    "Services": ("tracker", "observe", "events", "silence", "config", "assets"),
+    "Spark": ("spark",),
+    "kpe itself": ("profile", "demo"),
+}
+
+
+class _Panels(TyperGroup):
+    """Lists commands by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, names in _PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, self.commands[name].get_short_help_str(80)) for name in names])
+
+
 app = typer.Typer(
     name="kpe",
+    cls=_Panels,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: it reads the same in a terminal, a pipe and a bug report
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
@@ -65,23 +86,24 @@ doctor.command("control", short_help="Which records of change control everybody 
 app.command("watch", short_help="Show what changes, as it happens.")(watch_command)
 app.command("snapshot", short_help="Write the cluster as it is now to a file.")(snapshot_command)
 app.command("diff", short_help="Show what happened between two snapshots.")(diff_command)
-app.command("observe", short_help="Run the service: journal, incidents, sinks, metrics.")(observe_command)
 app.command("check", short_help="Tell the cluster's state as a Nagios plugin does.")(check_command)
-app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
-app.add_typer(topics_app, name="topics", short_help="Make the topics that change control needs.")
+app.add_typer(doctor, name="doctor", short_help="Find what is wrong, and the cure.")
+app.add_typer(group_app, name="group", short_help="See how far consumer groups are with partitions.")
 app.add_typer(change_app, name="change", short_help="Change partitions, and know who has followed.")
 app.add_typer(acks_app, name="ack", short_help="See what instances and groups say of a change.")
 app.add_typer(instances_app, name="instances", short_help="See the processes that run the library.")
-app.command("tracker", short_help="Carry out changes, and follow who has followed.")(tracker_command)
-app.add_typer(group_app, name="group", short_help="See how far consumer groups are with partitions.")
-app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
+app.add_typer(topics_app, name="topics", short_help="See and make the topics that change control needs.")
+app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
+app.add_typer(tracker_app, name="tracker", short_help="Carry out changes, and follow who has followed.")
+app.command("observe", short_help="Run the service: journal, incidents, sinks, metrics.")(observe_command)
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
+app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
+app.add_typer(assets_app, name="assets", short_help="Get alert rules, dashboards, schemas, units.")
 app.add_typer(
     spark_app, name="spark", short_help="Compute from the events, by Spark, what happened to a fleet."
 )
-app.add_typer(assets_app, name="assets", short_help="Get alert rules, dashboards, schemas, units.")
-app.add_typer(doctor, name="doctor", short_help="Find what is wrong, and the cure.")
+app.add_typer(profile_app, name="profile", short_help="Call clusters by names.")
 app.command("demo", short_help="Make trouble on a cluster of its own and account for it.")(demo_command)
 
 # The base of what typer's parser raises about a command line; typer exports this one child of it only.
@@ -95,9 +117,9 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(
-    epilog="Exit codes: 0 all is well; 1 `kpe diff` or `kpe doctor` found something, or the demo failed; 2 "
-    "error, told in one line on stderr; 3 `kpe doctor` can't tell; those of `kpe check` are Nagios', "
-    "`kpe change` has its own. "
+    epilog="Exit codes: 0 all is well; 1 it is not: something is wrong, different or refused; 2 error, told "
+    "in one line on stderr; 3 nobody can tell, or has answered; 4 `kpe change plan`: blocked. Those of `kpe "
+    "check` are Nagios'. "
     "`kpe COMMAND --help` has examples."
 )
 def top(
@@ -118,6 +140,7 @@ def top(
     kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
     kpe topics init -b localhost:9092               the topics that change control needs
     kpe change plan -b localhost:9092 --topic orders --to 24    who would follow, and who could not
+    kpe profile use prod                            no -b any more, for a cluster that has a name
     kpe group probe -b localhost:9092 --topic orders    how far consumer groups are with its partitions
     kpe tracker -b localhost:9092                   carries out changes, and tells who has followed
     kpe observe --config kpe.toml                   the service: events to sinks, metrics, incidents

@@ -167,7 +167,18 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
 
         wait_until(lambda: {"shop-0", "billing-0"} <= listed(), "both have leases")
 
-        asked = ("change", "request", "--topic", "orders", "--to", "8", "--execute", "--id", "orders-8")
+        asked = (
+            "change",
+            "request",
+            "--topic",
+            "orders",
+            "--to",
+            "8",
+            "--execute",
+            "--yes",
+            "--id",
+            "orders-8",
+        )
         assert world.kpe(Part.REQUESTER, *asked, "--needs-approval", "--actor", "mallory") == 0
         # Whoever may ask may not approve, whatever name he takes.
         assert world.kpe(Part.REQUESTER, "change", "approve", "orders-8", "--actor", "carol") == 2
@@ -191,18 +202,29 @@ def test_a_change_takes_everybodys_rights_and_each_has_his_own(
 def test_of_what_the_tracker_may_not_do_the_change_tells(
     world: World, tracker: Tracker, capsys: Captured
 ) -> None:
-    asked = ("change", "request", "--topic", "payments", "--to", "8", "--execute", "--id", "payments-8")
+    asked = (
+        "change",
+        "request",
+        "--topic",
+        "payments",
+        "--to",
+        "8",
+        "--execute",
+        "--yes",
+        "--id",
+        "pay-8",
+    )
     assert world.kpe(Part.REQUESTER, *asked, "--actor", "bob") == 0
 
     def tells() -> bool:
         capsys.readouterr()
-        assert world.kpe(Part.READER, "change", "status", "payments-8") == 0
+        assert world.kpe(Part.READER, "change", "show", "pay-8") == 0
         return (
             "can't add partitions to payments: Broker: Topic authorization failed" in capsys.readouterr().out
         )
 
     wait_until(tells, "the change says that the topic may not be altered")
-    assert world.kpe(Part.REQUESTER, "change", "cancel", "payments-8", "--actor", "bob") == 0
+    assert world.kpe(Part.REQUESTER, "change", "cancel", "pay-8", "--actor", "bob") == 0
 
 
 @pytest.mark.parametrize(

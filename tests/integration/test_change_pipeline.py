@@ -174,12 +174,12 @@ def test_the_trackers_totals_are_those_that_spark_counts(
     assert gold_of(tables) != wanted
     Pipeline(spark, Fleet(out=str(tmp_path))).recompute(Days(row["day"], row["day"]))
     assert gold_of(tables_of(spark, tmp_path)) == wanted
-    with pytest.raises(SparkJobError, match=r"filled from the Kafka topics .* give the same --control"):
+    with pytest.raises(SparkJobError, match=r"filled from the Kafka topics .* the same --control-prefix"):
         fill(spark, evolve(place, prefix="other."), tmp_path)
 
 
 def fill(spark: "SparkSession", place: Place, out: Path) -> "Mark":
-    """Take in what there is, as ``kpe spark fleet --once --control PREFIX`` does."""
+    """Take in what there is, as ``kpe spark fleet --once --control-prefix PREFIX`` does."""
     from kafka_partition_events.spark.changes.source import ControlTopics  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.sources import KafkaSource  # noqa: PLC0415

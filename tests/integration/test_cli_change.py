@@ -134,7 +134,7 @@ def test_plan(world: World, capsys: Captured) -> None:
     assert [(c["instance_id"], c["granted"]) for c in the_only(capsys)["capped"]] == [("shop-1", 2)]
     assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8") == 1
     assert the_only(capsys)["verdict"] == "exposed"
-    assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8", "--from", "5") == 2
+    assert world.kpe("change", "plan", "--topic", world.topic, "--to", "8", "--from", "5") == 4
     assert the_only(capsys)["refusal"]["reason"] == "conflict"
 
 
@@ -147,7 +147,7 @@ def test_a_request_that_nobody_answers(world: World, capsys: Captured) -> None:
     assert alone.request("--to", "8", "--answer-timeout", "1s") == 3
     told = capsys.readouterr()
     assert "no tracker has answered within 1 s" in told.err
-    assert alone.kpe("change", "status", documents(told.out)[0]["change_id"]) == 2
+    assert alone.kpe("change", "show", documents(told.out)[0]["change_id"]) == 2
 
 
 @pytest.mark.usefixtures("tracker")
@@ -173,13 +173,13 @@ def test_a_gated_change_from_request_to_cancelling(world: World, capsys: Capture
     assert world.kpe("change", "wait", id_, "--timeout", "1s") == 3
     capsys.readouterr()
 
-    assert world.kpe("change", "rollback", id_, "--actor", "bob") == 1
+    assert world.kpe("change", "rollback", id_, "--actor", "bob", "--yes") == 1
     assert "it has not happened: cancel it (kpe change cancel)" in capsys.readouterr().err
     assert world.kpe("change", "cancel", id_, "--actor", "bob", "--reason", "wrong topic") == 0
     assert the_only(capsys)["state"] == "cancelled"
-    assert world.kpe("change", "status") == 0
+    assert world.kpe("change", "ls") == 0
     assert documents(capsys.readouterr().out) == []
-    assert world.kpe("change", "status", id_) == 0
+    assert world.kpe("change", "show", id_) == 0
     assert the_only(capsys)["refusals"][0]["reason"] == "wrong_state"
 
 
@@ -191,7 +191,7 @@ def test_a_decrease_is_rolled_back(world: World, capsys: Captured) -> None:
         lambda: world.kpe("ack", "ls", id_) == 0 and '"status":"applied"' in capsys.readouterr().out,
         "the producer has left two partitions",
     )
-    assert world.kpe("change", "rollback", id_, "--actor", "bob") == 0
+    assert world.kpe("change", "rollback", id_, "--actor", "bob", "--yes") == 0
     assert the_only(capsys)["state"] in {"rolling_back", "rolled_back"}
     assert world.kpe("change", "wait", id_, "--timeout", "20s") == 1
     assert the_only(capsys)["state"] == "rolled_back"

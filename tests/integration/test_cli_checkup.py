@@ -89,7 +89,7 @@ def test_a_broker_that_is_down_is_told_with_the_cause(
 
 def test_check(kafka_cluster: KafkaCluster, kafka_topic: MakeTopic) -> None:
     topic = kafka_topic(3, 1)
-    done = kpe("check", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, "--min-brokers", "3")
+    done = kpe("check", "-b", kafka_cluster.bootstrap_servers, "--topics", topic, "--min-brokers", "3")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("KPE OK - 3 brokers, 1 topic, 3 partitions, 0 offline | offline=0;;0;0 ")
     done = kpe("check", "-b", kafka_cluster.bootstrap_servers, "--min-brokers", "4")

@@ -38,7 +38,7 @@ def doctor(servers: str, *options: str) -> "subprocess.CompletedProcess[str]":
 
 
 def diagnosed(servers: str, topic: str, *options: str) -> tuple[int, dict[str, Any]]:
-    done = doctor(servers, "--topic", topic, *options)
+    done = doctor(servers, "--topics", topic, *options)
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
@@ -92,7 +92,7 @@ def test_three_brokers_with_three_replicas_have_no_alternative(
 
 @pytest.mark.kafka
 def test_a_topic_that_is_not_there_is_an_error(kafka_cluster: KafkaCluster) -> None:
-    done = doctor(kafka_cluster.bootstrap_servers, "--topic", "nowhere")
+    done = doctor(kafka_cluster.bootstrap_servers, "--topics", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == "kpe: no topic is called 'nowhere'; --topic is a regular expression\n"
 
@@ -146,7 +146,7 @@ def test_kafka_takes_the_plan_and_then_all_is_well(four: KafkaCluster) -> None:
     assert document["advice"]["placement"] == {
         "replicas": 16, "moved": 8, "blocked": 8, "blocked_then": 4
     }  # fmt: skip
-    done = doctor(servers, "--topic", "crowded", "--json-plan")
+    done = doctor(servers, "--topics", "crowded", "--json-plan")
     assert (done.returncode, "8 of 16 replicas would be copied" in done.stderr) == (1, True)
     reassign(servers, json.loads(done.stdout))
     await_synced(servers, "crowded")
@@ -183,5 +183,5 @@ def test_a_setting_that_must_not_be_seen_is_unknown(four: KafkaCluster) -> None:
     code, document = diagnosed(servers, "secret")
     assert (code, document["min_insync_replicas"]) == (3, None)
     assert {each["once_it_is_out"] for each in document["brokers"]} == {None}
-    table = doctor(servers, "--topic", "secret", "--output", "table").stdout
+    table = doctor(servers, "--topics", "secret", "--output", "table").stdout
     assert "min.insync.replicas of 1 topic unknown: no configuration of secret: " in table

@@ -83,7 +83,7 @@ def test_watch_follows_a_real_cluster_until_ctrl_c(
 ) -> None:
     topic = kafka_topic(3)
     watch = subprocess.Popen(
-        [*KPE, "watch", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, "--interval", "500ms"],
+        [*KPE, "watch", "-b", kafka_cluster.bootstrap_servers, "--topics", topic, "--interval", "500ms"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -117,7 +117,7 @@ def test_two_snapshots_of_a_real_cluster(
     files = [str(tmp_path / "before.json"), str(tmp_path / "after.json")]
     for partitions, file in ((3, files[0]), (4, files[1])):
         kafka_cluster.grow_topic(topic, partitions)
-        done = _run("snapshot", "-b", kafka_cluster.bootstrap_servers, "--topic", topic, "--out", file)
+        done = _run("snapshot", "-b", kafka_cluster.bootstrap_servers, "--topics", topic, "--out", file)
         assert done.returncode == 0, done.stderr
     done = _run("diff", *files, "--output", "table")
     assert (done.returncode, done.stdout.split()) == (

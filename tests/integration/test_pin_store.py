@@ -268,7 +268,7 @@ def test_kpe_mapping(
     where = ["--store", f"kafka:{topic}", "-b", kafka_cluster.bootstrap_servers]
     assert run(["mapping", "cut-over", *where, "--topic", orders, "--count", "13"]) == 2
     assert capsys.readouterr().err == f"kpe: topic {orders} has 12 partitions, not 13; grow it first\n"
-    assert run(["mapping", "cut-over", *where, "--topic", orders, "--count", "12"]) == 0
+    assert run(["mapping", "cut-over", *where, "--topic", orders, "--count", "12", "--yes"]) == 0
     assert json.loads(capsys.readouterr().out)["pending"]["count"] == 12
     assert [pin.count for pin in store.read()[orders]] == [6, 12]
     assert run(["mapping", "show", *where]) == 0

@@ -76,7 +76,7 @@ class TestRequest:
         }
         pairs = [word for pair in terms.items() for word in pair]
         groups = ["--required-group", "billing", "--required-group", "audit"]
-        flags = ["--execute", "--needs-approval", "--accept-capped"]
+        flags = ["--execute", "--needs-approval", "--accept-capped", "--yes"]
         assert desk.kpe(*REQUEST, "--to", "12", *pairs, *groups, *flags) == 0
         assert desk.sent[0].spec == growth(
             gate=GateRule.CONSUMERS_FIRST,
@@ -170,7 +170,7 @@ class TestRequest:
         (command,) = documents(told.out)
         assert command["format"] == "kpe.command"
         assert NO_ANSWER in told.err
-        assert f"start `kpe tracker`, then see `kpe change status {command['change_id']}`" in told.err
+        assert f"start `kpe tracker`, then see `kpe change show {command['change_id']}`" in told.err
 
     def test_the_answer_comes_late(self, capsys: Captured) -> None:
         desk = StoryDesk(answers=False)
@@ -292,18 +292,18 @@ class TestOtherCommands:
 
     def test_rollback(self) -> None:
         desk = at(grown(growth()))
-        assert self.kpe(desk, "rollback") == 0
+        assert self.kpe(desk, "rollback", "--yes") == 0
         assert desk.story.change.state is State.ROLLING_BACK
 
     def test_force_the_gate(self) -> None:
         desk = at(grown(gated()))
         assert desk.story.change.state is State.GATED
-        assert self.kpe(desk, "force", "--open-gate") == 0
+        assert self.kpe(desk, "force", "--open-gate", "--yes") == 0
         assert desk.story.change.opened_by == "bob"
 
     def test_force_the_end(self) -> None:
         desk = at(grown(growth()))
-        assert self.kpe(desk, "force", "--finish") == 0
+        assert self.kpe(desk, "force", "--finish", "--yes") == 0
         assert desk.story.change.state is State.PARTIALLY_CONVERGED
 
     @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ class TestOtherCommands:
     ) -> None:
         desk = at(grown(spec))
         state = desk.story.change.state
-        assert self.kpe(desk, "force", option) == 1
+        assert self.kpe(desk, "force", option, "--yes") == 1
         assert complaint in capsys.readouterr().err
         assert desk.story.change.state is state
 
@@ -331,8 +331,26 @@ class TestOtherCommands:
 
     def test_force_before_it_has_happened_is_refused(self, desk: StoryDesk, capsys: Captured) -> None:
         desk.story.request(gated())
-        assert self.kpe(desk, "force", "--open-gate") == 1
+        assert self.kpe(desk, "force", "--open-gate", "--yes") == 1
         assert "wrong_state" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("command", "asked"),
+        [
+            (["rollback", ONE], "let producers go back: orders 6 -> 12, on"),
+            (["force", ONE, "--finish"], "end the change without billing: orders 6 -> 12, on"),
+            (["request", "--topic", TOPIC, "--to", "24", "--execute"], "orders 6 -> 24, on"),
+        ],
+    )
+    def test_what_can_not_be_called_back_wants_to_be_meant(
+        self, command: list[str], asked: str, capsys: Captured
+    ) -> None:
+        desk = at(grown(growth()))
+        assert desk.kpe("change", *command, "--actor", "bob") == 2
+        told = capsys.readouterr().err
+        assert asked in told
+        assert "nobody can be asked here; say --yes if it is meant" in told
+        assert desk.sent == []
 
     @pytest.mark.parametrize("verb", ["cancel", "rollback", "force"])
     def test_a_dry_run_shows_the_record(self, verb: str, capsys: Captured) -> None:
@@ -344,21 +362,22 @@ class TestOtherCommands:
         assert command == Command(change_id=ONE, verb=wanted, actor="bob", reason="why")
         assert desk.sent == []
 
-    @pytest.mark.parametrize("verb", ["approve", "cancel", "rollback", "force", "wait", "status"])
+    @pytest.mark.parametrize("verb", ["approve", "cancel", "rollback", "force", "wait", "show"])
     def test_there_is_no_such_change(self, desk: StoryDesk, verb: str, capsys: Captured) -> None:
-        assert desk.kpe("change", verb, "nosuch") == 2
-        assert capsys.readouterr().err == ("kpe: there is no change nosuch; see `kpe change status --all`\n")
+        more = ["--finish"] if verb == "force" else []
+        assert desk.kpe("change", verb, "nosuch", *more) == 2
+        assert capsys.readouterr().err == ("kpe: there is no change nosuch; see `kpe change ls --all`\n")
 
     @pytest.mark.parametrize("verb", ["cancel", "rollback", "force"])
     def test_nobody_answers(self, verb: str, capsys: Captured) -> None:
         desk = at(grown(growth()), answers=False)
-        more = ["--finish"] if verb == "force" else []
+        more = {"cancel": [], "rollback": ["--yes"], "force": ["--yes", "--finish"]}[verb]
         assert self.kpe(desk, verb, *more) == 3
         assert NO_ANSWER in capsys.readouterr().err
 
 
 def test_control_topics_on_another_cluster(desk: StoryDesk, capsys: Captured) -> None:
-    there = "--control", "audit:1", "--control-option", "sasl.username=noc", "-X", "client.id=a"
+    there = "--control-bootstrap", "audit:1", "--control-option", "sasl.username=noc", "-X", "client.id=a"
     assert desk.kpe(*REQUEST, "--to", "12", *there, "--prefix", "staging.") == 0
     assert desk.opened == (
         {"bootstrap.servers": "x:1", "client.id": "a"},
@@ -366,7 +385,7 @@ def test_control_topics_on_another_cluster(desk: StoryDesk, capsys: Captured) ->
         "staging.",
     )
     assert desk.kpe(*REQUEST, "--to", "12", "--control-option", "sasl.username=noc") == 2
-    assert "--control-option is for the cluster of --control; write -X" in capsys.readouterr().err
+    assert "--control-option is for the cluster of --control-bootstrap; write -X" in capsys.readouterr().err
 
 
 def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:
@@ -381,7 +400,7 @@ def test_without_control_topics_nothing_can_be_done(capsys: Captured) -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["plan", "request", "approve", "status", "wait", "cancel", "rollback", "force"]
+    "verb", ["plan", "request", "approve", "show", "wait", "cancel", "rollback", "force"]
 )
 def test_every_command_has_examples_and_exit_codes_in_its_help(verb: str, capsys: Captured) -> None:
     assert run(["change", verb, "--help"]) == 0

@@ -55,7 +55,7 @@ class TestPlan:
         assert IN_STEPS in capsys.readouterr().err
 
     def test_blocked(self, desk: StoryDesk, capsys: Captured) -> None:
-        assert desk.kpe(*self.PLAN, "--from", "7") == 2
+        assert desk.kpe(*self.PLAN, "--from", "7") == 4
         (plan,) = documents(capsys.readouterr().out)
         assert plan["refusal"]["reason"] == "conflict"
 

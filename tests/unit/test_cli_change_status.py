@@ -1,4 +1,4 @@
-"""`kpe change status` and `wait`: how far a change is, and how waiting for it ends."""
+"""`kpe change ls`, `show` and `wait`: how far a change is, and how waiting for it ends."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -40,29 +40,30 @@ def finishing(story: Story) -> Callable[[], Any]:
 
 class TestStatus:
     def test_open_changes_in_a_pipe(self, capsys: Captured) -> None:
-        assert at(requested()).kpe("change", "status") == 0
+        assert at(requested()).kpe("change", "ls") == 0
         (change,) = documents(capsys.readouterr().out)
         assert (change["format"], change["change_id"], change["gate"]) == ("kpe.change", ONE, "held")
 
     def test_finished_ones_if_all_are_wanted(self, capsys: Captured) -> None:
         story = requested()
         story.command(Verb.CANCEL)
-        assert at(story).kpe("change", "status") == 0
+        assert at(story).kpe("change", "ls") == 0
         told = capsys.readouterr()
         assert (told.out, told.err) == ("", "kpe: note: no change is open; --all shows finished ones\n")
-        assert at(story).kpe("change", "status", "--all") == 0
+        assert at(story).kpe("change", "ls", "--all") == 0
         assert [change["state"] for change in documents(capsys.readouterr().out)] == ["cancelled"]
 
     def test_there_never_was_one(self, capsys: Captured) -> None:
-        assert StoryDesk().kpe("change", "status", "--all") == 0
+        assert StoryDesk().kpe("change", "ls", "--all") == 0
         assert capsys.readouterr().err == "kpe: note: there is no change\n"
 
     def test_a_list_in_words(self, capsys: Captured) -> None:
         story = requested()
         story.says("a", Status.HELD)
         story.tick()
-        assert at(story).kpe("change", "status", "--output", "table") == 0
-        (line,) = capsys.readouterr().out.splitlines()
+        assert at(story).kpe("change", "ls", "--output", "table") == 0
+        headers, line = capsys.readouterr().out.splitlines()
+        assert headers.split() == ["CHANGE", "STATE", "SUBJECT", "FOLLOWED", "BY"]
         assert " ".join(line.split()) == (
             f"{ONE} requested orders 6 -> 12 2 producers: 1 held, 1 pending; gate held"
         )
@@ -70,7 +71,7 @@ class TestStatus:
     def test_one_in_words(self, capsys: Captured) -> None:
         story = grown(gated())
         story.command(Verb.CANCEL, "bob")
-        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        assert at(story).kpe("change", "show", ONE, "--output", "table") == 0
         head, *lines = capsys.readouterr().out.splitlines()
         assert head.endswith("2 producers: 2 held; gate held")
         assert lines == [
@@ -85,13 +86,13 @@ class TestStatus:
     def test_names_that_are_made_for_a_terminal_are_shown_and_not_obeyed(self, capsys: Captured) -> None:
         story = Story()
         story.command(Verb.REQUEST, EVIL, spec=growth(topic=EVIL), reason=EVIL)
-        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        assert at(story).kpe("change", "show", ONE, "--output", "table") == 0
         head, requested_by = capsys.readouterr().out.splitlines()
         assert f"{SHOWN} 6 -> 12" in head
         assert requested_by == f"  requested 2023-11-14 22:13:20Z by {SHOWN}: {SHOWN}"
 
     def test_one_that_waits_for_approval(self, capsys: Captured) -> None:
-        assert at(requested(needs_approval=True)).kpe("change", "status", ONE, "--output", "table") == 0
+        assert at(requested(needs_approval=True)).kpe("change", "show", ONE, "--output", "table") == 0
         assert f"waits for somebody else's approval: kpe change approve {ONE}" in capsys.readouterr().out
 
     def test_one_that_has_come_to_nothing_tells_of_no_gate_and_of_nobody_who_has_not_followed(
@@ -100,7 +101,7 @@ class TestStatus:
         story = requested()
         story.command(Verb.CANCEL, "bob")
         assert story.change.uncovered_groups
-        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        assert at(story).kpe("change", "show", ONE, "--output", "table") == 0
         _, *lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines] == ["requested", "finished", "cancelled:"]
 
@@ -109,7 +110,7 @@ class TestStatus:
         story.request(growth(topic="order_items"))
         story.sees(count=None)
         story.tick()
-        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        assert at(story).kpe("change", "show", ONE, "--output", "table") == 0
         *_, last = capsys.readouterr().out.splitlines()
         assert last == "  rejected: topic order_items is gone (topic unknown)"
 
@@ -121,7 +122,7 @@ class TestStatus:
         story.tick()
         story.says(["shop_1"], Status.REJECTED)
         story.tick()
-        assert at(story).kpe("change", "status", ONE, "--output", "table") == 0
+        assert at(story).kpe("change", "show", ONE, "--output", "table") == 0
         *_, last = capsys.readouterr().out.splitlines()
         assert last == "  rolling back: rejected by shop_1 (instance rejected)"
 
@@ -131,7 +132,7 @@ class TestStatus:
         monkeypatch.setenv("FORCE_COLOR", "1")  # which rich takes for a terminal
         story = grown(gated())
         desk = at(story, lambda: None, unreachable, finishing(story))
-        assert desk.kpe("change", "status", ONE, "--output", "table") == 0
+        assert desk.kpe("change", "show", ONE, "--output", "table") == 0
         told = capsys.readouterr().out
         assert [told.index(word) for word in ("gated", "converged")] == sorted(
             told.index(word) for word in ("gated", "converged")
@@ -142,7 +143,7 @@ class TestStatus:
     def test_once_is_once(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")
         desk = at(grown(gated()))
-        assert desk.kpe("change", "status", ONE, "--once", "--output", "table") == 0
+        assert desk.kpe("change", "show", ONE, "--once", "--output", "table") == 0
         assert desk.reads == 1
 
 

@@ -64,7 +64,7 @@ def test_the_worst_decides_and_comes_first(capsys: Captured) -> None:
         (["--max-offline", "1"], 2),
         (["--max-offline", "0,5"], 1),
         (["--max-offline", "1,"], 1),
-        (["--topic", "nosuch"], 0),
+        (["--topics", "nosuch"], 0),
         (["--min-brokers", "3"], 2),
         (["--max-offline", "9", "--max-skew", "0.3,"], 0),
     ],

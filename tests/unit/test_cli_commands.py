@@ -80,7 +80,7 @@ def test_watch_in_words(capsys: Captured) -> None:
 
 
 def test_watch_shows_only_the_topics_that_were_asked_for(capsys: Captured) -> None:
-    assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS), "--topic", "ot.*") == 0
+    assert _watch_for_ten_seconds(ScriptedSource(*RECOVERS), "--topics", "ot.*") == 0
     topics = {e.get("topic") for e in _json_lines(capsys.readouterr().out)}
     assert topics == {None, "other"}
 
@@ -129,7 +129,7 @@ def test_snapshot_and_diff(tmp_path: Path, capsys: Captured) -> None:
 
 def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
     code = run(
-        ["snapshot", "-b", "x:1", "--out", "-", "--topic", "other"], _services(ScriptedSource(*RECOVERS))
+        ["snapshot", "-b", "x:1", "--out", "-", "--topics", "other"], _services(ScriptedSource(*RECOVERS))
     )
     document = json.loads(capsys.readouterr().out)
     assert code == 0
@@ -220,11 +220,11 @@ def test_diff_of_a_bad_file_names_it_and_the_cause(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["watch"], "Missing option"),
+        (["watch"], "nobody says where the brokers are"),
         (["watch", "-b", "x:1", "--nope"], "No such option"),
         (["wach"], "No such command"),
         (["watch", "-b", "x:1", "--interval", "5"], "is not a duration"),
-        (["watch", "-b", "x:1", "--topic", "("], "is not a regular expression"),
+        (["watch", "-b", "x:1", "--topics", "("], "is not a regular expression"),
         (["watch", "-b", "x:1", "-X", "broken"], "-X number 1"),
         (["diff", "a"], "Missing argument"),
     ],

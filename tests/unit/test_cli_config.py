@@ -32,6 +32,7 @@ def test_in_words(file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch)
     told = capsys.readouterr()
     assert told.err == ""
     assert [line.split(maxsplit=2) for line in told.out.splitlines()] == [
+        ["SETTING", "VALUE", "SET BY"],
         ["kafka.bootstrap_servers", '"broker:9092"', f"file {file}"],
         ["kafka.properties.sasl.password", "***", f"file {file}"],
         ["observer.interval", '"5s"', f"file {file}"],

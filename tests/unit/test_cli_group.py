@@ -88,23 +88,33 @@ def test_a_group_that_does_not_exist_is_told(
     assert "kpe: note: there is no group biling; without --group all are shown" in capsys.readouterr().err
 
 
-def test_a_table_for_people(capsys: pytest.CaptureFixture[str]) -> None:
-    asked, found = command.probe(Brokers(), "orders", None, None)  # type: ignore[arg-type]
-    command._show("orders", asked, found)
-    heading, *rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()]
-    assert heading == ["topic", "orders,", "partitions", "0-3"]
-    assert rows[1:] == [
+def shown(
+    found: list[command.Found],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *options: str,
+) -> list[str]:
+    monkeypatch.setattr(command, "probe", lambda *_: (NEW, found))
+    run(["group", "probe", "-b", "localhost:1", "--topic", "orders", "--output", "table", *options])
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_table_for_people(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    _, found = command.probe(Brokers(), "orders", None, None)  # type: ignore[arg-type]
+    headers, *rows = shown(found, monkeypatch, capsys)
+    assert headers.split()[:4] == ["GROUP", "PROTOCOL", "STATE", "MEMBERS"]
+    assert [row.split() for row in rows] == [
         ["billing", "consumer", "reconciling", "1", "0-2", "0-2", "0-2", "-", "-"],
         ["by-hand", "classic", "empty", "0", "-", "0-3", "0-3", "0-3", "0"],
     ]
+    assert len(shown(found, monkeypatch, capsys, "--no-headers")) == len(rows)
 
 
 def test_a_name_that_is_made_for_a_terminal_is_shown_and_not_obeyed(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = command.Found(Group(group_id=EVIL), Standing(members=0, owned=0), None)
-    command._show("orders", NEW, [found])
-    *_, row = capsys.readouterr().out.splitlines()
+    _, row = shown([found], monkeypatch, capsys)
     assert row.startswith(f"{SHOWN}  classic ")
 
 

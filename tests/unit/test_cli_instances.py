@@ -67,6 +67,7 @@ class TestInstances:
         assert StoryDesk(fleet).kpe("instances", "ls", "--output", "table") == 0
         lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
         assert lines == [
+            "INSTANCE STATE AGE ROLE DETAILS",
             f"a up 0 s producer shop 1.2, confluent-kafka 2.13, 1 topic, {MEMORY}",
             "b lost 3 min 20 s producer 1 topic",
             "c stale 1 min 40 s producer 1 topic",
@@ -77,7 +78,7 @@ class TestInstances:
     def test_a_name_that_is_made_for_a_terminal_is_shown_and_not_obeyed(self, capsys: Captured) -> None:
         story = Story()
         story.lives([EVIL], app=EVIL)
-        assert StoryDesk(story).kpe("instances", "ls", "--output", "table") == 0
+        assert StoryDesk(story).kpe("instances", "ls", "--output", "table", "--no-headers") == 0
         (line,) = capsys.readouterr().out.splitlines()
         assert " ".join(line.split()) == f"{SHOWN} up 0 s producer {SHOWN}, 1 topic"
         assert StoryDesk(story).kpe("instances", "ls") == 0
@@ -189,6 +190,7 @@ class TestAcks:
         assert StoryDesk(answered).kpe("ack", "ls", ONE, "--output", "table") == 0
         lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
         assert lines == [
+            "INSTANCE STATUS DETAILS",
             "a applied uses 12 of 12",
             "b capped buffer_limit, max_partitions=8, uses 8 of 12",
             "c held uses 0 of 0",
@@ -204,7 +206,7 @@ class TestAcks:
         story.lives([EVIL])
         story.request(growth())
         story.says([EVIL], Status.REJECTED, reason=EVIL)
-        assert StoryDesk(story).kpe("ack", "ls", ONE, "--output", "table") == 0
+        assert StoryDesk(story).kpe("ack", "ls", ONE, "--output", "table", "--no-headers") == 0
         (line,) = capsys.readouterr().out.splitlines()
         assert " ".join(line.split()) == f"{SHOWN} rejected {SHOWN}, uses 0 of 0"
 
@@ -216,7 +218,7 @@ class TestAcks:
 
     def test_there_is_no_such_change(self, capsys: Captured) -> None:
         assert StoryDesk().kpe("ack", "ls", "nosuch") == 2
-        assert capsys.readouterr().err == ("kpe: there is no change nosuch; see `kpe change status --all`\n")
+        assert capsys.readouterr().err == ("kpe: there is no change nosuch; see `kpe change ls --all`\n")
 
 
 @pytest.mark.parametrize("command", ["ack", "instances"])

@@ -39,10 +39,11 @@ def test_a_line_tells_what_is_left_and_by_which_change(capsys: Captured) -> None
     story.request(draining())
     story.tick()
     assert StoryDesk(story).kpe("change", "limits", "--output", "table") == 0
-    line = capsys.readouterr().out
+    headers, line = capsys.readouterr().out.splitlines()
+    assert headers.split() == ["SUBJECT", "ORDER", "SINCE", "CHANGE", "STATE"]
     assert line.startswith("orders ")
     assert "leave 1,4" in line
-    assert f"by {ONE} (" in line
+    assert ONE in line
 
 
 def test_where_nothing_holds_it_says_so(capsys: Captured) -> None:

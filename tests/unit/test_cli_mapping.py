@@ -36,12 +36,12 @@ def test_show_in_words(store: FilePinStore, capsys: Captured) -> None:
     assert kpe("show", "--store", str(store.path), "--output", "table") == 0
     told = capsys.readouterr()
     assert told.err == ""
-    orders, payments = told.out.splitlines()
-    assert orders == "orders                    6 partitions since 2023-12-31 23:00:00Z, generation 1"
-    assert payments == (
-        "payments                  6 partitions since 2023-12-31 23:00:00Z, generation 1; "
-        "12 from 2024-01-01 00:00:42Z, in 42 s, generation 2"
-    )
+    headers, orders, payments = told.out.splitlines()
+    six = "6 partitions from 2023-12-31 23:00:00Z, generation 1"
+    twelve = "12 partitions from 2024-01-01 00:00:42Z, generation 2, in 42 s"
+    assert headers.split() == ["TOPIC", "PINNED", "TO", "PENDING"]
+    assert orders == f"orders    {six}  -"
+    assert payments == f"payments  {six}  {twelve}"
 
 
 def test_show_in_a_pipe(store: FilePinStore, capsys: Captured) -> None:
@@ -65,7 +65,7 @@ def test_show_of_a_store_that_is_not_there(tmp_path: Path, capsys: Captured) -> 
 
 
 def cut_over(store: FilePinStore, *more: str, count: int = 12, partitions: int = 12) -> int:
-    arguments = ["--store", str(store.path), "--topic", "orders", "--count", str(count), *more]
+    arguments = ["--store", str(store.path), "--topic", "orders", "--count", str(count), "--yes", *more]
     return kpe("cut-over", *arguments, partitions=partitions)
 
 
@@ -89,7 +89,7 @@ def test_a_dry_run_shows_and_writes_nothing(store: FilePinStore, capsys: Capture
     before = store.path.read_bytes()
     assert cut_over(store, "--dry-run", "--output", "table") == 0
     told = capsys.readouterr()
-    assert told.out.strip().endswith("; 12 from 2024-01-01 00:01:00Z, in 60 s, generation 2")
+    assert told.out.strip().endswith("12 partitions from 2024-01-01 00:01:00Z, generation 2, in 60 s")
     assert told.err.splitlines() == [
         "kpe: note: without -b nobody checks that orders has 12 partitions",
         "kpe: note: nothing was written; it would be",
@@ -137,13 +137,25 @@ def test_a_second_cut_over_waits_for_the_first(store: FilePinStore, capsys: Capt
     assert "a cut-over to 12 partitions is pending, 60 s from now" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("arguments", [["--store", "kafka:pins"], ["--store", "kafka:", "-b", "x:1"]])
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--store", "kafka:pins"], "nobody says where the brokers are: give -b HOST:PORT"),
+        (["--store", "kafka:", "-b", "x:1"], "a store in Kafka needs its topic: --store kafka:TOPIC"),
+    ],
+)
 def test_a_store_in_kafka_needs_topic_and_brokers(
-    arguments: list[str], capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    arguments: list[str], told: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
     assert kpe("show", *arguments) == 2
-    assert capsys.readouterr().err.endswith("--store kafka:TOPIC -b HOST:PORT\n")
+    assert told in capsys.readouterr().err
+
+
+def test_a_cut_over_wants_to_be_meant(store: FilePinStore, capsys: Captured) -> None:
+    assert kpe("cut-over", "--store", str(store.path), "--topic", "orders", "--count", "12") == 2
+    assert "move the keys of orders to 12 partitions in 60s, for good: nobody" in capsys.readouterr().err
+    assert store.read() == {"orders": (SIX,)}
 
 
 def test_a_store_must_be_given(capsys: Captured) -> None:

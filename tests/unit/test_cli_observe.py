@@ -24,7 +24,7 @@ def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.Mon
     ("option", "key"),
     [
         ("--interval", "observer.interval"),
-        ("--topic", "observer.topics"),
+        ("--topics", "observer.topics"),
         ("--listen", "http.listen"),
         ("--client", "kafka.client"),
     ],

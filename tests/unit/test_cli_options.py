@@ -6,8 +6,8 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import (
     TopicFilter,
     check_out,
-    parse_client_options,
     parse_duration,
+    parse_pairs,
     parse_partitions,
     write_out,
 )
@@ -46,37 +46,31 @@ def test_a_duration_has_to_be_something(text: str) -> None:
 
 
 def test_client_options_are_split_at_the_first_equals_sign() -> None:
-    config = parse_client_options("a:1", ["sasl.password=p=q", "client.id="])
-    assert config == {"bootstrap.servers": "a:1", "sasl.password": "p=q", "client.id": ""}
+    config = parse_pairs(["sasl.password=p=q", "client.id="])
+    assert config == {"sasl.password": "p=q", "client.id": ""}
 
 
 def test_a_malformed_client_option_is_named_by_its_place_only() -> None:
     with pytest.raises(CliError) as refused:
-        parse_client_options("a:1", ["client.id=x", "secret"])
+        parse_pairs(["client.id=x", "secret"])
     assert str(refused.value) == "-X number 2 is not of the form key=value"
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("p=q w\n")
-    config = parse_client_options("a:1", [f"sasl.password_file={tmp_path}/secret"])
-    assert config == {"bootstrap.servers": "a:1", "sasl.password": "p=q w"}
+    config = parse_pairs([f"sasl.password_file={tmp_path}/secret"])
+    assert config == {"sasl.password": "p=q w"}
 
 
 def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(CliError) as refused:
-        parse_client_options("a:1", [f"sasl.password_file={tmp_path}/none"])
+        parse_pairs([f"sasl.password_file={tmp_path}/none"])
     assert str(refused.value) == f"-X sasl.password_file: {tmp_path}/none: No such file or directory"
 
 
 def test_the_brokers_have_one_place() -> None:
     with pytest.raises(CliError, match="with -b"):
-        parse_client_options("a:1", ["bootstrap.servers=b:2"])
-
-
-@pytest.mark.parametrize("bootstrap", ["", " ", ",", ", ,"])
-def test_a_broker_must_be_given(bootstrap: str) -> None:
-    with pytest.raises(CliError, match="no broker is given; write -b HOST:PORT"):
-        parse_client_options(bootstrap, [])
+        parse_pairs(["bootstrap.servers=b:2"])
 
 
 def test_values_of_client_options_are_cut_out_of_messages() -> None:

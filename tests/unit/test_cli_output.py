@@ -6,17 +6,25 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kafka_partition_events.cli
+from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import (
+    Documents,
+    Listing,
     Output,
     Printer,
+    confirm,
     tell,
+    write_document,
     write_json,
     write_json_line,
     write_line,
@@ -88,3 +96,92 @@ def test_nothing_is_written_past_these() -> None:
     files = Path(kafka_partition_events.cli.__file__).parent.rglob("*.py")
     told = {file.name for file in files if past.search(file.read_text(encoding="utf-8"))}
     assert told == {"__init__.py", "output.py"}  # the first one, before anything can be imported
+
+
+ROWS: list[dict[str, Any]] = [
+    {"topic": "orders", "reason": EVIL, "n": 1},
+    {"topic": "é", "reason": None, "n": 2},
+]
+
+
+@pytest.mark.parametrize("rows", [[], ROWS[:1], ROWS], ids=len)
+@pytest.mark.parametrize(
+    ("form", "read"),
+    [
+        (Output.JSON, json.loads),
+        (Output.JSONL, lambda text: [json.loads(line) for line in text.splitlines()]),
+        (Output.YAML, yaml.safe_load),
+    ],
+)
+def test_a_list_is_the_same_in_each_form(
+    form: Output, read: Callable[[str], object], rows: list[dict[str, Any]]
+) -> None:
+    def write() -> None:
+        with Documents(form) as documents_:
+            for row in rows:
+                documents_.write(row)
+
+    text = written(write)
+    assert read(text) == rows
+    assert all(is_legible(line) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("form", [Output.JSON, Output.JSONL, Output.YAML])
+@given(document=documents)
+def test_so_is_one_object_whatever_is_in_it(form: Output, document: dict[str, object]) -> None:
+    text = written(lambda: write_document(document, form))
+    read = yaml.safe_load if form is Output.YAML else json.loads
+    assert read(text) == document
+    assert all(is_legible(line) for line in text.split("\n"))
+
+
+def test_a_list_that_an_error_has_cut_off_is_no_json(capsys: Captured) -> None:
+    def cut_off() -> None:
+        with Documents(Output.JSON) as cut:
+            cut.write(ROWS[0])
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        cut_off()
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(capsys.readouterr().out)
+
+
+def test_a_column_is_as_wide_as_what_is_widest_in_it(capsys: Captured) -> None:
+    listing = Listing(output=Output.TABLE)
+    listing.write(ROWS, lambda row: row, ("TOPIC", "N"), lambda row: (f"{row['topic']}", f"{row['n']}"))
+    assert capsys.readouterr().out == "TOPIC   N\norders  1\né       2\n"
+
+
+def test_a_table_may_be_without_headers_and_is_without_where_there_is_nothing(capsys: Captured) -> None:
+    bare = Listing(output=Output.TABLE, no_headers=True)
+    bare.write(ROWS[:1], lambda row: row, ("TOPIC",), lambda row: (f"{row['topic']}",))
+    Listing(output=Output.TABLE).write([], lambda row: row, ("TOPIC",), str)
+    assert capsys.readouterr().out == "orders\n"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("y\n", True), ("n\n", False), ("\n", False)])
+def test_what_can_not_be_called_back_is_asked_on_a_terminal(
+    typed: str, meant: bool, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal(typed))
+    code = 0
+    try:
+        confirm("grow orders", yes=False)
+    except typer.Exit as ended:
+        code = ended.exit_code
+    told = capsys.readouterr()
+    assert (told.out, told.err.startswith("kpe: grow orders. Go on? [y/N]: ")) == ("", True)
+    assert (code, "nothing was done" in told.err) == (0 if meant else 1, not meant)
+
+
+def test_where_nobody_can_be_asked_it_takes_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
+    with pytest.raises(CliError, match="grow orders: nobody can be asked here; say --yes if it is meant"):
+        confirm("grow orders", yes=False)
+    confirm("grow orders", yes=True)

@@ -142,15 +142,15 @@ def test_where_nothing_would_be_better_the_plan_is_empty(capsys: Captured) -> No
 
 
 def test_only_the_topics_that_are_meant(capsys: Captured) -> None:
-    _, found = diagnosed(EXPOSED, SPREAD, ALONE, options=["--topic", "orders|alone"], capsys=capsys)
+    _, found = diagnosed(EXPOSED, SPREAD, ALONE, options=["--topics", "orders|alone"], capsys=capsys)
     assert [each["topic"] for each in found] == ["orders", "alone"]
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--topic", "nosuch"], "no topic is called 'nosuch'"),
-        (["--topic", "("], "is not a regular expression"),
+        (["--topics", "nosuch"], "no topic is called 'nosuch'"),
+        (["--topics", "("], "is not a regular expression"),
         (["-X", "nonsense"], "not of the form key=value"),
         (["--output", "xml"], "xml"),
         (["--plan"], "No such option"),

@@ -57,7 +57,7 @@ def test_the_author_is_the_user_unless_told_otherwise(
     path: Path, kpe: Callable[..., int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("USER", "alice")
-    assert kpe("add", "--topic", "test-.*", "--for", "1d", "--reason", "load test") == 0
+    assert kpe("add", "--topics", "test-.*", "--for", "1d", "--reason", "load test") == 0
     (record,) = records(path).values()
     assert decode_silence(record).author == "alice"
 
@@ -77,12 +77,12 @@ def test_a_dry_run_shows_the_record_and_writes_nothing(
     [
         (
             ["--for", "2h", "--reason", "r"],
-            "say what is to be muted: --topic, --broker, --cluster or --event",
+            "say what is to be muted: --topics, --broker, --cluster or --event",
         ),
         (["--broker", "2", "--for", "2h", "--reason", " "], "reason is required"),
         (["--broker", "2", "--for", "2h"], "Missing option '--reason'"),
         (["--broker", "2", "--for", "soon", "--reason", "r"], "'soon' is not a duration"),
-        (["--topic", "(", "--for", "1h", "--reason", "r"], "is no regular expression"),
+        (["--topics", "(", "--for", "1h", "--reason", "r"], "is no regular expression"),
     ],
 )
 def test_a_silence_that_makes_no_sense(

@@ -55,7 +55,7 @@ class TestOptions:
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
             (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
-            (["--jsonl", "a", "--control", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
+            (["--jsonl", "a", "--control-prefix", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
         ],
     )
@@ -130,10 +130,10 @@ class TestSubmitLine:
         assert "is no range of days" in capsys.readouterr().err
 
     def test_an_archive_needs_no_connector_but_the_control_topics_do(self, capsys: Captured) -> None:
-        given = ["--out", "x", "--jsonl", "events", "-b", "kafka:9092", "--control", "kpe.", "--once"]
+        given = ["--out", "x", "--jsonl", "events", "-b", "kafka:9092", "--control-prefix", "kpe.", "--once"]
         line = self.line(capsys, "fleet", *given)
         assert line[1] == "--packages"
-        assert {("--control", "kpe."), ("--jsonl", "events")} <= set(pairwise(line))
+        assert {("--control-prefix", "kpe."), ("--jsonl", "events")} <= set(pairwise(line))
 
 
 class TestDays:

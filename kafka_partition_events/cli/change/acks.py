@@ -7,20 +7,18 @@ import typer
 
 from kafka_partition_events.cli.change.session import ChangeId, session
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.options import Bootstrap, ClientOptions, OutputChoice, Prefix, Verbose
-from kafka_partition_events.cli.common.output import Output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import Listing, tell
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.changes.evidence import ClusterView, Coverage, coverage
 from kafka_partition_events.control.changes.followers import Follower, followers
 from kafka_partition_events.control.changes.progress import fleet_of, groups_of, is_awaited
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import GROUP_PREFIX, Ack, Capacity, Change, TopicUse
-from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events_listeners.ranges import ranges
 
 acks_app = typer.Typer(rich_markup_mode=None)
 
-_NAME_WIDTH = 32
-_STATUS_WIDTH = 12
 _LEVELS = "assigned", "positioned", "flowing", "drained"
 
 
@@ -37,15 +35,14 @@ def acks() -> None:
 
 
 @acks_app.command("ls", short_help="List who says what of a change.")
+@with_options
 def ls_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
     change_id: ChangeId,
+    *,
     pending: Annotated[bool, typer.Option("--pending", help="Only who is still to answer.")] = False,
-    client_options: ClientOptions = None,
-    prefix: Prefix = PREFIX,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
+    listing: Listing,
 ) -> None:
     """List the producers that a change concerns, by what they say or their leases show, and its groups.
 
@@ -63,16 +60,12 @@ def ls_command(
     Exit codes: 0 listed, even if there are none; 2 no such change, no control topics, wrong address, unknown
     option.
     """  # noqa: D301
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+    with session(context, where, listing.output) as at:
         change = at.change(change_id)
         # Who is there now does not matter to a change that is over.
         now_ms = at.now_ms() if change.finished_ms is None else change.finished_ms
         rows = [row for row in _rows(change, at.desk.ledger, now_ms) if row["pending"] or not pending]
-    for row in rows:
-        if at.output is Output.JSONL:
-            write_json_line(row)
-        else:
-            write_line(_group_line(row) if "group" in row else _producer_line(row))
+    listing.write(rows, lambda row: row, ("INSTANCE", "STATUS", "DETAILS"), _cells)
     if not rows:
         tell(f"note: nobody is {'still to answer' if pending else 'known to be concerned'}")
 
@@ -132,20 +125,22 @@ def _group_row(change: Change, group: Coverage) -> dict[str, Any]:
     }
 
 
-def _producer_line(row: dict[str, Any]) -> str:
+def _cells(row: dict[str, Any]) -> tuple[str, str, str]:
+    return row["instance_id"], *(_of_group(row) if "group" in row else _of_producer(row))
+
+
+def _of_producer(row: dict[str, Any]) -> tuple[str, str]:
     limit = row["limit"] or {}
     told = [row["reason"]] if row["reason"] else []
     told += [f"{name}={value:,}" for name, value in limit.items() if value is not None]
     told += [] if row["used"] is None else [f"uses {row['used']} of {row['seen']}"]
     told += [mark for mark in ("departed", "late", "duplicate") if row[mark]]
-    status = row["status"] or "-"
-    return f"{row['instance_id']:<{_NAME_WIDTH}}  {status:<{_STATUS_WIDTH}}  {', '.join(told)}".rstrip()
+    return row["status"] or "-", ", ".join(told)
 
 
-def _group_line(row: dict[str, Any]) -> str:
+def _of_group(row: dict[str, Any]) -> tuple[str, str]:
     levels = [f"{level} {row[level]}" for level in _LEVELS if row[level]]
     members = "" if row["members"] is None else f", {counted(row['members'], 'member')}"
-    of = f"of {row['affected']}: {', '.join(levels) or 'nothing'}{members}"
     reached = [level for level in ("flowing", "positioned", "assigned") if row[level] == row["affected"]]
     status = "waits" if row["pending"] else next(iter(reached), "-")
-    return f"{row['instance_id']:<{_NAME_WIDTH}}  {status:<{_STATUS_WIDTH}}  {of}"
+    return status, f"of {row['affected']}: {', '.join(levels) or 'nothing'}{members}"

@@ -1,23 +1,16 @@
 """``kpe group``: consumer groups, as change control sees them."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from attrs import frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
-from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
-    OutputChoice,
-    Verbose,
-    parse_client_options,
-    parse_partitions,
-)
-from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.options import parse_partitions, with_options
+from kafka_partition_events.cli.common.output import Listing, tell
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.clients.librdkafka import redacted
@@ -33,6 +26,7 @@ group_app = typer.Typer(rich_markup_mode=None)
 
 _DEAD = "DEAD"  # what brokers say of a group that does not exist
 _LEVELS = ("assigned", "positioned", "flowing", "drained")
+_HEADERS = ("GROUP", "PROTOCOL", "STATE", "MEMBERS", *map(str.upper, _LEVELS), "LAG")
 
 
 @group_app.callback(
@@ -48,9 +42,10 @@ def group() -> None:
 
 
 @group_app.command("probe", short_help="Look once how far groups are with partitions.")
+@with_options
 def probe_command(
-    bootstrap: Bootstrap,
     topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.")],
+    *,
     group_id: Annotated[
         str | None,
         typer.Option("--group", metavar="GROUP", help="Only this group. Default: all of the topic."),
@@ -59,9 +54,8 @@ def probe_command(
         str | None,
         typer.Option("--partitions", metavar="IDS", help="Such as 6-11 or 0,4-5. Default: all of the topic."),
     ] = None,
-    client_options: ClientOptions = None,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
+    listing: Listing,
 ) -> None:
     """Look once how far consumer groups are with some partitions of a topic, as `kpe tracker` does.
 
@@ -86,8 +80,7 @@ def probe_command(
     Exit codes: 0 every group with members (the one of --group, even without) has a position on all of the
     partitions; 1 one has not; 2 no such topic or partition, wrong address, refused, unknown option.
     """  # noqa: D301
-    configure_logs(verbose=verbose)
-    config = parse_client_options(bootstrap, client_options or ())
+    config = where.config()
     check_options(config)
     try:
         from kafka_partition_events.control.groups.admin import GroupAdmin  # noqa: PLC0415
@@ -102,11 +95,7 @@ def probe_command(
         raise CliError(
             f"{redacted(str(error), config)}; are the brokers up, and is one of them at {asked_of}?"
         ) from None
-    if choose_output(output) is Output.JSONL:
-        for one in found:
-            write_json_line(one.document(topic, ids))
-    else:
-        _show(topic, ids, found)
+    listing.write(found, lambda one: one.document(topic, ids), _HEADERS, _cells)
     if group_id is not None and found[0].group.state == _DEAD:
         tell(f"note: there is no group {group_id}; without --group all are shown")
     if not found:
@@ -179,16 +168,6 @@ def _lag(partitions: Collection[int], offsets: Offsets) -> int | None:
     if not all(p in offsets.committed and p in offsets.end for p in partitions):
         return None
     return sum(max(0, offsets.end[p] - offsets.committed[p]) for p in partitions)
-
-
-def _show(topic: str, partitions: Collection[int], found: Sequence[Found]) -> None:
-    write_line(f"topic {topic}, partitions {ranges(partitions)}")
-    write_line("")
-    rows = [("group", "protocol", "state", "members", *_LEVELS, "lag"), *map(_cells, found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows if found else ():
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        write_line("  ".join(cells).rstrip())
 
 
 def _cells(one: Found) -> tuple[str, ...]:

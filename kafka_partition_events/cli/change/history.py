@@ -8,8 +8,9 @@ from attrs import asdict, frozen
 
 from kafka_partition_events.cli.change.session import READ_S, session
 from kafka_partition_events.cli.change.text import moment
-from kafka_partition_events.cli.common.options import Bootstrap, ClientOptions, OutputChoice, Prefix, Verbose
-from kafka_partition_events.cli.common.output import Output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import Listing, tell
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.changes.commands import reply_to
 from kafka_partition_events.control.protocol.records import Allowed, Change, Given
 from kafka_partition_events.control.protocol.topics import CHANGES, PREFIX
@@ -40,14 +41,12 @@ class Entry:
     offset: int | None = None
 
 
+@with_options
 def history_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic that was changed.")],
-    client_options: ClientOptions = None,
-    prefix: Prefix = PREFIX,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
+    listing: Listing,
 ) -> None:
     """Tell who asked for what of a topic, approved, cancelled or forced it, and what came of it.
 
@@ -62,18 +61,12 @@ def history_command(
     Exit codes: 0 told, even if there is nothing; 2 no control topics, no right to read kpe.commands and
     kpe.approvals, wrong address, unknown option.
     """  # noqa: D301
-    with session(
-        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=CHANGES
-    ) as at:
+    with session(context, where, listing.output, CHANGES) as at:
         given, allowed = at.desk.commands(READ_S), at.desk.approvals(READ_S)
-        entries = history(topic, at.desk.ledger.changes, given, allowed, prefix)
-        for entry in entries:
-            if at.output is Output.JSONL:
-                write_json_line(_document(entry))
-            else:
-                write_line(_line(entry))
-        if not entries:
-            tell(f"note: nobody has asked for anything of topic {topic}, as far as Kafka keeps it")
+        entries = history(topic, at.desk.ledger.changes, given, allowed, at.where.prefix)
+    listing.write(entries, _document, ("TIME", "CHANGE", "WHAT", "BY", "RECORD", "OUTCOME"), _cells)
+    if not entries:
+        tell(f"note: nobody has asked for anything of topic {topic}, as far as Kafka keeps it")
 
 
 def history(
@@ -157,9 +150,14 @@ def _document(entry: Entry) -> dict[str, Any]:
     return {**asdict(entry), "partition": None if entry.topic is None else 0}
 
 
-def _line(entry: Entry) -> str:
-    who = f" by {entry.actor}" if entry.actor else ""
+def _cells(entry: Entry) -> tuple[str, ...]:
+    record = "-" if entry.topic is None else f"{entry.topic}-0@{entry.offset}"
     why = f" ({entry.reason})" if entry.reason else ""
-    where = "" if entry.topic is None else f"  {entry.topic}-0@{entry.offset}"
-    came = f": {entry.outcome}" if entry.outcome else ""
-    return f"{moment(entry.at_ms)}  {entry.change_id:<26}  {entry.what}{who}{why}{came}{where}"
+    return (
+        moment(entry.at_ms),
+        entry.change_id,
+        entry.what,
+        entry.actor or "-",
+        record,
+        f"{entry.outcome}{why}".strip(),
+    )

@@ -8,16 +8,14 @@ import typer
 from kafka_partition_events.cli.change.session import session
 from kafka_partition_events.cli.change.text import lasting
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.options import Bootstrap, ClientOptions, OutputChoice, Prefix, Verbose
-from kafka_partition_events.cli.common.output import Output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import Listing, tell
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.protocol.ledger import Tenancy
 from kafka_partition_events.control.protocol.records import Lease
-from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.control.protocol.vocabulary import LeaseState
 
 instances_app = typer.Typer(rich_markup_mode=None)
-
-_NAME_WIDTH = 32
 
 
 class Presence(StrEnum):
@@ -44,16 +42,15 @@ def instances() -> None:
 
 
 @instances_app.command("ls", short_help="List instances by their leases.")
+@with_options
 def ls_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
+    *,
     stale: Annotated[
         bool, typer.Option("--stale", help="Only those whose lease is older than its time to live.")
     ] = False,
-    client_options: ClientOptions = None,
-    prefix: Prefix = PREFIX,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
+    listing: Listing,
 ) -> None:
     """List instances: the age of the lease, whether it is there, role, application, client, capacity, topics.
 
@@ -68,15 +65,11 @@ def ls_command(
 
     Exit codes: 0 listed, even if there are none; 2 no control topics, wrong address, unknown option.
     """  # noqa: D301
-    with session(context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose) as at:
+    with session(context, where, listing.output) as at:
         now_ms, tenancies = at.now_ms(), at.desk.ledger.tenancies
         rows = [instance_row(tenancies[name], now_ms) for name in sorted(tenancies)]
     shown = [row for row in rows if not stale or row["state"] in {Presence.STALE, Presence.LOST}]
-    for row in shown:
-        if at.output is Output.JSONL:
-            write_json_line(row)
-        else:
-            write_line(_line(row))
+    listing.write(shown, lambda row: row, ("INSTANCE", "STATE", "AGE", "ROLE", "DETAILS"), _cells)
     if not shown:
         tell("note: no lease is stale" if stale and rows else "note: there are no leases")
 
@@ -123,13 +116,11 @@ def presence(lease: Lease, age_s: float) -> Presence:
     return Presence.STALE if age_s > lease.ttl_s else Presence.UP
 
 
-def _line(row: dict[str, Any]) -> str:
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
     topics = len(row["topics"]) + row["topics_left_out"]
     limits = [f"{name}={value:,}" for name, value in row["capacity"].items() if value is not None]
     app = " ".join(word for word in (row["app"], row["app_version"]) if word)
     group = f"group {row['group']}" if row["group"] else ""
     told = [word for word in (app, row["client"], group, counted(topics, "topic"), *limits) if word]
-    age = f"{lasting(max(0.0, row['age_s'])):>11}"
-    return (
-        f"{row['instance_id']:<{_NAME_WIDTH}}  {row['state']:<5}  {age}  {row['role']:<8}  {', '.join(told)}"
-    )
+    age = lasting(max(0.0, row["age_s"]))
+    return row["instance_id"], row["state"], age, row["role"], ", ".join(told)

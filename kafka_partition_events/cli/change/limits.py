@@ -8,11 +8,12 @@ from attrs import frozen
 
 from kafka_partition_events.cli.change.session import session
 from kafka_partition_events.cli.change.text import moment
-from kafka_partition_events.cli.common.options import Bootstrap, ClientOptions, OutputChoice, Prefix, Verbose
-from kafka_partition_events.cli.common.output import Output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import Listing, tell
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.protocol.orders import NO_ORDER, last_change
 from kafka_partition_events.control.protocol.records import Change, Order
-from kafka_partition_events.control.protocol.topics import CHANGES, PREFIX
+from kafka_partition_events.control.protocol.topics import CHANGES
 from kafka_partition_events_listeners.ranges import ranges
 
 
@@ -24,13 +25,11 @@ class InForce:
     order: Order
 
 
+@with_options
 def limits_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    client_options: ClientOptions = None,
-    prefix: Prefix = PREFIX,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
+    listing: Listing,
 ) -> None:
     """Tell what producers with the library leave unused now, and since which change.
 
@@ -44,17 +43,11 @@ def limits_command(
 
     Exit codes: 0 told, even if there is nothing; 2 no control topics, wrong address, unknown option.
     """  # noqa: D301
-    with session(
-        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=CHANGES
-    ) as at:
+    with session(context, where, listing.output, CHANGES) as at:
         found = in_force(at.desk.ledger.changes.values())
-        for each in found:
-            if at.output is Output.JSONL:
-                write_json_line(_document(each))
-            else:
-                write_line(_line(each))
-        if not found:
-            tell("note: no order is in force: producers use all partitions that there are")
+    listing.write(found, _document, ("SUBJECT", "ORDER", "SINCE", "CHANGE", "STATE"), _cells)
+    if not found:
+        tell("note: no order is in force: producers use all partitions that there are")
 
 
 def in_force(changes: Iterable[Change]) -> list[InForce]:
@@ -81,11 +74,10 @@ def _document(found: InForce) -> dict[str, Any]:
     }
 
 
-def _line(found: InForce) -> str:
+def _cells(found: InForce) -> tuple[str, ...]:
     change, order = found.change, found.order
     what = [f"use the first {order.limit} partitions"] if order.limit is not None else []
     what += [f"leave {ranges(order.offline)}"] if order.offline else []
     what += ["leave what it leads"] if order.broker_offline else []
     subject = change.spec.topic or f"broker {change.spec.broker}"
-    asked = f"by {change.change_id} ({change.state}) of {moment(change.requested_ms)}"
-    return f"{subject:<32}  {', '.join(what)}  {asked}"
+    return subject, ", ".join(what), moment(change.requested_ms), change.change_id, change.state

@@ -6,37 +6,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from kafka_partition_events.cli.change.session import Control, ControlOptions, Session, session
-from kafka_partition_events.cli.change.spec import (
-    BrokerOffline,
-    BrokerOnline,
-    From,
-    GateChoice,
-    GateOption,
-    InverseOf,
-    Offline,
-    Online,
-    RequiredGroups,
-    To,
-    Topic,
-    Wanted,
-    check_topic,
-    groups_of,
-    look_at_cluster,
-    spec_of,
-    view_of,
-)
+from kafka_partition_events.cli.change.session import Session, session
+from kafka_partition_events.cli.change.spec import Wanted, check_topic, look_at_cluster, spec_of, view_of
 from kafka_partition_events.cli.change.text import document, lasting, subject
-from kafka_partition_events.cli.common.errors import (
-    EXIT_DIFFERENT,
-    EXIT_ERROR,
-    EXIT_UNKNOWN,
-    CliError,
-    one_line,
-)
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.options import Bootstrap, ClientOptions, OutputChoice, Prefix, Verbose
-from kafka_partition_events.cli.common.output import Output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import Output, OutputChoice, tell, write_document, write_line
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.cli.services.protocols import SampleRequest
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.changes.plan import (
@@ -50,45 +27,33 @@ from kafka_partition_events.control.changes.plan import (
 )
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.protocol.records import Command
-from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.control.protocol.vocabulary import Kind, Verb
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.routing.fingerprint import Fingerprint, fingerprint
 
+EXIT_BLOCKED: Final = 4
 EXIT_CODES: Final = {
     Verdict.SAFE: 0,
     Verdict.EXPOSED: EXIT_DIFFERENT,
     Verdict.WOULD_CAP: EXIT_UNKNOWN,
-    Verdict.BLOCKED: EXIT_ERROR,
+    Verdict.BLOCKED: EXIT_BLOCKED,
 }
 _GROUPS_S: Final = 15.0
 _SAMPLING_S: Final = 20.0
 
 
+@with_options
 def plan_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    topic: Topic = None,
-    to: To = None,
-    from_: From = None,
-    offline: Offline = None,
-    online: Online = None,
-    broker_offline: BrokerOffline = None,
-    broker_online: BrokerOnline = None,
-    inverse_of: InverseOf = None,
-    gate: GateOption = GateChoice.NONE,
-    required_group: RequiredGroups = None,
+    wanted: Wanted,
+    *,
     records: Annotated[
         int,
         typer.Option(min=0, metavar="N", help="Look at the keys of so many of the latest records; 0: none."),
     ] = 2_000,
-    client_options: ClientOptions = None,
-    control: Control = None,
-    control_options: ControlOptions = None,
-    prefix: Prefix = PREFIX,
     output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
 ) -> None:
     """Tell what a change would do, before anybody asks for it. Writes nothing.
 
@@ -110,32 +75,13 @@ def plan_command(
     kpe change plan -b localhost:9092 --topic orders --offline 3,5 | jq .verdict
 
     Exit codes, the gravest that applies: 0 safe; 1 a group may miss records; 3 a producer would be capped, or
-    would reject it; 2 blocked, as in the first line. 2 is also what any other error is: no such topic,
-    wrong address, no control topics, unknown option. Then there is no plan on stdout.
+    would reject it; 4 blocked, as in the first line. 2 is an error: no such topic, wrong address, no control
+    topics, unknown option. Then there is no plan on stdout.
     """  # noqa: D301
-    wanted = Wanted(
-        topic=topic,
-        to=to,
-        from_=from_,
-        offline=offline,
-        online=online,
-        broker_offline=broker_offline,
-        broker_online=broker_online,
-        inverse_of=inverse_of,
-    )
     wanted.check()
-    check_topic(topic, prefix)
-    terms = {"gate": gate.rule, "required_groups": groups_of(required_group)}
-    with session(
-        context,
-        bootstrap,
-        client_options,
-        prefix=prefix,
-        output=output,
-        verbose=verbose,
-        control=control,
-        control_options=control_options,
-    ) as at:
+    terms = wanted.terms
+    with session(context, where, output) as at:
+        check_topic(wanted.topic, at.where.prefix)
         cluster = look_at_cluster(at)
         spec = spec_of(wanted, cluster, at.desk.ledger.changes, terms)
         found = _groups(at, spec.topic)
@@ -145,11 +91,11 @@ def plan_command(
         seen = Seen(cluster=view, groups=groups, keys=_keys(at, spec.topic, records))
         command = Command(change_id="", verb=Verb.REQUEST, actor="", spec=spec)
         planned = plan(command, at.desk.ledger, seen, at.now_ms())
-    if at.output is Output.JSONL:
-        write_json_line(plan_document(planned))
-    else:
+    if at.output is Output.TABLE:
         for line in plan_lines(planned):
             write_line(line)
+    else:
+        write_document(plan_document(planned), at.output)
     raise typer.Exit(EXIT_CODES[planned.verdict])
 
 
@@ -159,7 +105,7 @@ def _groups(at: Session, topic: str | None) -> Mapping[str, Group | None] | None
     try:
         return at.desk.groups(topic, _GROUPS_S)
     except MetadataFetchError as error:
-        tell(redacted(one_line(error), at.config))
+        tell(redacted(one_line(error), at.where.config))
         return None
 
 
@@ -177,9 +123,9 @@ def _keys(at: Session, topic: str | None, records: int) -> Fingerprint | None:
         return None
     request = SampleRequest(topic=topic, records=records, timeout=_SAMPLING_S)
     try:
-        sample = at.services.sample(at.config, request, lambda _line: None)
+        sample = at.services.sample(at.where.config, request, lambda _line: None)
     except CliError as error:
-        tell(f"the topic's keys can't be read: {redacted(one_line(error), at.config)}")
+        tell(f"the topic's keys can't be read: {redacted(one_line(error), at.where.config)}")
         return None
     keyed = [(record.key, record.partition) for record in sample.records if record.key]
     return fingerprint(keyed, sample.partitions) if keyed else None

@@ -6,65 +6,25 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_partition_events.cli.change.session import (
-    Actor,
-    AnswerTimeout,
-    Control,
-    ControlOptions,
-    DryRun,
-    Why,
-    actor_of,
-    give,
-    session,
-)
-from kafka_partition_events.cli.change.spec import (
-    BrokerOffline,
-    BrokerOnline,
-    From,
-    GateChoice,
-    GateOption,
-    InverseOf,
-    Offline,
-    Online,
-    RequiredGroups,
-    To,
-    Topic,
-    Wanted,
-    check_topic,
-    groups_of,
-    look_at_cluster,
-    spec_of,
-)
+from kafka_partition_events.cli.change.session import Giving, Yes, give, session
+from kafka_partition_events.cli.change.spec import Wanted, check_topic, look_at_cluster, spec_of
+from kafka_partition_events.cli.change.text import subject
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
-    OutputChoice,
-    Prefix,
-    Verbose,
-    parse_duration,
-)
+from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.protocol.records import RANDOM_BYTES, Command, ulid
-from kafka_partition_events.control.protocol.topics import CHANGES, PREFIX
-from kafka_partition_events.control.protocol.vocabulary import Execute, OnDeadline, OnReject, Verb
+from kafka_partition_events.control.protocol.topics import CHANGES
+from kafka_partition_events.control.protocol.vocabulary import Execute, Kind, OnDeadline, OnReject, Verb
 
 _ID: Final = re.compile(r"[A-Za-z0-9._-]{1,100}")
 """Keys in the control topics are made of ids and ``|``."""
 
 
+@with_options
 def request_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    topic: Topic = None,
-    to: To = None,
-    from_: From = None,
-    offline: Offline = None,
-    online: Online = None,
-    broker_offline: BrokerOffline = None,
-    broker_online: BrokerOnline = None,
-    inverse_of: InverseOf = None,
-    gate: GateOption = GateChoice.NONE,
-    required_group: RequiredGroups = None,
+    wanted: Wanted,
+    *,
     deadline: Annotated[
         str,
         typer.Option(metavar="DURATION", help="After it has happened, everybody must follow in this time."),
@@ -98,22 +58,15 @@ def request_command(
     needs_approval: Annotated[
         bool, typer.Option("--needs-approval", help="Nothing happens before somebody else approves.")
     ] = False,
-    reason: Why = "",
-    actor: Actor = None,
     id_: Annotated[
         str | None,
         typer.Option(
             "--id", metavar="ID", help="Its id; sent twice, it is requested once. Default: a new ULID."
         ),
     ] = None,
-    client_options: ClientOptions = None,
-    control: Control = None,
-    control_options: ControlOptions = None,
-    prefix: Prefix = PREFIX,
-    answer_timeout: AnswerTimeout = "10s",
-    dry_run: DryRun = False,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    yes: Yes = False,
+    where: ControlOptions,
+    giving: Giving,
 ) -> None:
     """Ask the tracker for a change, and show its answer.
 
@@ -127,32 +80,24 @@ def request_command(
 
     \b
     kpe change request -b localhost:9092 --topic orders --to 24 --gate consumers-first --execute
+    kpe change request -b localhost:9092 --topic orders --to 24 --execute --yes         in a script
     kpe change request -b localhost:9092 --topic orders --to 24 --from 12 --needs-approval --reason INC-123
     kpe change request -b localhost:9092 --topic orders --to 6 --deadline 30m
     kpe change request -b localhost:9092 --topic orders --offline 3,5 --reason "disk of broker 2"
     kpe change request -b localhost:9092 --broker-offline 2 --dry-run
     id=$(kpe change request -b localhost:9092 --topic orders --to 24 | jq -r .change_id)
 
-    Exit codes: 0 the tracker has taken it; 1 refused, and why; 2 no such topic, wrong option or address, no
-    control topics; 3 it was written, and no tracker has answered.
+    Kafka can't shrink a topic: with --execute it asks before, unless --yes says that it is meant.
+
+    Exit codes: 0 the tracker has taken it; 1 refused, and why, or you said no; 2 no such topic, no terminal
+    to ask on and no --yes, wrong option or address, no control topics; 3 it was written, and no tracker has
+    answered.
     """  # noqa: D301
-    wanted = Wanted(
-        topic=topic,
-        to=to,
-        from_=from_,
-        offline=offline,
-        online=online,
-        broker_offline=broker_offline,
-        broker_online=broker_online,
-        inverse_of=inverse_of,
-    )
     wanted.check()
     if id_ and not _ID.fullmatch(id_):
         raise CliError(f"--id {id_!r} is no id; write up to 100 letters, digits, '.', '_' and '-'")
-    check_topic(topic, prefix)
     terms = {
-        "gate": gate.rule,
-        "required_groups": groups_of(required_group),
+        **wanted.terms,
         "deadline_s": parse_duration(deadline),
         "gate_on_deadline": on_deadline,
         "expires_s": parse_duration(expires),
@@ -163,17 +108,8 @@ def request_command(
         "execute": Execute.TRACKER if execute else Execute.EXTERNAL,
         "needs_approval": needs_approval,
     }
-    with session(
-        context,
-        bootstrap,
-        client_options,
-        prefix=prefix,
-        output=output,
-        verbose=verbose,
-        control=control,
-        control_options=control_options,
-        reads=CHANGES,
-    ) as at:
+    with session(context, where, giving.output, CHANGES) as at:
+        check_topic(wanted.topic, at.where.prefix)
         cluster = look_at_cluster(at)
         spec = spec_of(wanted, cluster, at.desk.ledger.changes, terms)
         if id_ in at.desk.ledger.retired:
@@ -181,8 +117,10 @@ def request_command(
         command = Command(
             change_id=id_ or ulid(at.host_ms(), os.urandom(RANDOM_BYTES)),
             verb=Verb.REQUEST,
-            actor=actor_of(actor),
-            reason=reason,
+            actor=giving.who,
+            reason=giving.reason,
             spec=spec,
         )
-        give(command, at, answer_timeout=answer_timeout, dry_run=dry_run)
+        if spec.execute is Execute.TRACKER and spec.kind is Kind.INCREASE:
+            giving.confirm(f"{subject(spec)}, on {at.cluster}, for good: Kafka can't shrink a topic", yes=yes)
+        give(command, at, giving)

@@ -8,13 +8,21 @@ from collections.abc import Collection, Iterator
 from typing import Annotated, Final, NoReturn
 
 import typer
-from attrs import define, field
+from attrs import define, field, frozen
 
 from kafka_partition_events.cli.change.text import change_lines, document, refused
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError, one_line
-from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import parse_client_options, parse_duration
-from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.options import parse_duration
+from kafka_partition_events.cli.common.output import (
+    Output,
+    OutputChoice,
+    choose_output,
+    confirm,
+    tell,
+    write_document,
+    write_line,
+)
+from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics
 from kafka_partition_events.cli.services.protocols import Desk
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
@@ -38,23 +46,40 @@ LOOK_S: Final = 0.5
 EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
 
-Actor = Annotated[
-    str | None, typer.Option("--actor", metavar="NAME", help="Who asks; by default who runs this.")
-]
-Why = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; others will want to know.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")]
-AnswerTimeout = Annotated[
-    str, typer.Option("--answer-timeout", metavar="DURATION", help="Wait so long for the tracker's answer.")
-]
-Control = Annotated[
-    str | None,
-    typer.Option("--control", metavar="HOST:PORT[,...]", help="Brokers of the control topics, if elsewhere."),
-]
-ControlOptions = Annotated[
-    list[str] | None,
-    typer.Option("--control-option", metavar="KEY=VALUE", help="As -X, for --control; wins over -X there."),
-]
-ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change status` shows it.")]
+ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change ls` shows it.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether it is meant.")]
+
+
+@frozen(kw_only=True)
+class Giving:
+    """Who gives a command or an approval, why, and how: a group of options."""
+
+    actor: Annotated[
+        str | None, typer.Option("--actor", metavar="NAME", help="Who asks; by default who runs this.")
+    ] = None
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; others will want to know.")
+    ] = ""
+    answer_timeout: Annotated[
+        str,
+        typer.Option("--answer-timeout", metavar="DURATION", help="Wait so long for the tracker's answer."),
+    ] = "10s"
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False
+    output: OutputChoice = None
+
+    @property
+    def who(self) -> str:
+        """Who asks: by what is given, by $USER, or as the system calls who runs this."""
+        if actor := self.actor or os.environ.get("USER", ""):
+            return actor
+        try:
+            return pwd.getpwuid(os.geteuid()).pw_name
+        except KeyError:
+            return f"uid {os.geteuid()}"  # in a container nobody has a name
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask whether it is meant, if something would be written; as `confirm`."""
+        confirm(question, yes=yes or self.dry_run)
 
 
 @define
@@ -63,10 +88,15 @@ class Session:
 
     desk: Desk
     services: Services
-    config: dict[str, str]
+    where: ControlTopics
     output: Output
     reads: Collection[str]
     _complained: bool = field(default=False, init=False)
+
+    @property
+    def cluster(self) -> str:
+        """The cluster in question, as it is addressed."""
+        return self.where.config["bootstrap.servers"]
 
     def change(self, change_id: str) -> Change:
         """Return a change.
@@ -76,7 +106,7 @@ class Session:
         """
         change = self.desk.ledger.changes.get(change_id)
         if change is None:
-            raise CliError(f"there is no change {change_id}; see `kpe change status --all`")
+            raise CliError(f"there is no change {change_id}; see `kpe change ls --all`")
         return change
 
     def host_ms(self) -> int:
@@ -103,7 +133,7 @@ class Session:
                 self.desk.read(READ_S, self.reads)
             except ControlTopicError as error:
                 if not self._complained:
-                    tell(redacted(one_line(error), self.config))
+                    tell(redacted(one_line(error), self.where.control))
                 self._complained = True
                 continue
             self._complained = False
@@ -111,24 +141,18 @@ class Session:
 
     def show(self, change: Change) -> None:
         """Write a change to standard output."""
-        if self.output is Output.JSONL:
-            write_json_line(document(change))
-        else:
-            for line in change_lines(change):
-                write_line(line)
+        if self.output is not Output.TABLE:
+            write_document(document(change), self.output)
+            return
+        for line in change_lines(change):
+            write_line(line)
 
 
 @contextlib.contextmanager
 def session(
     context: typer.Context,
-    bootstrap: str,
-    client_options: list[str] | None,
-    *,
-    prefix: str,
-    output: Output | None,
-    verbose: bool,
-    control: str | None = None,
-    control_options: list[str] | None = None,
+    where: ControlOptions,
+    output: Output | None = None,
     reads: Collection[str] = FLEET,
 ) -> Iterator[Session]:
     """Open a session with what every command of change control is given, and read what it needs.
@@ -138,46 +162,26 @@ def session(
     Raises:
         CliError: the control topics can't be read, or what is done with them fails.
     """
-    configure_logs(verbose=verbose)
     services: Services = context.obj
-    config = parse_client_options(bootstrap, client_options or ())
-    elsewhere = _control_config(config, control, control_options or [])
+    found = where.find()
     try:
-        with contextlib.closing(services.open_desk(config, elsewhere, prefix)) as desk:
+        with contextlib.closing(services.open_desk(found.config, found.control, found.prefix)) as desk:
             desk.read(READ_S, reads)
-            yield Session(desk, services, config, choose_output(output), reads)
+            yield Session(desk, services, found, choose_output(output), reads)
     except (CliError, ConfigurationError, ControlTopicError, MetadataFetchError, RecordError) as error:
-        raise CliError(redacted(one_line(error), {**elsewhere, **config})) from error
+        raise CliError(redacted(one_line(error), {**found.control, **found.config})) from error
 
 
-def _control_config(config: dict[str, str], control: str | None, options: list[str]) -> dict[str, str]:
-    if control is not None:
-        return {**config, **parse_client_options(control, options)}
-    if options:
-        raise CliError("--control-option is for the cluster of --control; write -X")
-    return config
-
-
-def actor_of(given: str | None) -> str:
-    """Return who asks: by what is given, by $USER, or as the system calls who runs this."""
-    if actor := given or os.environ.get("USER", ""):
-        return actor
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return f"uid {os.geteuid()}"  # in a container nobody has a name
-
-
-def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -> None:
+def give(command: Command, at: Session, giving: Giving) -> None:
     """Give the tracker a command, wait for its answer, and end the program if it is not a yes.
 
     Raises:
         RecordError: something in it is too long or no text, so nobody would read it; nothing was written.
         typer.Exit: it was refused, or nobody has answered.
     """
-    seconds = parse_duration(answer_timeout)
-    if dry_run:
-        _only_show(command)
+    seconds = parse_duration(giving.answer_timeout)
+    if giving.dry_run:
+        _only_show(command, at)
         return
     given = at.desk.send(command, SEND_S)
     for _ in at.looks(seconds):
@@ -194,16 +198,16 @@ def give(command: Command, at: Session, *, answer_timeout: str, dry_run: bool) -
     _unanswered(command, at, f"{command.verb} written", seconds, f" for one for {command.ttl_s:g} s")
 
 
-def approve(approval: Approval, at: Session, *, answer_timeout: str, dry_run: bool) -> None:
+def approve(approval: Approval, at: Session, giving: Giving) -> None:
     """Approve a change, wait until the tracker has taken it up, and end the program if it counts for nothing.
 
     Raises:
         RecordError: something in it is too long or no text, so nobody would read it; nothing was written.
         typer.Exit: it would not count, or nobody has answered.
     """
-    seconds = parse_duration(answer_timeout)
-    if dry_run:
-        _only_show(approval)
+    seconds = parse_duration(giving.answer_timeout)
+    if giving.dry_run:
+        _only_show(approval, at)
         return
     change = at.change(approval.change_id)
     if change.approved_by != approval.actor:
@@ -226,18 +230,18 @@ def _refuse(change: Change, approval: Approval, at: Session) -> None:
         raise typer.Exit(EXIT_REFUSED)
 
 
-def _only_show(record: Command | Approval) -> None:
-    write_json_line(document(record))
+def _only_show(record: Command | Approval, at: Session) -> None:
+    write_document(document(record), at.output)
     tell("note: nothing was written; it would be")
 
 
 def _unanswered(record: Command | Approval, at: Session, what: str, seconds: float, waits: str) -> NoReturn:
-    if at.output is Output.JSONL:
-        write_json_line(document(record))
-    else:
+    if at.output is Output.TABLE:
         write_line(f"{record.change_id}  {what}, not answered")
+    else:
+        write_document(document(record), at.output)
     tell(
         f"no tracker has answered within {seconds:g} s; it waits{waits}: "
-        f"start `kpe tracker`, then see `kpe change status {record.change_id}`"
+        f"start `kpe tracker`, then see `kpe change show {record.change_id}`"
     )
     raise typer.Exit(EXIT_UNANSWERED)

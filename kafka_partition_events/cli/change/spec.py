@@ -37,64 +37,76 @@ class GateChoice(StrEnum):
         return GateRule.CONSUMERS_FIRST if self is GateChoice.CONSUMERS_FIRST else GateRule.NONE
 
 
-Topic = Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic to be changed.")]
-To = Annotated[
-    int | None,
-    typer.Option(
-        "--to",
-        min=1,
-        metavar="N",
-        help="How many partitions producers are to use: more than now, or fewer (Kafka keeps the others).",
-    ),
-]
-From = Annotated[
-    int | None,
-    typer.Option(
-        "--from", min=1, metavar="N", help="How many they must use now, else it is refused. Default: so many."
-    ),
-]
-Offline = Annotated[
-    str | None, typer.Option("--offline", metavar="IDS", help="Leave these partitions of the topic: 3,5-7.")
-]
-Online = Annotated[
-    str | None, typer.Option("--online", metavar="IDS", help="Use these partitions of the topic again.")
-]
-BrokerOffline = Annotated[
-    int | None,
-    typer.Option("--broker-offline", metavar="ID", help="Leave the partitions that this broker leads."),
-]
-BrokerOnline = Annotated[
-    int | None, typer.Option("--broker-online", metavar="ID", help="Use this broker's partitions again.")
-]
-InverseOf = Annotated[
-    str | None, typer.Option("--inverse-of", metavar="CHANGE", help="Undo a change that is finished.")
-]
-GateOption = Annotated[
-    GateChoice,
-    typer.Option("--gate", help="Whether producers wait until groups have a position on new partitions."),
-]
-RequiredGroups = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--required-group",
-        metavar="GROUP",
-        help="A group to wait for; repeat it for more. Default: all that read the topic.",
-    ),
-]
-
-
 @frozen(kw_only=True)
 class Wanted:
-    """What was said of the subject of a change, and how many partitions. One way of saying it is used."""
+    """The subject of a change, how many partitions, and who is waited for: a group of options.
 
-    topic: str | None = None
-    to: int | None = None
-    from_: int | None = None
-    offline: str | None = None
-    online: str | None = None
-    broker_offline: int | None = None
-    broker_online: int | None = None
-    inverse_of: str | None = None
+    One way of saying what is to be changed is used.
+    """
+
+    topic: Annotated[str | None, typer.Option("--topic", metavar="NAME", help="The topic to be changed.")] = (
+        None
+    )
+    to: Annotated[
+        int | None,
+        typer.Option(
+            "--to",
+            min=1,
+            metavar="N",
+            help="How many partitions producers are to use: more than now, or fewer (Kafka keeps them all).",
+        ),
+    ] = None
+    from_: Annotated[
+        int | None,
+        typer.Option(
+            "--from",
+            min=1,
+            metavar="N",
+            help="How many they must use now, else it is refused. Default: so many.",
+        ),
+    ] = None
+    offline: Annotated[
+        str | None,
+        typer.Option("--offline", metavar="IDS", help="Leave these partitions of the topic: 3,5-7."),
+    ] = None
+    online: Annotated[
+        str | None, typer.Option("--online", metavar="IDS", help="Use these partitions of the topic again.")
+    ] = None
+    broker_offline: Annotated[
+        int | None,
+        typer.Option("--broker-offline", metavar="ID", help="Leave the partitions that this broker leads."),
+    ] = None
+    broker_online: Annotated[
+        int | None, typer.Option("--broker-online", metavar="ID", help="Use this broker's partitions again.")
+    ] = None
+    inverse_of: Annotated[
+        str | None, typer.Option("--inverse-of", metavar="CHANGE", help="Undo a change that is finished.")
+    ] = None
+    gate: Annotated[
+        GateChoice,
+        typer.Option("--gate", help="Whether producers wait until groups have a position on new partitions."),
+    ] = GateChoice.NONE
+    required_group: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--required-group",
+            metavar="GROUP",
+            help="A group to wait for; repeat it for more. Default: all that read the topic.",
+        ),
+    ] = None
+
+    @property
+    def terms(self) -> dict[str, Any]:
+        """The fields of a `Spec` about who is waited for.
+
+        Raises:
+            CliError: a group has no name, as that of a variable that is not set.
+        """
+        required = self.required_group
+        if required is not None and "" in required:
+            raise CliError("--required-group has no name; leave it out to wait for all that read the topic")
+        groups = None if required is None else tuple(required)
+        return {"gate": self.gate.rule, "required_groups": groups}
 
     def check(self) -> None:
         """Check that one thing is wanted.
@@ -117,17 +129,6 @@ class Wanted:
             raise CliError("--from belongs to --to")
 
 
-def groups_of(required: list[str] | None) -> tuple[str, ...] | None:
-    """Return the groups to wait for.
-
-    Raises:
-        CliError: one has no name, as that of a variable that is not set.
-    """
-    if required is not None and "" in required:
-        raise CliError("--required-group has no name; leave it out to wait for all that read the topic")
-    return None if required is None else tuple(required)
-
-
 def check_topic(topic: str | None, prefix: str) -> None:
     """Check that it is not a topic that change control itself stands on.
 
@@ -144,7 +145,7 @@ def look_at_cluster(at: Session) -> Cluster:
     Raises:
         CliError: it does not answer, or does not say which one it is.
     """
-    poller, _ = first_look(at.services, at.config)
+    poller, _ = first_look(at.services, at.where.config)
     with contextlib.closing(poller):
         cluster = poller.cluster
     if cluster is None or cluster.cluster_id is None:
@@ -171,7 +172,7 @@ def spec_of(
     if wanted.inverse_of is not None:
         change = changes.get(wanted.inverse_of)
         if change is None:
-            raise CliError(f"there is no change {wanted.inverse_of}; see `kpe change status --all`")
+            raise CliError(f"there is no change {wanted.inverse_of}; see `kpe change ls --all`")
         return inverse(change)
     common = {"cluster_id": cluster.cluster_id, **terms}
     if wanted.topic is None:

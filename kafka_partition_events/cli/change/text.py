@@ -31,12 +31,16 @@ def subject(spec: Spec) -> str:
     return f"{spec.topic} {spec.from_count} -> {spec.to_count}"
 
 
+def change_cells(change: Change) -> tuple[str, str, str, str]:
+    """Return a change as a row: its id, state, subject, and who has followed."""
+    gate = "; gate held" if change.holds else ""
+    return change.change_id, change.state, subject(change.spec), f"{producers(change.totals)}{gate}"
+
+
 def change_line(change: Change) -> str:
     """Return a change in one line."""
-    followed = producers(change.totals)
-    gate = "; gate held" if change.holds else ""
-    head = f"{change.change_id:<26}  {change.state:<{_STATE_WIDTH}}"
-    return f"{head}  {subject(change.spec):<24}  {followed}{gate}"
+    id_, state, about, followed = change_cells(change)
+    return f"{id_:<26}  {state:<{_STATE_WIDTH}}  {about:<24}  {followed}"
 
 
 def producers(totals: Totals) -> str:

@@ -3,31 +3,29 @@
 import contextlib
 import faulthandler
 import threading
-from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, Final
 
 import typer
 from attrs import asdict
 
-from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import (
-    ClientOptions,
-    ConfigFile,
-    OptionalBootstrap,
-    Verbose,
-    parse_duration,
-    parse_pairs,
-)
-from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.cli.common.settings import read_connection
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
+from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.output import Listing, tell
+from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics
+from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
+from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.changes.policy import Policy
-from kafka_partition_events.control.protocol.topics import PREFIX, Unfit, control_topics, differences
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.control.protocol.topics import (
+    PREFIX,
+    Unfit,
+    control_topics,
+    differences,
+    tracker_name,
+)
+from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.observe import kinds
-from kafka_partition_events.observe.settings import Control
 
 LEAVING_S: Final = 45.0
 """How many seconds it may take to end, once it is told to."""
@@ -36,21 +34,14 @@ _STUCK_S: Final = 300.0
 """A round waits for brokers, with limits of its own; after so long it is stuck."""
 
 
-def tracker_command(
-    bootstrap: OptionalBootstrap = None,
-    file: ConfigFile = None,
-    client_options: ClientOptions = None,
-    control: Annotated[
-        str | None,
-        typer.Option(metavar="HOST:PORT[,...]", help="Brokers of the control topics, if they are elsewhere."),
-    ] = None,
-    control_options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--control-option", metavar="KEY=VALUE", help="As -X, for --control; wins over -X there."
-        ),
-    ] = None,
-    prefix: Annotated[str, typer.Option(metavar="TEXT", help="What the control topics begin with.")] = PREFIX,
+tracker_app = typer.Typer(rich_markup_mode=None)
+
+
+@tracker_app.callback(invoke_without_command=True)
+@with_options
+def tracker_group(
+    context: typer.Context,
+    *,
     interval: Annotated[
         str, typer.Option(metavar="DURATION", help="Time between two looks at the cluster's topics.")
     ] = "10s",
@@ -71,7 +62,7 @@ def tracker_command(
     approval: Annotated[
         str | None, typer.Option(metavar="REGEX", help="Topics of which each change needs a second person.")
     ] = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
 ) -> None:
     """Carry out what `kpe change` asks for, and tell who has followed, until it is told to stop.
 
@@ -95,8 +86,9 @@ def tracker_command(
     \b
     kpe topics init -b localhost:9092                                once, before
     kpe tracker -b localhost:9092
+    kpe tracker status -b localhost:9092                             who tracks, who stands by
     kpe tracker --config /etc/kpe/kpe.toml                           brokers, control topics and policy
-    kpe tracker -b data:9092 --control audit:9092                    control topics on another cluster
+    kpe tracker -b data:9092 --control-bootstrap audit:9092          control topics on another cluster
     kpe tracker -b localhost:9092 --may-grow 'shop[.].*' --max-partitions 200 --approval 'shop[.]payments'
     kpe tracker -b localhost:9092 --prefix staging. --listen 127.0.0.1:9406
     curl -s localhost:9405/readyz                                    ok, or ok, standing by
@@ -105,22 +97,21 @@ def tracker_command(
     Exit codes: 0 it was told to stop (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
     should be, wrong address, refused login, unknown option, the address is taken.
     """  # noqa: D301
-    configure_logs(verbose=verbose)
+    if context.invoked_subcommand is not None:
+        return
     typed = {"may_grow": may_grow, "max_partitions": max_partitions, "max_factor": max_factor}
     overrides = {
         f"policy.{name}": str(value)
         for name, value in {**typed, "approval": approval}.items()
         if value is not None
     }
-    settings, config = read_connection(file, bootstrap, client_options, overrides)
-    where = _control_cluster(config, settings.control, control, control_options or ())
+    found = where.find(overrides)
     seconds, address = parse_duration(interval), _parse_address(listen)
     try:
-        for each in (config, where):
+        for each in (found.config, found.control):
             check_options(each)
-        policy = Policy(**asdict(settings.policy))
-        _check_topics(where, prefix)
-        service = _Service(config, where, prefix, seconds, address, policy)
+        _check_topics(found)
+        service = _Service(found, seconds, address)
     except ModuleNotFoundError as error:
         raise CliError(
             f"the tracker needs {error.name}; "
@@ -132,38 +123,69 @@ def tracker_command(
     with contextlib.closing(service), contextlib.suppress(KeyboardInterrupt):
         service.start()
         host, port = service.address
-        servers, others = config["bootstrap.servers"], where["bootstrap.servers"]
-        tell(f"tracking {servers}, control topics {prefix}* at {others}")
+        servers, others = found.config["bootstrap.servers"], found.control["bootstrap.servers"]
+        tell(f"tracking {servers}, control topics {found.prefix}* at {others}")
         tell(f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz")
         threading.Event().wait()
     tell("stopped")
 
 
-def _control_cluster(
-    config: dict[str, str], section: Control, bootstrap: str | None, options: Sequence[str]
-) -> dict[str, str]:
-    """Return how the cluster with the control topics is reached: by options, the file, or as the other."""
-    if bootstrap is not None:
-        return {**config, **parse_pairs(options), "bootstrap.servers": bootstrap}
-    if options:
-        raise CliError("--control-option is for the cluster of --control; write -X")
-    if section.bootstrap_servers is None:
-        return config
-    return {**section.properties, "bootstrap.servers": section.bootstrap_servers}
+@tracker_app.command("status", short_help="Tell who tracks, and who stands by.")
+@with_options
+def status_command(
+    where: ControlOptions,
+    listing: Listing,
+) -> None:
+    """Tell which trackers there are: on which host, and whether one is elected or stands by.
+
+    As the brokers know it: one that has died is known until its session is over, ten seconds later. Needs the
+    right to describe the tracker's group.
+
+    \b
+    kpe tracker status -b localhost:9092
+    kpe tracker status -b localhost:9092 | jq -r 'select(.elected) | .host'
+
+    Exit codes: 0 one is elected; 1 none is, so nothing of `kpe change` is carried out; 2 wrong address,
+    refused, unknown option.
+    """  # noqa: D301
+    found = where.find()
+    check_options(found.control)
+    try:
+        from kafka_partition_events.control.groups.admin import GroupAdmin  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise CliError(one_line(error)) from error
+    group, elects = tracker_name(found.prefix), f"{found.prefix}commands"
+    try:
+        with contextlib.closing(GroupAdmin(found.control)) as admin:
+            members = admin.describe([group], FIRST_ANSWER_S)[group].members
+    except MetadataFetchError as error:
+        raise CliError(redacted(one_line(error), found.control)) from None
+    rows = [
+        {
+            "kind": "tracker",
+            "group": group,
+            "host": member.host,
+            "member": member.member_id,
+            "elected": any(tp.topic == elects for tp in member.assigned),
+        }
+        for member in members
+    ]
+    rows.sort(key=lambda row: (not row["elected"], row["host"], row["member"]))
+    listing.write(rows, lambda row: row, ("HOST", "STATE", "MEMBER"), _tracker_cells)
+    if not any(row["elected"] for row in rows):
+        why = "none is elected yet" if rows else "no tracker is there"
+        tell(f"note: {why}; nothing is carried out meanwhile")
+        raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _tracker_cells(row: dict[str, Any]) -> tuple[str, ...]:
+    return row["host"], "elected" if row["elected"] else "stands by", row["member"]
 
 
 class _Service:
     """A tracker on a thread of its own, and what it tells by HTTP."""
 
-    def __init__(
-        self,
-        config: dict[str, str],
-        control: dict[str, str],
-        prefix: str,
-        interval: float,
-        address: tuple[str, int],
-        policy: Policy,
-    ) -> None:
+    def __init__(self, found: ControlTopics, interval: float, address: tuple[str, int]) -> None:
         from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
         from prometheus_client.exposition import choose_encoder  # noqa: PLC0415
 
@@ -173,12 +195,12 @@ class _Service:
         from kafka_partition_events_listeners.prometheus_changes import ChangeCollector  # noqa: PLC0415
 
         self._tracker = tracker = Tracker(
-            config,
-            control,
-            prefix=prefix,
+            found.config,
+            found.control,
+            prefix=found.prefix,
             interval=interval,
-            open_prober=lambda: GroupProber(config),
-            policy=policy,
+            open_prober=lambda: GroupProber(found.config),
+            policy=Policy(**asdict(found.settings.policy)),
         )
         self._stop = threading.Event()
         self._thread = threading.Thread(target=tracker.run, args=(self._stop,), name="kpe-tracker")
@@ -226,18 +248,19 @@ class _Service:
         return (cluster and cluster.cluster_id) or "unknown"
 
 
-def _check_topics(config: dict[str, str], prefix: str) -> None:
+def _check_topics(found: ControlTopics) -> None:
     from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin  # noqa: PLC0415 - an extra
 
-    wanted = control_topics(prefix)
-    with contextlib.closing(ControlTopicAdmin(config)) as admin:
+    wanted = control_topics(found.prefix)
+    with contextlib.closing(ControlTopicAdmin(found.control)) as admin:
         differing = differences(wanted, admin.look(wanted))
     if unfit := [str(difference) for difference in differing if isinstance(difference, Unfit)]:
         raise CliError("; ".join(unfit))
     if differing:
         raise CliError(
             f"the control topics are not as they should be ({differing[0]}); run: kpe topics init "
-            f"-b {config['bootstrap.servers']}" + ("" if prefix == PREFIX else f" --prefix {prefix}")
+            f"-b {found.control['bootstrap.servers']}"
+            + ("" if found.prefix == PREFIX else f" --prefix {found.prefix}")
         )
 
 

@@ -9,19 +9,13 @@ from kafka_partition_events.cli.change.session import ChangeId, Session, session
 from kafka_partition_events.cli.change.text import change_line
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
-    OutputChoice,
-    Prefix,
-    Verbose,
-    parse_duration,
-)
-from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.output import OutputChoice, tell
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.changes.progress import Arming, arming
 from kafka_partition_events.control.protocol.clock import ReadersClock
 from kafka_partition_events.control.protocol.records import Change
-from kafka_partition_events.control.protocol.topics import CHANGES, FLEET, PREFIX
+from kafka_partition_events.control.protocol.topics import CHANGES, FLEET
 from kafka_partition_events.control.protocol.vocabulary import Gate, State
 
 _NAMED = 5
@@ -34,16 +28,15 @@ class Until(StrEnum):
     CONVERGED = "converged"
 
 
+@with_options
 def wait_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
     change_id: ChangeId,
+    *,
     until: Annotated[Until, typer.Option(help="What to wait for.")] = Until.CONVERGED,
     timeout: Annotated[str, typer.Option(metavar="DURATION", help="Wait no longer than this.")] = "1h",
-    client_options: ClientOptions = None,
-    prefix: Prefix = PREFIX,
     output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
 ) -> None:
     """Wait until every live producer holds the gate (armed), or until the change is finished (converged).
 
@@ -62,9 +55,7 @@ def wait_command(
     """  # noqa: D301
     seconds = parse_duration(timeout)
     reads = FLEET if until is Until.ARMED else CHANGES
-    with session(
-        context, bootstrap, client_options, prefix=prefix, output=output, verbose=verbose, reads=reads
-    ) as at:
+    with session(context, where, output, reads) as at:
         if until is Until.ARMED and at.change(change_id).gate is Gate.NONE:
             raise CliError(f"{change_id} has no gate: nobody is to be armed")
         waiting = _Waiting(at, change_id, until)

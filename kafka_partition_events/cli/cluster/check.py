@@ -14,16 +14,10 @@ from attrs import frozen
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import counted, totals
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
-    TopicFilter,
-    Topics,
-    Verbose,
-    parse_client_options,
-)
+from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
+from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
 from kafka_partition_events.cli.common.output import write_line
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.metadata.cluster import Cluster
 
@@ -95,11 +89,11 @@ class Measure:
         return self.thresholds.judge(self.value)
 
 
+@with_options
 def check_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    client_options: ClientOptions = None,
-    topic: Topics = None,
+    *,
+    topics: Topics = None,
     max_offline: Annotated[str, typer.Option(metavar="[W,]C", help="Partitions without a leader.")] = "0",
     max_under_replicated: Annotated[
         str, typer.Option(metavar="[W,]C", help="Partitions with replicas out of sync.")
@@ -111,7 +105,7 @@ def check_command(
         ),
     ] = None,
     min_brokers: Annotated[str | None, typer.Option(metavar="[W,]C", help="Brokers; fewer are bad.")] = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
 ) -> None:
     """Look at the cluster once and tell its state as a Nagios plugin does, with performance data.
 
@@ -122,11 +116,10 @@ def check_command(
     \b
     kpe check -b localhost:9092
     kpe check -b localhost:9092 --max-under-replicated 0,100 --max-skew 0.3, --min-brokers 3,2
-    kpe check -b localhost:9092 --topic 'orders|payments' --max-offline 0
+    kpe check -b localhost:9092 --topics 'orders|payments' --max-offline 0
 
     Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, wrong option.
     """  # noqa: D301
-    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     try:
         thresholds = {
             "offline": parse_thresholds(max_offline),
@@ -134,14 +127,19 @@ def check_command(
             "leader_skew": parse_thresholds(max_skew) if max_skew else Thresholds(),
             "brokers": parse_thresholds(min_brokers, at_least=True) if min_brokers else Thresholds(),
         }
-        config = parse_client_options(bootstrap, client_options or ())
+        config = where.config(told_elsewhere=SHOWN_AS_EVENTS)
         services: Services = context.obj
         poller, _ = first_look(services, config)
         with contextlib.closing(poller):
             assert poller.cluster is not None  # noqa: S101 - the first look has it
-            cluster = TopicFilter(topic).narrowed(poller.cluster)
+            cluster = TopicFilter(topics).narrowed(poller.cluster)
     except CliError as error:
         write_line(f"KPE UNKNOWN - {error}")
+        raise typer.Exit(State.UNKNOWN) from None
+    except (
+        typer.Exit
+    ):  # its configuration is wrong, which was told on stderr; that exit code is CRITICAL here
+        write_line("KPE UNKNOWN - the configuration is wrong")
         raise typer.Exit(State.UNKNOWN) from None
     measures = measure(cluster, thresholds)
     state = max(each.state for each in measures)

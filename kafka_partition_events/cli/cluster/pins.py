@@ -7,20 +7,12 @@ from typing import Annotated, Any
 
 import typer
 from attrs import asdict
-from rich.console import Console
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
-from kafka_partition_events.cli.common.options import (
-    ClientOptions,
-    OptionalBootstrap,
-    OutputChoice,
-    Verbose,
-    parse_client_options,
-    parse_duration,
-)
-from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line
+from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.output import Listing, confirm, tell
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Services, check_options, first_look
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError, PinStoreError
@@ -67,13 +59,12 @@ def mapping() -> None:
 
 
 @mapping_app.command("show", short_help="Show what keys are pinned to.")
+@with_options
 def show_command(
     context: typer.Context,
     store: Store,
-    bootstrap: OptionalBootstrap = None,
-    client_options: ClientOptions = None,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
+    listing: Listing,
 ) -> None:
     """Show the pin of every topic: its generation, its number of partitions, and what is pending.
 
@@ -88,39 +79,37 @@ def show_command(
     Exit codes: 0 shown; 2 the store, or a topic in it, can't be read, wrong address, refused login,
     unknown option.
     """  # noqa: D301
-    configure_logs(verbose=verbose)
     services: Services = context.obj
-    config = _config(bootstrap, client_options)
-    with _opened(store, config) as opened:
+    with _opened(store, _config(store, where)) as opened:
         histories, unreadable = opened.read(), opened.unreadable
     if not histories and not unreadable:
         tell(f"note: nothing is pinned in {store}")
     now = services.clock.now().timestamp()
-    for topic, history in sorted(histories.items()):
-        _show(topic, history, now, choose_output(output))
+    _show(histories, now, listing)
     if unreadable:
         raise CliError("; ".join(unreadable.values()))
 
 
 @mapping_app.command("cut-over", short_help="Let a topic's keys go over to more partitions.")
+@with_options
 def cut_over_command(
     context: typer.Context,
     store: Store,
     topic: Annotated[str, typer.Option(metavar="NAME", help="Whose keys.")],
     count: Annotated[int, typer.Option(metavar="N", help="How many partitions keys are spread over then.")],
-    bootstrap: OptionalBootstrap = None,
-    client_options: ClientOptions = None,
+    *,
     delay: Annotated[str, typer.Option("--in", metavar="DURATION", help="How far ahead it lies.")] = "60s",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be; write nothing.")] = False,
-    output: OutputChoice = None,
-    verbose: Verbose = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether it is meant.")] = False,
+    where: ClusterOptions,
+    listing: Listing,
 ) -> None:
     """Pin a topic's keys to more partitions, for all instances at the same moment.
 
     Until then nothing changes. By then every instance must have read the store (each second, by default) and
     seen that the topic has grown (each 30 s); one that has not seen it follows when it has. At that moment
     most keys move: 12 to 13 moves 92%, 6 to 12 moves half. The order of a key's records is not kept over it.
-    It can't be called back.
+    It can't be called back: asks before.
 
     With -b, the cluster is asked whether the topic has so many partitions. Without, a number that is too
     large waits until the topic has grown to it, and no smaller one can be chosen any more.
@@ -133,28 +122,32 @@ def cut_over_command(
 
     \b
     kpe mapping cut-over --store pins.json -b localhost:9092 --topic orders --count 12
-    kpe mapping cut-over --store kafka:kpe.mappings -b localhost:9092 --topic orders --count 12
+    kpe mapping cut-over --store kafka:kpe.mappings -b localhost:9092 --topic orders --count 12 --yes
 
-    Exit codes: 0 it is in the store; 2 a cut-over is pending, or the topic is not pinned or pinned to as many
-    partitions already, or does not have so many; the store can't be read or written; unknown option.
+    Exit codes: 0 it is in the store; 1 you said no; 2 a cut-over is pending, or the topic is not pinned or
+    pinned to as many partitions already, or does not have so many; the store can't be read or written; no
+    terminal to ask on and no --yes; unknown option.
     """  # noqa: D301
-    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     services: Services = context.obj
-    config = _config(bootstrap, client_options)
+    config = _config(store, where)
     with _opened(store, config) as opened:
-        if bootstrap is None:
-            tell(f"note: without -b nobody checks that {topic} has {count} partitions")
-        else:
+        if config:
             _check_partitions(topic, count, config, services)
-        history = _cut_over(opened, store, topic, count, parse_duration(delay), services, dry_run=dry_run)
+        else:
+            tell(f"note: without -b nobody checks that {topic} has {count} partitions")
+        before, after = _planned(opened, store, topic, count, parse_duration(delay), services)
+        confirm(f"move the keys of {topic} to {count} partitions in {delay}, for good", yes=yes or dry_run)
+        if not dry_run and not opened.replace(topic, before, after):
+            raise CliError(f"somebody else has changed the pin of {topic} meanwhile; see `kpe mapping show`")
     if dry_run:
         tell("note: nothing was written; it would be")
-    _show(topic, history, services.clock.now().timestamp(), choose_output(output))
+    _show({topic: after}, services.clock.now().timestamp(), listing)
 
 
-def _cut_over(
-    opened: PinStore, store: str, topic: str, count: int, delay: float, services: Services, *, dry_run: bool
-) -> History:
+def _planned(
+    opened: PinStore, store: str, topic: str, count: int, delay: float, services: Services
+) -> tuple[History, History]:
+    """Return what is in the store, and what would be."""
     before = opened.read().get(topic)
     if (cause := opened.unreadable.get(topic)) is not None:
         raise CliError(cause)
@@ -162,10 +155,7 @@ def _cut_over(
         raise CliError(f"topic {topic} is not pinned in {store}; its first keyed record pins it")
     check_delay(delay, INTERVAL_S)
     now = services.clock.now().timestamp()
-    after = with_cut_over(before, count, at=now + delay, now=now)
-    if not dry_run and not opened.replace(topic, before, after):
-        raise CliError(f"somebody else has changed the pin of {topic} meanwhile; see `kpe mapping show`")
-    return after
+    return before, with_cut_over(before, count, at=now + delay, now=now)
 
 
 def _check_partitions(topic: str, count: int, config: Mapping[str, str], services: Services) -> None:
@@ -181,8 +171,12 @@ def _check_partitions(topic: str, count: int, config: Mapping[str, str], service
 # -- the store ---------------------------------------------------------------------------------------------
 
 
-def _config(bootstrap: str | None, client_options: list[str] | None) -> dict[str, str]:
-    return {} if bootstrap is None else parse_client_options(bootstrap, client_options or ())
+def _config(store: str, where: ClusterOptions) -> dict[str, str]:
+    """Return how the cluster is reached; nothing if none is named and the store is a file."""
+    if store.startswith(_KAFKA) or where.bootstrap or where.file or where.profile:
+        return where.config(told_elsewhere=SHOWN_AS_EVENTS)
+    configure_logs(verbose=where.verbose, told_elsewhere=SHOWN_AS_EVENTS)
+    return {}
 
 
 @contextlib.contextmanager
@@ -201,8 +195,8 @@ def _open(store: str, config: Mapping[str, str]) -> PinStore:
     if not store.startswith(_KAFKA):
         return FilePinStore(store)
     topic = store.removeprefix(_KAFKA)
-    if not topic or not config:
-        raise CliError("a store in Kafka needs its topic and the brokers: --store kafka:TOPIC -b HOST:PORT")
+    if not topic:
+        raise CliError("a store in Kafka needs its topic: --store kafka:TOPIC")
     try:
         from kafka_partition_events.clients.confluent import KafkaPinStore  # noqa: PLC0415
     except ImportError as error:
@@ -214,27 +208,26 @@ def _open(store: str, config: Mapping[str, str]) -> PinStore:
 # -- output ------------------------------------------------------------------------------------------------
 
 
-def _show(topic: str, history: History, now: float, output: Output) -> None:
-    pin = pin_at(history, now)
-    pending = None if next_change(history, now) is None else history[-1]
-    if output is Output.JSONL:
-        write_json_line(
-            {
-                "topic": topic,
-                **_document(pin),
-                "pending": None if pending is None else _document(pending),
-            }
-        )
-        return
-    told = f"{pin.count} partitions since {_moment(pin):%Y-%m-%d %H:%M:%SZ}, generation {pin.generation}"
-    line = [(f"{topic:<24}  ", "bold"), (told, "")]
-    if pending is not None:
-        told = (
-            f"; {pending.count} from {_moment(pending):%Y-%m-%d %H:%M:%SZ}, "
-            f"in {pending.effective_at - now:.0f} s, generation {pending.generation}"
-        )
-        line.append((told, "yellow"))
-    Console(highlight=False, markup=False, emoji=False, soft_wrap=True).print(styled(*line))
+def _show(histories: Mapping[str, History], now: float, listing: Listing) -> None:
+    def document(topic: str) -> dict[str, Any]:
+        pin, pending = _pins(histories[topic], now)
+        return {"topic": topic, **_document(pin), "pending": None if pending is None else _document(pending)}
+
+    def cells(topic: str) -> tuple[str, ...]:
+        pin, pending = _pins(histories[topic], now)
+        then = "-" if pending is None else f"{_told(pending)}, in {pending.effective_at - now:.0f} s"
+        return topic, _told(pin), then
+
+    listing.write(sorted(histories), document, ("TOPIC", "PINNED TO", "PENDING"), cells)
+
+
+def _pins(history: History, now: float) -> tuple[Pin, Pin | None]:
+    """Return what holds now, and what is to come."""
+    return pin_at(history, now), None if next_change(history, now) is None else history[-1]
+
+
+def _told(pin: Pin) -> str:
+    return f"{pin.count} partitions from {_moment(pin):%Y-%m-%d %H:%M:%SZ}, generation {pin.generation}"
 
 
 def _document(pin: Pin) -> dict[str, Any]:

@@ -13,17 +13,17 @@ import typer
 from attrs import evolve
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
+from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
+from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
+from kafka_partition_events.cli.common.output import (
+    Output,
     OutputChoice,
-    TopicFilter,
-    Topics,
-    Verbose,
-    parse_client_options,
+    Printer,
+    choose_output,
+    tell,
+    write_json,
 )
-from kafka_partition_events.cli.common.output import Output, Printer, choose_output, tell, write_json
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.codec import CodecError, Snapshot, decode_snapshot, encode_snapshot
@@ -77,9 +77,9 @@ def show_difference(first: str, second: str, output: Output) -> bool:
         tell(f"note: {first} and {second} are snapshots of different clusters")
     before, after = _comparable(old.cluster, new.cluster)
     events = diff(before, after, wall_time=new.taken_at, previous_at=old.taken_at)
-    printer = Printer(output, timed=False)
-    for event in events:
-        printer.event(event)
+    with Printer(output, timed=False) as printer:
+        for event in events:
+            printer.event(event)
     return bool(events)
 
 
@@ -132,13 +132,13 @@ def _reduced(cluster: Cluster, *, ids: bool, epochs: bool) -> Cluster:
     )
 
 
+@with_options
 def snapshot_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    file: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write; - is standard output.")],
-    client_options: ClientOptions = None,
-    topic: Topics = None,
-    verbose: Verbose = False,
+    out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write; - is standard output.")],
+    *,
+    topics: Topics = None,
+    where: ClusterOptions,
 ) -> None:
     """Write the cluster's brokers, topics and partitions to a file, as JSON.
 
@@ -150,9 +150,8 @@ def snapshot_command(
 
     Exit codes: 0 written; 2 wrong address, refused login, unknown option, file can't be written.
     """  # noqa: D301
-    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
-    config = parse_client_options(bootstrap, client_options or ())
-    take_snapshot(config, TopicFilter(topic), file, context.obj)
+    config = where.config(told_elsewhere=SHOWN_AS_EVENTS)
+    take_snapshot(config, TopicFilter(topics), out, context.obj)
 
 
 def diff_command(

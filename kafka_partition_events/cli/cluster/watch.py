@@ -11,18 +11,17 @@ from typing import Annotated
 import typer
 from attrs import frozen
 
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
+from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
+from kafka_partition_events.cli.common.options import TopicFilter, Topics, parse_duration, with_options
+from kafka_partition_events.cli.common.output import (
+    Output,
     OutputChoice,
-    TopicFilter,
-    Topics,
-    Verbose,
-    parse_client_options,
-    parse_duration,
+    Printer,
+    choose_output,
+    reader_check,
+    tell,
 )
-from kafka_partition_events.cli.common.output import Output, Printer, choose_output, reader_check, tell
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event
@@ -56,9 +55,8 @@ def watch(request: Watch, services: Services) -> None:
     began = services.clock.monotonic()
     poller, initial = first_look(services, request.config, request.interval)
     shown = 0
-    with contextlib.closing(poller):
-        # Nobody polls yet, so no event comes between this state and the first live event.
-        printer = Printer(request.output)
+    # Nobody polls yet, so no event comes between this state and the first live event.
+    with contextlib.closing(poller), Printer(request.output) as printer:
         try:
             assert poller.cluster is not None  # noqa: S101 - the first look has it
             printer.state(
@@ -140,17 +138,17 @@ def _spoken(seconds: float) -> str:
     return f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
 
 
+@with_options
 def watch_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    client_options: ClientOptions = None,
-    topic: Topics = None,
+    *,
+    topics: Topics = None,
     interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "5s",
     output: OutputChoice = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
     ] = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
 ) -> None:
     """Show what happens to topics, partitions and brokers, as it happens.
 
@@ -161,18 +159,17 @@ def watch_command(
 
     \b
     kpe watch -b localhost:9092
-    kpe watch -b localhost:9092 --topic 'orders|payments' --interval 1s
+    kpe watch -b localhost:9092 --topics 'orders|payments' --interval 1s
     kpe watch -b localhost:9092 --for 10m > events.jsonl
     kpe watch -b localhost:9092 | jq -c 'select(.kind == "partition_offline")'
     kpe watch -b broker:9093 -X security.protocol=SASL_SSL -X ssl.ca.location=ca.pem \\
-        -X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=noc -X "sasl.password=$PASSWORD"
+        -X sasl.mechanism=SCRAM-SHA-512 -X sasl.username=noc -X sasl.password_file=/run/secrets/kafka
 
     Exit codes: 0 the time of --for is over, or Ctrl-C; 2 wrong address, refused login, unknown option.
     """  # noqa: D301
-    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     request = Watch(
-        config=parse_client_options(bootstrap, client_options or ()),
-        topics=TopicFilter(topic),
+        config=where.config(told_elsewhere=SHOWN_AS_EVENTS),
+        topics=TopicFilter(topics),
         interval=parse_duration(interval),
         output=choose_output(output),
         limit=math.inf if for_ is None else parse_duration(for_),

@@ -1,17 +1,18 @@
 """Options that several commands share, and what was typed made into values: durations, settings, filters."""
 
+import functools
+import inspect
 import os
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from attrs import evolve
+from attrs import evolve, fields, has
 
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.output import Output
 from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
@@ -19,16 +20,6 @@ from kafka_partition_events.observe import quantities
 from kafka_partition_events_listeners.ranges import ids_in
 
 Bootstrap = Annotated[
-    str,
-    typer.Option(
-        "--bootstrap-server",
-        "-b",
-        metavar="HOST:PORT[,...]",
-        envvar="KPE_BOOTSTRAP_SERVERS",
-        help="Brokers to ask first.",
-    ),
-]
-OptionalBootstrap = Annotated[
     str | None,
     typer.Option(
         "--bootstrap-server",
@@ -50,15 +41,9 @@ ClientOptions = Annotated[
 Topics = Annotated[
     str | None,
     typer.Option(
-        "--topic",
+        "--topics",
         metavar="REGEX",
         help="Only topics whose whole name matches: 'orders' is one topic, 'orders.*' a family.",
-    ),
-]
-OutputChoice = Annotated[
-    Output | None,
-    typer.Option(
-        "--output", "-o", help="Default: table on a terminal, jsonl (one JSON object a line) in a pipe."
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log everything to stderr.")]
@@ -68,7 +53,7 @@ ConfigFile = Annotated[
         "--config",
         metavar="FILE.toml",
         envvar="KPE_CONFIG",
-        help="The configuration of `kpe observe` and `kpe tracker`.",
+        help="The configuration, as `kpe observe` has it: [kafka] and [control] tell where brokers are.",
     ),
 ]
 
@@ -76,9 +61,35 @@ _FILE = "_file"
 _OPTION_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
-Prefix = Annotated[
-    str, typer.Option("--prefix", metavar="TEXT", help="What the names of the control topics begin with.")
-]
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command have groups of options.
+
+    A parameter that is annotated with an attrs class stands for a group: its fields are options of the
+    command, and what was typed arrives as one object.
+    """
+    parameters = inspect.signature(command).parameters
+    groups = {name: each.annotation for name, each in parameters.items() if has(each.annotation)}
+    expanded: list[inspect.Parameter] = []
+    for name, each in parameters.items():
+        if name not in groups:
+            expanded.append(each.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        expanded += [
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=field.type
+            )
+            for field in fields(groups[name])
+        ]
+
+    @functools.wraps(command)
+    def grouped(**typed: Any) -> None:
+        for name, group in groups.items():
+            typed[name] = group(**{field.name: typed.pop(field.name) for field in fields(group)})
+        command(**typed)
+
+    grouped.__signature__ = inspect.Signature(expanded)  # type: ignore[attr-defined]
+    grouped.__annotations__ = {each.name: each.annotation for each in expanded}
+    return grouped
 
 
 def parse_duration(text: str) -> float:
@@ -125,17 +136,6 @@ def parse_moment(text: str, now: datetime) -> datetime:
             f"{text!r} is no time; write how long ago (30m, 2h, 7d), or 2026-11-20T10:00:00Z"
         ) from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-
-
-def parse_client_options(bootstrap: str, pairs: Iterable[str]) -> dict[str, str]:
-    """Return the confluent-kafka configuration of ``-b`` and ``-X key=value ...``.
-
-    Raises:
-        CliError: as `parse_pairs`; or no broker is given.
-    """
-    if not bootstrap.strip(", "):
-        raise CliError("no broker is given; write -b HOST:PORT")
-    return {"bootstrap.servers": bootstrap, **parse_pairs(pairs)}
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
@@ -196,7 +196,7 @@ def write_out(file: Path, text: str) -> None:
 class TopicFilter:
     """The topics that the user wants to see: a regular expression that must match the whole name.
 
-    The whole name, as with Kafka's own tools: ``--topic orders`` is one topic, ``--topic 'orders.*'`` is a
+    The whole name, as with Kafka's own tools: ``--topics orders`` is one topic, ``--topics 'orders.*'`` is a
     family. Events that concern no single topic always pass.
     """
 
@@ -206,17 +206,25 @@ class TopicFilter:
         Raises:
             CliError: it is not a regular expression.
         """
+        self._all = pattern is None
         self._matches: Callable[[str], object] = lambda _name: True
         if pattern is not None:
             try:
                 self._matches = re.compile(pattern).fullmatch
             except re.error as error:
-                raise CliError(f"--topic {pattern!r} is not a regular expression: {error}") from None
+                raise CliError(f"--topics {pattern!r} is not a regular expression: {error}") from None
 
     def wants(self, event: Event) -> bool:
         """Tell whether an event is to be shown."""
         topic = event.topic if isinstance(event, TopicEvent | MetadataRejected) else None
         return topic is None or bool(self._matches(topic))
+
+    def wants_subject(self, subject: str | None) -> bool:
+        """Tell whether a CloudEvent's subject is to be shown: of all there are, or of a wanted topic."""
+        if self._all:
+            return True
+        kind, _, rest = (subject or "").partition("/")
+        return kind == "topic" and bool(self._matches(rest.partition("/")[0]))
 
     def narrowed(self, cluster: Cluster) -> Cluster:
         """Return the snapshot with the wanted topics only."""

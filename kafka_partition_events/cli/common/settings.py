@@ -1,58 +1,184 @@
-"""The settings in force, for commands: options win over the environment, that over a file."""
+"""Where clusters are, and how to log in there: by options, the environment, a file or a profile."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import typer
+from attrs import frozen
 
+from kafka_partition_events.cli.common import profiles
 from kafka_partition_events.cli.common.errors import EXIT_ERROR, CliError
-from kafka_partition_events.cli.common.options import parse_pairs
+from kafka_partition_events.cli.common.logs import configure_logs
+from kafka_partition_events.cli.common.options import (
+    Bootstrap,
+    ClientOptions,
+    ConfigFile,
+    Verbose,
+    parse_pairs,
+)
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
 from kafka_partition_events.observe.settings import Settings
 
+ProfileName = Annotated[
+    str | None,
+    typer.Option(
+        "--profile",
+        metavar="NAME",
+        envvar="KPE_PROFILE",
+        help="Such a file, by its name; see `kpe profile`. Default: the one in use.",
+    ),
+]
 
-def read_config(file: str | None, overrides: Mapping[str, str] | None = None) -> Config:
+
+def read_config(file: Path | None, overrides: Mapping[str, str] | None = None) -> Config:
     """Return the configuration in force; if it is wrong, tell everything that is, a line each, and exit.
 
     Args:
-        file: The TOML file, if one is named.
+        file: The TOML file, if there is one.
         overrides: What the command line says, by the settings' paths.
     """
     try:
-        return load_config(None if file is None else Path(file), os.environ, overrides)
+        return load_config(file, os.environ, overrides)
     except ConfigError as error:
         for problem in error.problems:
             tell(problem)
         raise typer.Exit(EXIT_ERROR) from error
 
 
-def read_connection(
-    file: str | None,
-    bootstrap: str | None,
-    client_options: Sequence[str] | None,
-    more: Mapping[str, str] | None = None,
-) -> tuple[Settings, dict[str, str]]:
-    """Return the settings, and how confluent-kafka connects by them.
+@frozen(kw_only=True)
+class FileOptions:
+    """Which configuration is in force: a group of options."""
 
-    Args:
-        file: The TOML file, if one is named.
-        bootstrap: What ``-b`` says.
-        client_options: What ``-X`` says.
-        more: What other options say, by the settings' paths.
+    file: ConfigFile = None
+    profile: ProfileName = None
 
-    Raises:
-        CliError: nobody says where the brokers are.
+    def read(self, overrides: Mapping[str, str] | None = None) -> Config:
+        """Return the configuration in force, as `read_config`.
+
+        Raises:
+            CliError: there is no such profile, or both a file and a profile are named.
+        """
+        return read_config(profiles.chosen(self.file, self.profile), overrides)
+
+
+@frozen(kw_only=True)
+class ClusterOptions:
+    """The cluster in question, and how to log in there: a group of options."""
+
+    bootstrap: Bootstrap = None
+    file: ConfigFile = None
+    profile: ProfileName = None
+    client_options: ClientOptions = None
+    verbose: Verbose = False
+
+    def config(self, *, told_elsewhere: Collection[str] = ()) -> dict[str, str]:
+        """Let the log be as is asked for, and return how confluent-kafka connects; as `read`."""
+        return self.read(told_elsewhere=told_elsewhere)[1]
+
+    def read(
+        self, overrides: Mapping[str, str] | None = None, *, told_elsewhere: Collection[str] = ()
+    ) -> tuple[Settings, dict[str, str]]:
+        """Let the log be as is asked for, and return the settings, and how confluent-kafka connects by them.
+
+        Brokers that are named are not asked with the login of the profile in use: it may be another
+        cluster's. One that is named, too, is meant.
+
+        Args:
+            overrides: What other options say, by the settings' paths.
+            told_elsewhere: As `configure_logs` has it.
+
+        Raises:
+            CliError: nobody says where the brokers are; or as `FileOptions.read`.
+        """
+        configure_logs(verbose=self.verbose, told_elsewhere=told_elsewhere)
+        typed = {
+            f"kafka.properties.{name}": value
+            for name, value in parse_pairs(self.client_options or ()).items()
+        }
+        if self.bootstrap is not None:
+            if not self.bootstrap.strip(", "):
+                raise CliError("no broker is given; write -b HOST:PORT")
+            typed["kafka.bootstrap_servers"] = self.bootstrap
+        file = profiles.chosen(self.file, self.profile, implied=self.bootstrap is None)
+        settings = read_config(file, {**typed, **(overrides or {})}).settings
+        if settings.kafka.bootstrap_servers is None:
+            raise CliError(
+                "nobody says where the brokers are: give -b HOST:PORT, or choose a profile (kpe profile use "
+                "NAME), or set bootstrap_servers in [kafka] of --config FILE, or KPE_BOOTSTRAP_SERVERS"
+            )
+        return settings, {"bootstrap.servers": settings.kafka.bootstrap_servers, **settings.kafka.properties}
+
+
+@frozen(kw_only=True)
+class ControlTopics:
+    """Where the control topics are.
+
+    Attributes:
+        config: How confluent-kafka connects to the cluster in question,
+        control: and to the one with the control topics.
+        prefix: What their names begin with.
+        settings: All settings.
     """
-    typed = parse_pairs(client_options or ())
-    overrides = {f"kafka.properties.{name}": value for name, value in typed.items()}
-    if bootstrap is not None:
-        overrides["kafka.bootstrap_servers"] = bootstrap
-    settings = read_config(file, {**overrides, **(more or {})}).settings
-    if settings.kafka.bootstrap_servers is None:
-        raise CliError(
-            "nobody says where the brokers are: give -b HOST:PORT, or set bootstrap_servers in [kafka] of "
-            "--config FILE, or KPE_KAFKA__BOOTSTRAP_SERVERS"
+
+    config: dict[str, str]
+    control: dict[str, str]
+    prefix: str
+    settings: Settings
+
+
+@frozen(kw_only=True)
+class ControlOptions(ClusterOptions):
+    """A cluster, and where its control topics are: a group of options."""
+
+    control_bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--control-bootstrap",
+            metavar="HOST:PORT[,...]",
+            help="Brokers of the control topics, if they are elsewhere.",
+        ),
+    ] = None
+    control_options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--control-option",
+            metavar="KEY=VALUE",
+            help="As -X, for --control-bootstrap; wins over -X there.",
+        ),
+    ] = None
+    prefix: Annotated[
+        str | None,
+        typer.Option("--prefix", metavar="TEXT", help="What the control topics begin with. Default: kpe."),
+    ] = None
+
+    def find(self, overrides: Mapping[str, str] | None = None) -> ControlTopics:
+        """Return where the control topics are: by options, by the file, or on the cluster in question.
+
+        Args:
+            overrides: What other options say, by the settings' paths.
+
+        Raises:
+            CliError: as `ClusterOptions.read`; or something is said of a cluster that is not named.
+        """
+        settings, config = self.read(overrides)
+        return ControlTopics(
+            config=config,
+            control=self._control(settings, config),
+            prefix=settings.control.prefix if self.prefix is None else self.prefix,
+            settings=settings,
         )
-    return settings, {"bootstrap.servers": settings.kafka.bootstrap_servers, **settings.kafka.properties}
+
+    def _control(self, settings: Settings, config: dict[str, str]) -> dict[str, str]:
+        options: Sequence[str] = self.control_options or ()
+        if (there := self.control_bootstrap) is not None:
+            if not there.strip(", "):
+                raise CliError("no broker is given; write --control-bootstrap HOST:PORT")
+            return {**config, **parse_pairs(options), "bootstrap.servers": there}
+        if options:
+            raise CliError("--control-option is for the cluster of --control-bootstrap; write -X")
+        if settings.control.bootstrap_servers is None:
+            return config
+        return {**settings.control.properties, "bootstrap.servers": settings.control.bootstrap_servers}

@@ -2,22 +2,21 @@
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from attrs import evolve
 
-from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_ERROR, CliError, one_line
-from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import (
-    ClientOptions,
-    ConfigFile,
-    OptionalBootstrap,
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import (
+    Documents,
+    Output,
     OutputChoice,
-    Verbose,
+    choose_output,
+    write_line,
 )
-from kafka_partition_events.cli.common.output import Output, choose_output, write_json_line, write_line
-from kafka_partition_events.cli.common.settings import read_connection
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.doctor.findings import Finding, Needs, Status, findings
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
@@ -29,11 +28,10 @@ from kafka_partition_events.observe.sources import how_to_install, installed_cli
 _STATUS_WIDTH, _CHECK_WIDTH = 13, 26
 
 
+@with_options
 def doctor_group(
     context: typer.Context,
-    bootstrap: OptionalBootstrap = None,
-    client_options: ClientOptions = None,
-    file: ConfigFile = None,
+    *,
     events_topic: Annotated[
         list[str] | None,
         typer.Option(
@@ -41,7 +39,7 @@ def doctor_group(
         ),
     ] = None,
     output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
 ) -> None:
     """Tell whether `kpe observe` can work on a cluster: what is wrong, and the cure. Writes nothing.
 
@@ -59,17 +57,17 @@ def doctor_group(
     kpe doctor replicas -b localhost:9092                     what can be written if a broker hangs
     kpe doctor control -b localhost:9092                      which records of change control are skipped
 
-    Exit codes: 0 all is well, as far as it can be checked; 1 something is to be warned of; 2 something
-    failed, or wrong address, refused login, unknown option.
+    Exit codes: 0 all is well, as far as it can be checked; 1 something failed, or is to be warned of; 2 wrong
+    address, refused login, unknown option.
     """  # noqa: D301
     if context.invoked_subcommand is not None:
         return
-    configure_logs(verbose=verbose)
-    settings, config = read_connection(file, bootstrap, client_options)
+    settings, config = where.read()
     needs = _needs(settings, events_topic)
     found = (*_ask(config, needs), look(settings.kafka, several=settings.election.enabled))
     _write(found, choose_output(output))
-    raise typer.Exit(_exit_code(found))
+    if any(finding.status in {Status.FAILED, Status.WARNING} for finding in found):
+        raise typer.Exit(EXIT_DIFFERENT)
 
 
 def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
@@ -138,25 +136,22 @@ def _another(client: str) -> str:
 
 
 def _write(found: Sequence[Finding], output: Output) -> None:
+    if output is not Output.TABLE:
+        with Documents(output) as documents:
+            for finding in found:
+                documents.write(_document(finding))
+        return
     for finding in found:
-        if output is Output.JSONL:
-            write_json_line(
-                {
-                    "kind": "finding",
-                    "check": finding.check,
-                    "status": finding.status,
-                    "detail": finding.detail,
-                    "cure": finding.cure,
-                }
-            )
-            continue
         write_line(f"{finding.status:<{_STATUS_WIDTH}}{finding.check:<{_CHECK_WIDTH}}  {finding.detail}")
         if finding.cure is not None:
             write_line(f"{'':<{_STATUS_WIDTH + _CHECK_WIDTH}}  -> {finding.cure}")
 
 
-def _exit_code(found: Sequence[Finding]) -> int:
-    statuses = {finding.status for finding in found}
-    if Status.FAILED in statuses:
-        return EXIT_ERROR
-    return EXIT_DIFFERENT if Status.WARNING in statuses else 0
+def _document(finding: Finding) -> dict[str, Any]:
+    return {
+        "kind": "finding",
+        "check": finding.check,
+        "status": finding.status,
+        "detail": finding.detail,
+        "cure": finding.cure,
+    }

@@ -9,20 +9,18 @@ from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import (
+    Output,
     OutputChoice,
-    Prefix,
-    Verbose,
-    parse_client_options,
+    choose_output,
+    write_document,
+    write_line,
 )
-from kafka_partition_events.cli.common.output import Output, choose_output, write_json_line, write_line
+from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.protocol.codec import Skipped
-from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.errors import ControlTopicError
 
 _COMMANDS_S: Final = 15.0
@@ -53,11 +51,11 @@ def diagnose_control(config: Mapping[str, str], prefix: str, output: Output, ser
             skipped = log.skipped
     except (CliError, ControlTopicError) as error:
         raise CliError(redacted(one_line(error), config)) from None
-    if output is Output.JSONL:
-        write_json_line(_document(skipped, prefix))
-    else:
+    if output is Output.TABLE:
         for line in _lines(skipped):
             write_line(line)
+    else:
+        write_document(_document(skipped, prefix), output)
     return EXIT_DIFFERENT if skipped else 0
 
 
@@ -85,13 +83,12 @@ def _lines(skipped: Skipped) -> Iterator[str]:
             yield f"{counted(number, 'record')} skipped, {reason}: {cure}"
 
 
+@with_options
 def control_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    client_options: ClientOptions = None,
-    prefix: Prefix = PREFIX,
+    *,
     output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ControlOptions,
 ) -> None:
     """Tell which records in the control topics are skipped by all who read them, and why.
 
@@ -108,6 +105,5 @@ def control_command(
     Exit codes: 0 none is skipped; 1 some are; 2 no control topics, no right to read them, wrong address,
     unknown option.
     """  # noqa: D301
-    configure_logs(verbose=verbose)
-    config = parse_client_options(bootstrap, client_options or ())
-    raise typer.Exit(diagnose_control(config, prefix, choose_output(output), context.obj))
+    found = where.find()
+    raise typer.Exit(diagnose_control(found.control, found.prefix, choose_output(output), context.obj))

@@ -8,16 +8,16 @@ from attrs import frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
+from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.output import (
+    Output,
     OutputChoice,
-    Verbose,
-    parse_client_options,
-    parse_duration,
+    choose_output,
+    tell,
+    write_document,
+    write_line,
 )
-from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json_line, write_line
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.protocols import Sample, SampledRecord, SampleRequest
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
@@ -80,11 +80,11 @@ def diagnose_partitioner(question: Question, services: Services) -> int:
     keyed = [(record.key, record.partition) for record in sample.records if record.key]
     found = fingerprint(keyed, sample.partitions)
     diagnosis = _Diagnosis(question, sample, found)
-    if question.output is Output.JSONL:
-        write_json_line(diagnosis.document())
-    else:
+    if question.output is Output.TABLE:
         for line in diagnosis.lines():
             write_line(line)
+    else:
+        write_document(diagnosis.document(), question.output)
     return EXIT_CODES[found.verdict]
 
 
@@ -268,11 +268,11 @@ def _key_text(key: bytes | None) -> str:
     return text if len(text) <= _LONGEST_KEY else f"{text[:_LONGEST_KEY]}..."
 
 
+@with_options
 def partitioner_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic to look at.")],
-    client_options: ClientOptions = None,
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to look at.")],
+    *,
     records: Annotated[
         int, typer.Option(min=1, metavar="N", help="Read about so many of the latest records.")
     ] = 10_000,
@@ -281,7 +281,7 @@ def partitioner_command(
         bool, typer.Option("--show-keys", help="Show example keys; they may be personal data.")
     ] = False,
     output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
 ) -> None:
     """Tell which key hash placed a topic's records, and whether its writers disagree.
 
@@ -302,9 +302,8 @@ def partitioner_command(
     Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
     unknown option; 3 can't tell: too few keys, one partition, or no hash that is known.
     """  # noqa: D301
-    configure_logs(verbose=verbose)
     question = Question(
-        config=parse_client_options(bootstrap, client_options or ()),
+        config=where.config(),
         request=SampleRequest(topic=topic, records=records, timeout=parse_duration(timeout)),
         output=choose_output(output),
         show_keys=show_keys,

@@ -11,24 +11,18 @@ from attrs import frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
-from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
-from kafka_partition_events.cli.common.options import (
-    Bootstrap,
-    ClientOptions,
-    OutputChoice,
-    TopicFilter,
-    Topics,
-    Verbose,
-    parse_client_options,
-)
+from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
+from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
 from kafka_partition_events.cli.common.output import (
+    Documents,
     Output,
+    OutputChoice,
     choose_output,
     tell,
     write_json,
-    write_json_line,
     write_line,
 )
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.doctor.reassignment import (
     Advice,
     Placement,
@@ -51,7 +45,7 @@ class ReplicasQuestion:
     """What is to be found out, and how it is shown."""
 
     config: Mapping[str, str]
-    topic: str | None
+    topics: str | None
     output: Output
     json_plan: bool = False
 
@@ -62,26 +56,27 @@ def diagnose_replicas(question: ReplicasQuestion, services: Services) -> int:
     Raises:
         CliError: there was no answer, or no topic is meant. Of the options, the message tells names only.
     """
-    topics = TopicFilter(question.topic)
+    topics = TopicFilter(question.topics)
     poller, _ = first_look(services, question.config)
     with contextlib.closing(poller):
         assert poller.cluster is not None  # noqa: S101 - the first look has it
         whole = poller.cluster
     cluster = topics.narrowed(whole)
-    if question.topic is not None and not cluster.by_topic:
-        raise CliError(f"no topic is called {question.topic!r}; --topic is a regular expression")
+    if question.topics is not None and not cluster.by_topic:
+        raise CliError(f"no topic is called {question.topics!r}; --topics is a regular expression")
     settings = services.min_insync(question.config, sorted(cluster.by_topic))
     found = outages(cluster.by_topic.values(), settings.known)
     exposed = [topic.topic for topic in found if topic.without_safe_alternative]
     diagnosis = _Diagnosis(cluster, settings, found, advise(whole, exposed))
     if question.json_plan:
         diagnosis.write_plan()
-    elif question.output is Output.JSONL:
-        for document in diagnosis.documents():
-            write_json_line(document)
-    else:
+    elif question.output is Output.TABLE:
         for line in diagnosis.lines():
             write_line(line)
+    else:
+        with Documents(question.output) as documents:
+            for document in diagnosis.documents():
+                documents.write(document)
     return diagnosis.exit_code
 
 
@@ -280,11 +275,11 @@ def _listed(values: Sequence[object], noun: str) -> str:
     return f"{text} and {counted(more, f'more {noun}')}" if more > 0 else text
 
 
+@with_options
 def replicas_command(
     context: typer.Context,
-    bootstrap: Bootstrap,
-    client_options: ClientOptions = None,
-    topic: Topics = None,
+    *,
+    topics: Topics = None,
     json_plan: Annotated[
         bool,
         typer.Option(
@@ -292,7 +287,7 @@ def replicas_command(
         ),
     ] = False,
     output: OutputChoice = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
 ) -> None:
     """Tell for each broker what of each topic can be written with acks=all if it fails, and what helps.
 
@@ -308,9 +303,9 @@ def replicas_command(
 
     \b
     kpe doctor replicas -b localhost:9092
-    kpe doctor replicas -b localhost:9092 --topic 'orders|payments'
+    kpe doctor replicas -b localhost:9092 --topics 'orders|payments'
     kpe doctor replicas -b localhost:9092 | jq -r 'select(.without_safe_alternative > 0) | .topic'
-    kpe doctor replicas -b localhost:9092 --topic orders --json-plan > plan.json
+    kpe doctor replicas -b localhost:9092 --topics orders --json-plan > plan.json
     kafka-reassign-partitions.sh --bootstrap-server localhost:9092 --execute --throttle 50000000 \\
         --reassignment-json-file plan.json
 
@@ -318,10 +313,9 @@ def replicas_command(
     written now; 2 wrong address, no such topic, unknown option; 3 none was found, but min.insync.replicas of
     some topics is unknown.
     """  # noqa: D301
-    configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
     question = ReplicasQuestion(
-        config=parse_client_options(bootstrap, client_options or ()),
-        topic=topic,
+        config=where.config(told_elsewhere=SHOWN_AS_EVENTS),
+        topics=topics,
         output=choose_output(output),
         json_plan=json_plan,
     )

@@ -7,25 +7,52 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from attrs import asdict
+from attrs import asdict, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.options import ConfigFile, OutputChoice
-from kafka_partition_events.cli.common.output import Output, choose_output, write_json_line, write_line
-from kafka_partition_events.cli.common.settings import read_config
+from kafka_partition_events.cli.common.options import ConfigFile, with_options
+from kafka_partition_events.cli.common.output import Listing
+from kafka_partition_events.cli.common.settings import FileOptions, ProfileName
+from kafka_partition_events.observe.settings import Settings
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
 config_app = typer.Typer(rich_markup_mode=None)
 
 
-OutboxFile = Annotated[
-    str | None,
-    typer.Option(
-        "--outbox",
-        metavar="PATH",
-        help="The outbox of `kpe observe`; by default --config tells.",
-    ),
-]
+@frozen(kw_only=True)
+class OutboxOptions:
+    """Where the outbox of an observer is: a group of options."""
+
+    outbox: Annotated[
+        str | None,
+        typer.Option(
+            "--outbox", metavar="PATH", help="The outbox of `kpe observe`; by default --config tells."
+        ),
+    ] = None
+    file: ConfigFile = None
+    profile: ProfileName = None
+
+    def settings(self) -> Settings:
+        """Return the settings in force."""
+        overrides = None if self.outbox is None else {"outbox.path": self.outbox}
+        return FileOptions(file=self.file, profile=self.profile).read(overrides).settings
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[SqliteOutbox]:
+        """Open the outbox that is there; a service may be at work on it.
+
+        Raises:
+            CliError: there is none.
+            OutboxError: it can't be opened.
+        """
+        settings = self.settings().outbox
+        if not Path(settings.path).exists():
+            raise CliError(
+                f"{settings.path}: there is no outbox; kpe observe makes one. Name it by --outbox or --config"
+            )
+        outbox = SqliteOutbox(settings.path, max_bytes=settings.max_bytes, max_age_s=settings.max_age)
+        with contextlib.closing(outbox):
+            yield outbox
 
 
 @config_app.callback(
@@ -41,12 +68,14 @@ def config() -> None:
 
 
 @config_app.command("show", short_help="Show each setting and who has set it.")
+@with_options
 def show_command(
-    file: ConfigFile = None,
+    *,
     changed: Annotated[
         bool, typer.Option("--changed", help="Only what somebody has set; no defaults.")
     ] = False,
-    output: OutputChoice = None,
+    configuration: FileOptions,
+    listing: Listing,
 ) -> None:
     """Show each setting of `kpe observe` and who has set it. Secrets are masked.
 
@@ -63,16 +92,13 @@ def show_command(
     Exit codes: 0 shown; 2 something is wrong in it: each error in a line, with the nearest setting for one
     that does not exist.
     """  # noqa: D301
-    values = [v for v in read_config(file).values if not changed or v.origin != "default"]
-    if choose_output(output) is Output.JSONL:
-        for value in values:
-            write_json_line({**asdict(value), "value": _plain(value.value)})
-        return
-    key_width = max((len(value.key) for value in values), default=0)
-    text_width = max((len(value.value) for value in values), default=0)
-    for value in values:
-        text = value.value or "-"
-        write_line(f"{value.key:<{key_width}}  {text:<{text_width}}  {value.origin}")
+    values = [v for v in configuration.read().values if not changed or v.origin != "default"]
+    listing.write(
+        values,
+        lambda value: {**asdict(value), "value": _plain(value.value)},
+        ("SETTING", "VALUE", "SET BY"),
+        lambda value: (value.key, value.value or "-", value.origin),
+    )
 
 
 def _plain(text: str) -> Any:
@@ -81,21 +107,3 @@ def _plain(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"] if text else None
     except tomllib.TOMLDecodeError:
         return text
-
-
-@contextlib.contextmanager
-def opened_outbox(path: str | None, config: str | None) -> Iterator[SqliteOutbox]:
-    """Open the outbox that is there; a service may be at work on it.
-
-    Raises:
-        CliError: there is none.
-        OutboxError: it can't be opened.
-    """
-    settings = read_config(config, None if path is None else {"outbox.path": path}).settings.outbox
-    if not Path(settings.path).exists():
-        raise CliError(
-            f"{settings.path}: there is no outbox; kpe observe makes one. Name it with --outbox or --config"
-        )
-    outbox = SqliteOutbox(settings.path, max_bytes=settings.max_bytes, max_age_s=settings.max_age)
-    with contextlib.closing(outbox):
-        yield outbox

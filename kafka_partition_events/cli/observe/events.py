@@ -18,16 +18,25 @@ from rich.text import Text
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.event_text import counted, styled
 from kafka_partition_events.cli.common.options import (
+    Bootstrap,
     ClientOptions,
-    ConfigFile,
-    OptionalBootstrap,
-    OutputChoice,
+    TopicFilter,
+    Topics,
     parse_duration,
     parse_moment,
+    with_options,
 )
-from kafka_partition_events.cli.common.output import Output, choose_output, reader_check, tell, write_json
-from kafka_partition_events.cli.common.settings import read_config, read_connection
-from kafka_partition_events.cli.observe.config import OutboxFile, opened_outbox
+from kafka_partition_events.cli.common.output import (
+    Documents,
+    Listing,
+    Output,
+    choose_output,
+    reader_check,
+    tell,
+    write_json,
+)
+from kafka_partition_events.cli.common.settings import ClusterOptions
+from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.settings import KafkaSinkSettings
@@ -37,14 +46,50 @@ from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
 
 @frozen(kw_only=True)
-class Replay:
-    """Who gets them: a sink of the configuration, or a topic."""
+class ReplayOptions(OutboxOptions):
+    """Which events are there, and who gets them: a group of options."""
 
-    config: str | None
-    sink: str | None
-    topic: str | None
-    bootstrap: str | None
-    client_options: Sequence[str] | None
+    sink: Annotated[str | None, typer.Option(metavar="NAME", help="The sink of --config that gets them.")] = (
+        None
+    )
+    to_kafka: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="The topic that gets them; see -b and -X.")
+    ] = None
+    bootstrap: Bootstrap = None
+    client_options: ClientOptions = None
+
+    @contextlib.contextmanager
+    def target(self) -> "Iterator[Target]":
+        """Open who gets them.
+
+        Raises:
+            CliError: there is none of that name, or what it needs is missing.
+        """
+        if (self.sink is None) == (self.to_kafka is None):
+            raise CliError("say who gets them: either --sink NAME or --to-kafka TOPIC")
+        try:
+            sink = self._to_topic(self.to_kafka) if self.to_kafka else self._to_sink()
+        except (ConfigurationError, ImportError) as error:
+            raise CliError(one_line(error)) from error
+        with contextlib.closing(sink):
+            yield Target(sink)
+
+    def _to_topic(self, topic: str) -> Sink:
+        there = ClusterOptions(
+            bootstrap=self.bootstrap,
+            file=self.file,
+            profile=self.profile,
+            client_options=self.client_options,
+        )
+        return make_sink(KafkaSinkSettings(name=topic, topic=topic), there.read()[0].kafka)
+
+    def _to_sink(self) -> Sink:
+        settings = self.settings()
+        for sink in settings.sinks:
+            if sink.name == self.sink:
+                return make_sink(sink, settings.kafka)
+        names = ", ".join(sink.name for sink in settings.sinks) or "none"
+        raise CliError(f"there is no sink {self.sink} in the configuration, only {names}")
 
 
 class Target:
@@ -81,37 +126,6 @@ class Target:
         return refused
 
 
-@contextlib.contextmanager
-def replay(request: Replay) -> Iterator[Target]:
-    """Open the target.
-
-    Raises:
-        CliError: there is none of that name, or what it needs is missing.
-    """
-    if (request.sink is None) == (request.topic is None):
-        raise CliError("say who gets them: either --sink NAME or --to-kafka TOPIC")
-    try:
-        sink = _to_topic(request, request.topic) if request.topic else _to_sink(request, request.sink)
-    except (ConfigurationError, ImportError) as error:
-        raise CliError(one_line(error)) from error
-    with contextlib.closing(sink):
-        yield Target(sink)
-
-
-def _to_topic(request: Replay, topic: str) -> Sink:
-    settings, _ = read_connection(request.config, request.bootstrap, request.client_options)
-    return make_sink(KafkaSinkSettings(name=topic, topic=topic), settings.kafka)
-
-
-def _to_sink(request: Replay, name: str | None) -> Sink:
-    settings = read_config(request.config).settings
-    for sink in settings.sinks:
-        if sink.name == name:
-            return make_sink(sink, settings.kafka)
-    names = ", ".join(sink.name for sink in settings.sinks) or "none"
-    raise CliError(f"there is no sink {name} in the configuration, only {names}")
-
-
 _LOOK_S = 1.0
 _NAME_WIDTH, _SUBJECT_WIDTH = 20, 28
 _ERROR, _WARN = 17, 13  # OpenTelemetry's severity numbers
@@ -130,9 +144,6 @@ Types = Annotated[
     list[str] | None,
     typer.Option("--type", metavar="GLOB", help="Only such events: 'partition.*'. Repeat it for more."),
 ]
-TopicGlob = Annotated[
-    str | None, typer.Option("--topic", metavar="GLOB", help="Only what is about such topics: 'orders*'.")
-]
 Planned = Annotated[
     bool | None,
     typer.Option("--planned/--unplanned", help="Only what a change explains, or what none does."),
@@ -148,7 +159,7 @@ class Selection:
     since: datetime | None
     until: datetime | None
     names: Sequence[str] | None
-    subjects: Sequence[str] | None
+    topics: TopicFilter
     planned: bool | None = None
     dead: bool = False
 
@@ -163,11 +174,11 @@ class Selection:
             since=self.since,
             until=self.until,
             names=self.names,
-            subjects=self.subjects,
             after_seq=after,
         )
+        about = (entry for entry in found if self.topics.wants_subject(entry.subject))
         # What has no label is neither: its `planned` is None.
-        return (e for e in found if self.planned is None or _label(e) is self.planned)
+        return (e for e in about if self.planned is None or _label(e) is self.planned)
 
     def _given_up(self, outbox: SqliteOutbox) -> Iterator[Entry]:
         given_up = {letter.entry.id: letter.entry for letter in outbox.dead_letters()}
@@ -196,50 +207,52 @@ def events() -> None:
 
 
 @events_app.command("ls", short_help="List events.")
+@with_options
 def ls_command(
     context: typer.Context,
-    outbox: OutboxFile = None,
-    config: ConfigFile = None,
+    *,
     stream: StreamChoice = Stream.EVENTS,
     since: Since = None,
     until: Until = None,
     type_: Types = None,
-    topic: TopicGlob = None,
+    topics: Topics = None,
     planned: Planned = None,
     dead: Dead = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many.")] = None,
-    output: OutputChoice = None,
+    where: OutboxOptions,
+    listing: Listing,
 ) -> None:
     """List events, oldest first: in a table, or as CloudEvents, one a line.
 
     \b
     kpe events ls --outbox outbox.db --since 2h
-    kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topic 'orders*'
+    kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topics 'orders.*'
     kpe events ls --config kpe.toml --stream incidents --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
     kpe events ls --config kpe.toml --since 7d --unplanned                 see [control] in docs/observe.md
     kpe events ls --outbox outbox.db --output jsonl | jq -r '.data.topic'
 
     Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
     """  # noqa: D301
-    selection = _selection(context.obj, stream, since, until, type_, topic, planned=planned, dead=dead)
-    with opened_outbox(outbox, config) as opened:
-        _write(selection.entries(opened, limit=limit), choose_output(output))
+    selection = _selection(context.obj, stream, since, until, type_, topics, planned=planned, dead=dead)
+    with where.opened() as opened:
+        _write(selection.entries(opened, limit=limit), listing)
 
 
 @events_app.command("tail", short_help="Show events as they are recorded.")
+@with_options
 def tail_command(
     context: typer.Context,
-    outbox: OutboxFile = None,
-    config: ConfigFile = None,
+    *,
     stream: StreamChoice = Stream.EVENTS,
     since: Since = None,
     type_: Types = None,
-    topic: TopicGlob = None,
+    topics: Topics = None,
     planned: Planned = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
     ] = None,
-    output: OutputChoice = None,
+    where: OutboxOptions,
+    listing: Listing,
 ) -> None:
     """Show events as they are recorded, until Ctrl-C; with --since those of before, too.
 
@@ -252,17 +265,17 @@ def tail_command(
     """  # noqa: D301
     services: Services = context.obj
     begin = "1ms" if since is None else since
-    selection = _selection(services, stream, begin, None, type_, topic, planned=planned)
+    selection = _selection(services, stream, begin, None, type_, topics, planned=planned)
     limit = math.inf if for_ is None else parse_duration(for_)
-    with opened_outbox(outbox, config) as opened, contextlib.suppress(KeyboardInterrupt):
-        _write(_follow(opened, selection, services, limit), choose_output(output))
+    with where.opened() as opened, contextlib.suppress(KeyboardInterrupt):
+        _write(_follow(opened, selection, services, limit), listing)
 
 
 @events_app.command("show", short_help="Show one event in full.")
+@with_options
 def show_command(
     id_: Annotated[str, typer.Argument(metavar="ID", help="The CloudEvent's id.")],
-    outbox: OutboxFile = None,
-    config: ConfigFile = None,
+    where: OutboxOptions,
 ) -> None:
     """Show one event as the CloudEvent that the sinks get.
 
@@ -272,7 +285,7 @@ def show_command(
 
     Exit codes: 0 shown; 2 no such event, no such outbox.
     """  # noqa: D301
-    with opened_outbox(outbox, config) as opened:
+    with where.opened() as opened:
         buried = {letter.entry.id: letter.entry for letter in opened.dead_letters()}
         entry = opened.entry(id_) or buried.get(id_)
     if entry is None:
@@ -281,27 +294,20 @@ def show_command(
 
 
 @events_app.command("replay", short_help="Deliver events once more.")
+@with_options
 def replay_command(
     context: typer.Context,
-    outbox: OutboxFile = None,
-    config: ConfigFile = None,
-    sink: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The sink of --config that gets them.")
-    ] = None,
-    to_kafka: Annotated[
-        str | None, typer.Option(metavar="TOPIC", help="The topic that gets them; see -b and -X.")
-    ] = None,
-    bootstrap: OptionalBootstrap = None,
-    client_options: ClientOptions = None,
+    *,
     stream: Annotated[
         Stream | None, typer.Option(help="By default the one that the sink is fed from; events for a topic.")
     ] = None,
     since: Since = None,
     until: Until = None,
     type_: Types = None,
-    topic: TopicGlob = None,
+    topics: Topics = None,
     dead: Dead = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List them; deliver nothing.")] = False,
+    request: ReplayOptions,
 ) -> None:
     """Deliver events once more, under their own ids, to a sink or to a topic, in order.
 
@@ -317,14 +323,11 @@ def replay_command(
     """  # noqa: D301
     if since is None and not dead:
         raise CliError("say which events: --since TIME, or --dead for those that sinks gave up")
-    request = Replay(
-        config=config, sink=sink, topic=to_kafka, bootstrap=bootstrap, client_options=client_options
-    )
-    with opened_outbox(outbox, config) as opened, replay(request) as target:
+    with request.opened() as opened, request.target() as target:
         chosen = stream or target.stream
-        entries = _selection(context.obj, chosen, since, until, type_, topic, dead=dead).entries(opened)
+        entries = _selection(context.obj, chosen, since, until, type_, topics, dead=dead).entries(opened)
         if dry_run:
-            _write(entries, choose_output(None))
+            _write(entries, Listing())
             tell(f"note: nothing was delivered to {target.name}; it would be")
             return
         refused = target.deliver(entries)
@@ -341,12 +344,12 @@ def _selection(
     since: str | None,
     until: str | None,
     types: Sequence[str] | None,
-    topic: str | None,
+    topics: str | None,
     *,
     planned: bool | None = None,
     dead: bool = False,
 ) -> Selection:
-    if dead and (types or topic or planned is not None):
+    if dead and (types or topics or planned is not None):
         raise CliError("--dead goes with --stream, --since and --until only")
     now = services.clock.now()
     return Selection(
@@ -354,7 +357,7 @@ def _selection(
         since=None if since is None else parse_moment(since, now),
         until=None if until is None else parse_moment(until, now),
         names=types or None,
-        subjects=None if topic is None else (f"topic/{topic}", f"topic/{topic}/*"),
+        topics=TopicFilter(topics),
         planned=planned,
         dead=dead,
     )
@@ -386,14 +389,19 @@ def _follow(outbox: SqliteOutbox, selection: Selection, services: Services, limi
 # -- output ------------------------------------------------------------------------------------------------
 
 
-def _write(entries: Iterable[Entry], output: Output) -> None:
+def _write(entries: Iterable[Entry], listing: Listing) -> None:
+    form = choose_output(listing.output)
+    if form is not Output.TABLE:
+        with Documents(form) as documents:
+            for entry in entries:
+                documents.write(json.loads(entry.body))
+        return
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    if not listing.no_headers:
+        console.print(f"{'TIME':<24}  {'EVENT':<{_NAME_WIDTH}}  {'SUBJECT':<{_SUBJECT_WIDTH}}  ID")
     for entry in entries:
-        if output is Output.JSONL:
-            write_json(entry.body.decode())
-        else:
-            console.print(_line(entry))
-            sys.stdout.flush()
+        console.print(_line(entry))
+        sys.stdout.flush()
 
 
 def _line(entry: Entry) -> Text:

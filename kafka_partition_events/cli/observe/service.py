@@ -9,10 +9,9 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import ClientOptions, ConfigFile, OptionalBootstrap, Verbose
+from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.cli.common.settings import read_connection
+from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Services, check_options
 from kafka_partition_events.errors import ConfigurationError
 
@@ -25,11 +24,10 @@ _TURN_S = 0.001
 at Python's 5 ms an answer takes a tenth of a second while poller, journal and incidents are all at work."""
 
 
+@with_options
 def observe_command(
     context: typer.Context,
-    file: ConfigFile = None,
-    bootstrap: OptionalBootstrap = None,
-    client_options: ClientOptions = None,
+    *,
     client: Annotated[
         str | None,
         typer.Option(
@@ -40,18 +38,18 @@ def observe_command(
         str | None, typer.Option(metavar="NAME", help="Who observes; by default this host's name.")
     ] = None,
     interval: Annotated[str | None, typer.Option(metavar="DURATION", help="Time between two looks.")] = None,
-    topic: Annotated[
-        str | None, typer.Option(metavar="REGEX", help="Only topics whose whole name matches.")
-    ] = None,
+    topics: Topics = None,
     outbox: Annotated[str | None, typer.Option(metavar="PATH", help="Where events wait for sinks.")] = None,
     listen: Annotated[
         str | None, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
     ] = None,
-    control: Annotated[
+    label_changes: Annotated[
         bool | None,
-        typer.Option("--control/--no-control", help="Say of events whether somebody had asked for them."),
+        typer.Option(
+            "--label-changes/--no-label-changes", help="Say of events whether somebody had asked for them."
+        ),
     ] = None,
-    verbose: Verbose = False,
+    where: ClusterOptions,
 ) -> None:
     """Watch a cluster until it is told to stop, and tell those who should know.
 
@@ -71,7 +69,7 @@ def observe_command(
     kpe observe --config /etc/kpe/kpe.toml
     kpe observe --config kpe.toml --client confluent-kafka           see docs/observe.md for the difference
     kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
-    kpe observe --config kpe.toml --control                          planned or not, by topic kpe.changes
+    kpe observe --config kpe.toml --label-changes                    planned or not, by topic kpe.changes
     kpe config show --config kpe.toml                                what it would do
     kpe doctor --config kpe.toml                                     whether it could
     curl -s localhost:9404/readyz
@@ -79,20 +77,17 @@ def observe_command(
     Exit codes: 0 it was told to stop; 2 the configuration is wrong, the outbox can't be opened, the address
     is taken. A cluster that does not answer is waited for: see /readyz.
     """  # noqa: D301
-    configure_logs(verbose=verbose)
     gc.set_threshold(*_COLLECTING)
     overrides = {
         "kafka.client": client,
         "observer.name": name,
         "observer.interval": interval,
-        "observer.topics": topic,
+        "observer.topics": topics,
         "outbox.path": outbox,
         "http.listen": listen,
-        "control.enabled": None if control is None else str(control).lower(),
+        "control.enabled": None if label_changes is None else str(label_changes).lower(),
     }
-    settings, config = read_connection(
-        file, bootstrap, client_options, {key: text for key, text in overrides.items() if text is not None}
-    )
+    settings, config = where.read({key: text for key, text in overrides.items() if text is not None})
     services: Services = context.obj
     try:
         from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra

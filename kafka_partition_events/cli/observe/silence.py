@@ -1,5 +1,6 @@
 """``kpe silence``: keep sinks quiet about what is expected. The journal goes on."""
 
+import json
 import os
 from types import ModuleType
 from typing import Annotated
@@ -7,9 +8,9 @@ from typing import Annotated
 import typer
 
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.options import ConfigFile, OutputChoice, parse_duration
-from kafka_partition_events.cli.common.output import Output, choose_output, tell, write_json, write_line
-from kafka_partition_events.cli.observe.config import OutboxFile, opened_outbox
+from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.output import Listing, tell, write_json, write_line
+from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.observe.settings import OF_CONFIGURATION
 from kafka_partition_events.outbox import Write
@@ -38,13 +39,13 @@ def silence() -> None:
 
 
 @silence_app.command("add", short_help="Begin a silence.")
+@with_options
 def add_command(
     context: typer.Context,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; others will want to know.")],
     for_: Annotated[str, typer.Option("--for", metavar="DURATION", help="How long: 30m, 2h, 1d.")],
-    outbox: OutboxFile = None,
-    config: ConfigFile = None,
-    topic: Annotated[
+    *,
+    topics: Annotated[
         str | None,
         typer.Option(metavar="REGEX", help="Topics by whole name; what concerns others, too, is not muted."),
     ] = None,
@@ -60,20 +61,23 @@ def add_command(
         str | None, typer.Option(metavar="NAME", help="Who wants it; by default $USER.")
     ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False,
+    where: OutboxOptions,
 ) -> None:
-    """Mute from now on what matches all that is given of --topic, --broker, --cluster and --event.
+    """Mute from now on what matches all that is given of --topics, --broker, --cluster and --event.
 
     At least one of the four is needed. Who was told that something is down is told when it is over.
 
     \b
     kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
-    kpe silence add --config kpe.toml --topic 'test-.*' --for 1d --reason "load test" --author noc
+    kpe silence add --config kpe.toml --topics 'test-.*' --for 1d --reason "load test" --author noc
     kpe silence add --outbox outbox.db --event '*' --for 30m --reason "upgrade" --dry-run
 
     Exit codes: 0 it is in the outbox, and its id was written; 2 no such outbox, wrong option.
     """  # noqa: D301
-    if topic is None and broker is None and cluster is None and event is None:
-        raise CliError("say what is to be muted: --topic, --broker, --cluster or --event; --event '*' is all")
+    if topics is None and broker is None and cluster is None and event is None:
+        raise CliError(
+            "say what is to be muted: --topics, --broker, --cluster or --event; --event '*' is all"
+        )
     services: Services = context.obj
     silencing = _silencing()
     key, record = silencing.new_silence(
@@ -82,7 +86,7 @@ def add_command(
         author=author or os.environ.get("USER", ""),
         reason=reason,
         cluster=cluster,
-        topic=topic,
+        topic=topics,
         broker=broker,
         event=event,
     )
@@ -90,17 +94,17 @@ def add_command(
         write_json(record.decode())
         tell("note: nothing was written; it would be")
         return
-    with opened_outbox(outbox, config) as opened:
+    with where.opened() as opened:
         opened.write(Write(values={key: record}))
     write_line(key.removeprefix(_PREFIX))
 
 
 @silence_app.command("ls", short_help="List silences.")
+@with_options
 def ls_command(
     context: typer.Context,
-    outbox: OutboxFile = None,
-    config: ConfigFile = None,
-    output: OutputChoice = None,
+    where: OutboxOptions,
+    listing: Listing,
 ) -> None:
     """List silences and weekly windows, and whether each mutes now.
 
@@ -112,21 +116,23 @@ def ls_command(
     """  # noqa: D301
     services: Services = context.obj
     silencing, now = _silencing(), services.clock.now()
-    with opened_outbox(outbox, config) as opened:
+    with where.opened() as opened:
         records = opened.values(_PREFIX)
-    for _, record in sorted(records.items()):
-        if choose_output(output) is Output.TABLE:
-            write_line(silencing.in_words(record, now))
-        else:
-            write_json(record.decode())
+    listing.write(
+        [record for _, record in sorted(records.items())],
+        json.loads,
+        (),
+        lambda record: (silencing.in_words(record, now),),
+    )
 
 
 @silence_app.command("rm", short_help="End a silence.")
+@with_options
 def rm_command(
     id_: Annotated[str, typer.Argument(metavar="ID", help="As `kpe silence ls` shows it.")],
-    outbox: OutboxFile = None,
-    config: ConfigFile = None,
+    *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; remove nothing.")] = False,
+    where: OutboxOptions,
 ) -> None:
     """End a silence now.
 
@@ -140,7 +146,7 @@ def rm_command(
         name = id_.removeprefix(OF_CONFIGURATION)
         raise CliError(f"{id_} is the window {name} of the configuration: remove it there, and restart")
     key = f"{_PREFIX}{id_}"
-    with opened_outbox(outbox, config) as opened:
+    with where.opened() as opened:
         record = opened.values(key).get(key)
         if record is None:
             raise CliError(f"there is no silence {id_}; see `kpe silence ls`")

@@ -7,7 +7,7 @@ import typer
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import OptionalBootstrap, Verbose, parse_duration, parse_pairs
+from kafka_partition_events.cli.common.options import Bootstrap, Verbose, parse_duration, parse_pairs
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_target, run_fleet
 from kafka_partition_events.cli.spark.report import report_command
@@ -44,7 +44,7 @@ def fleet_command(
             "the namespace: CATALOG.SCHEMA.",
         ),
     ],
-    bootstrap: OptionalBootstrap = None,
+    bootstrap: Bootstrap = None,
     events_topic: Annotated[
         str, typer.Option(metavar="TOPIC", help="Where observers write their events.")
     ] = "kpe.events",
@@ -71,7 +71,7 @@ def fleet_command(
             metavar="PATH", help="Instead of a topic, Parquet files with the columns of Spark's Kafka source."
         ),
     ] = None,
-    control: Annotated[
+    control_prefix: Annotated[
         str | None,
         typer.Option(
             metavar="PREFIX",
@@ -126,8 +126,8 @@ def fleet_command(
     row per event, its bounds as narrow as all observers make them. gold has partition_outages (begin and end
     each with a lower and an upper bound), availability_hourly and _daily (as a range: what nobody watched is
     neither up nor down), slo_burn, leader_churn, skew, partition_count_history, reroutes; by day. With
-    --control also change_convergence, change_ack_curve, change_laggards, and reconciliation: the tracker's
-    totals against Spark's own.
+    --control-prefix also change_convergence, change_ack_curve, change_laggards, and reconciliation: the
+    tracker's totals against Spark's own.
 
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
     the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
@@ -137,7 +137,7 @@ def fleet_command(
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
     kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s
-    kpe spark fleet -b localhost:9092 --control kpe. --out /data/kpe --every 60s
+    kpe spark fleet -b localhost:9092 --control-prefix kpe. --out /data/kpe --every 60s
     kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --json
     kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
     kpe spark fleet -b kafka:9092 --out s3a://lake/kpe --print-submit
@@ -163,7 +163,7 @@ def fleet_command(
         options=parse_pairs(client_options or ()),
         jsonl=jsonl,
         parquet=parquet,
-        control=control,
+        control=control_prefix,
         max_per_batch=max_per_batch,
         every=None if once else timedelta(seconds=parse_duration(every or "60s")),
         recompute=None if recompute is None else parse_days(recompute),

@@ -68,7 +68,7 @@ class FleetJob:
             )
 
         if self.control is not None and not self.bootstrap and self.recompute is None:
-            raise CliError("--control reads topics: say on which cluster they are, by -b HOST:PORT")
+            raise CliError("--control-prefix reads topics: say on which cluster they are, by -b HOST:PORT")
 
     @property
     def needs_kafka(self) -> bool:

@@ -20,10 +20,9 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.event_text import counted
 from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
 from kafka_partition_events.cli.common.options import (
-    OptionalBootstrap,
+    Bootstrap,
     Verbose,
     check_out,
-    parse_client_options,
     parse_pairs,
     parse_partitions,
     write_out,
@@ -81,7 +80,7 @@ def whatif_command(
             "--format", metavar="FORMAT", help="parquet, json, csv or orc, if its name does not tell."
         ),
     ] = None,
-    bootstrap: OptionalBootstrap = None,
+    bootstrap: Bootstrap = None,
     java_options: Annotated[
         list[str] | None,
         typer.Option(
@@ -252,7 +251,7 @@ def _partitions_of(source: _Source, services: Services) -> int:
         raise CliError("nobody tells how many partitions there are now: give --partitions N")
     cure = "or say how many partitions it has: --partitions N"
     try:
-        config = parse_client_options(source.bootstrap, [f"{k}={v}" for k, v in source.options.items()])
+        config = {**source.options, "bootstrap.servers": source.bootstrap}
         poller, _ = first_look(services, config)
     except CliError as error:
         raise CliError(f"{error}; {cure}") from error

@@ -82,7 +82,7 @@ def obey(
     if change is None and command.verb is Verb.REQUEST:
         return _requested(known, changes.values(), epoch, policy or Policy())
     if change is None:
-        why = f"there is no change {command.change_id}; see kpe change status"
+        why = f"there is no change {command.change_id}; see kpe change ls --all"
         return Answer(None, known.refusal(Reason.NO_SUCH_CHANGE, why))
     if change.was_given(given) or (command.verb is Verb.REQUEST and command.spec == change.spec):
         return Answer(change)  # it comes again

@@ -196,6 +196,7 @@ def _described(group_id: str, found: Any) -> Group:
     members = tuple(
         Member(
             member_id=member.member_id,
+            host=member.host.removeprefix("/"),
             assigned=_plain(member.assignment),
             target=None if member.target_assignment is None else _plain(member.target_assignment),
         )

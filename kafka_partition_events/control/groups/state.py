@@ -29,11 +29,13 @@ class Member:
 
     Attributes:
         member_id: The broker's name for it.
+        host: From where it has connected.
         assigned: What it has.
         target: What it is to have (KIP-848); None: the same.
     """
 
     member_id: str
+    host: str = ""
     assigned: frozenset[TopicPartition] = frozenset()
     target: frozenset[TopicPartition] | None = None
 

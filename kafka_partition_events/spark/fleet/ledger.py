@@ -174,7 +174,7 @@ class Ledger:
         if owner.setdefault("control", source) != source:
             raise SparkJobError(
                 f"the changes in {out} are filled from {owner['control']}, not from {source}: give the same "
-                "--control, or another --out"
+                "--control-prefix, or another --out"
             )
         self._storage.write(_OWNER, json.dumps(owner))
 
