@@ -259,14 +259,19 @@ def test_state_that_is_not_in_rocksdb_is_refused(
 def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(tmp_path / "archive" / "0.jsonl", STORY.records[:40])
     arguments = ["spark", "fleet", "--jsonl", str(tmp_path / "archive"), "--out", str(tmp_path / "out")]
-    assert run([*arguments, "--once", "--json"]) == 0
+    assert run([*arguments, "--once"]) == 0
     told = capsys.readouterr()
     (line,) = told.out.splitlines()
     document = json.loads(line)
     assert document["totals"]["read"] == 40
     assert set(document) == {"days", "until", "seconds", "totals"}
     assert "kpe: ingest batch 0: 40 read" in told.err
-    assert run([*arguments[:2], "--out", str(tmp_path / "out"), "--recompute", "2026-11-18"]) == 0
+    assert (
+        run(
+            [*arguments[:2], "--out", str(tmp_path / "out"), "--recompute", "2026-11-18", "--output", "table"]
+        )
+        == 0
+    )
     assert "40 read" in capsys.readouterr().out
 
 

@@ -47,7 +47,7 @@ def test_a_table_on_the_terminal_and_a_picture(
 ) -> None:
     path, picture = written(spark, tmp_path, "parquet"), tmp_path / "whatif.html"
     words = ["--file", path, "--key", "customer", "--bytes", "size", "--partitions", "12", "--to", "13,24"]
-    assert whatif(*words, "--offline", "1", "--out", str(picture)) == 0
+    assert whatif(*words, "--offline", "1", "--out", str(picture), "--output", "table") == 0
     told = capsys.readouterr()
     assert f"file {path}, 12 partitions, 200 records, 39.0 KiB, murmur2, counted in" in told.out
     lines = [line.split() for line in told.out.splitlines()]
@@ -73,7 +73,7 @@ def test_json_for_programs(
 ) -> None:
     path = written(spark, tmp_path, "json")
     words = ["--file", path, "--key", "customer", "--partitions", "12", "--to", "18"]
-    assert whatif(*words, "--mapping", "pinned", "--show-keys", "--hottest", "1", "--json") == 0
+    assert whatif(*words, "--mapping", "pinned", "--show-keys", "--hottest", "1") == 0
     document = json.loads(capsys.readouterr().out)
     assert [each["name"] for each in document["scenarios"]] == ["pinned_18"]
     assert document["scenarios"][0]["moved_share"] == 0
@@ -130,7 +130,7 @@ def test_the_keys_of_a_topic(
         producer.produce(topic, value=b"0123456789")
     assert producer.flush(60) == 0
     to_13 = ["--topic", topic, "--to", "13", "--mapping", "modulo"]
-    assert whatif("-b", kafka_cluster.bootstrap_servers, *to_13, "--json") == 0
+    assert whatif("-b", kafka_cluster.bootstrap_servers, *to_13) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["partitions"] == 12
     modulo_13 = document["scenarios"][0]

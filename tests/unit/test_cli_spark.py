@@ -101,10 +101,12 @@ class TestSubmitLine:
     def test_the_pipeline_s_words_are_kept_as_they_were_written(self, capsys: Captured) -> None:
         given = {"--every": "90s", "--target": "99.95%", "--format": "delta", "--work": "s3a://w"}
         words = [word for pair in given.items() for word in pair]
-        line = self.line(capsys, "fleet", "-b", "kafka:9092", "--out", "lake.kpe", *words, "--json")
+        line = self.line(
+            capsys, "fleet", "-b", "kafka:9092", "--out", "lake.kpe", *words, "--output", "jsonl"
+        )
         assert line[1] == "--packages"
         assert given.items() <= set(pairwise(line))
-        assert "--json" in line
+        assert ("--output", "jsonl") in set(pairwise(line))
         assert not {"--once", "--late", "--events-topic", "--cores"} & set(line)
 
     @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import typer
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Bootstrap, Verbose, parse_duration, parse_pairs
-from kafka_partition_events.cli.common.output import write_line
+from kafka_partition_events.cli.common.output import OutputChoice, choose_output, write_line
 from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_target, run_fleet
 from kafka_partition_events.cli.spark.report import report_command
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
@@ -114,9 +114,7 @@ def fleet_command(
         typer.Option(min=1, metavar="N", help="So many records in a batch at most (files: files)."),
     ] = None,
     cores: Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")] = 2,
-    json_: Annotated[
-        bool, typer.Option("--json", help="Write a JSON object to stdout for each time tables are made anew.")
-    ] = False,
+    output: OutputChoice = None,
     print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
@@ -132,13 +130,14 @@ def fleet_command(
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
     the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
     version from the future), doubles (told by two observers, or twice), late. Late ones are kept; --recompute
-    takes them into the outages of those days.
+    takes them into the outages of those days. To stdout goes a line in the end; with another --output, or in
+    a pipe, a JSON object for each time that tables are made anew.
 
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
     kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s
     kpe spark fleet -b localhost:9092 --control-prefix kpe. --out /data/kpe --every 60s
-    kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --json
+    kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --output jsonl
     kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
     kpe spark fleet -b kafka:9092 --out s3a://lake/kpe --print-submit
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION kpe_spark.py \\
@@ -168,7 +167,7 @@ def fleet_command(
         every=None if once else timedelta(seconds=parse_duration(every or "60s")),
         recompute=None if recompute is None else parse_days(recompute),
         cores=cores,
-        json=json_,
+        output=choose_output(output),
     )
     if print_submit:
         write_line(submit_line(context, kafka=job.needs_kafka))

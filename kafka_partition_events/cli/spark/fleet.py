@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Final
 from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.common.output import write_json_line, write_line
+from kafka_partition_events.cli.common.output import Documents, Output, write_line
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import Refreshed
 
 if TYPE_CHECKING:
     from kafka_partition_events.spark.fleet.ledger import Mark
@@ -57,7 +56,7 @@ class FleetJob:
     every: timedelta | None
     recompute: Days | None
     cores: int
-    json: bool
+    output: Output
 
     def __attrs_post_init__(self) -> None:
         origins = [name for name, given in self.origins.items() if given]
@@ -128,13 +127,17 @@ def run_fleet(job: FleetJob) -> None:
         from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     fleet = Fleet(out=job.out, format=job.format, work=job.work, late=job.late, target=job.target)
-    with shown(_write_json if job.json else None) as progress:
+    with contextlib.ExitStack() as told:
+        documents = None if job.output is Output.TABLE else told.enter_context(Documents(job.output))
+        progress = told.enter_context(
+            shown(None if documents is None else lambda done: documents.write(done.as_json()))
+        )
         progress.step("starting Spark")
         with opened_session(cores=job.cores, name="kpe spark fleet", settings=LASTING) as spark:
             pipeline = Pipeline(spark, fleet, progress)
             with _stopped_by_signals(pipeline.stop):
                 mark = _run(pipeline, job)
-    if not job.json:
+    if job.output is Output.TABLE:
         until = (
             "no event yet" if mark.until is None else f"the last news is of {mark.until:%Y-%m-%d %H:%M:%SZ}"
         )
@@ -178,10 +181,6 @@ def _control(job: FleetJob) -> "Source | None":
         options=job.options,
         max_per_batch=job.max_per_batch,
     )
-
-
-def _write_json(done: Refreshed) -> None:
-    write_json_line(done.as_json())
 
 
 @contextlib.contextmanager

@@ -1,7 +1,6 @@
 """``kpe spark whatif``: what would move, and how evenly keys would lie, with more partitions."""
 
 import contextlib
-import json
 import os
 import sys
 import threading
@@ -27,7 +26,14 @@ from kafka_partition_events.cli.common.options import (
     parse_partitions,
     write_out,
 )
-from kafka_partition_events.cli.common.output import tell, write_json, write_line
+from kafka_partition_events.cli.common.output import (
+    Output,
+    OutputChoice,
+    choose_output,
+    tell,
+    write_document,
+    write_line,
+)
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.control.protocol.legible import legible
@@ -140,7 +146,7 @@ def whatif_command(
     show_keys: Annotated[
         bool, typer.Option("--show-keys", help="Show those keys themselves; they may be personal data.")
     ] = False,
-    json_: Annotated[bool, typer.Option("--json", help="Write one JSON document, not a table.")] = False,
+    output: OutputChoice = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE.html", help="Draw it, too: one HTML file.")
     ] = None,
@@ -172,7 +178,7 @@ def whatif_command(
     kpe spark whatif --file keys.parquet --bytes size --partitions 12 --to 24 --distinct
     kpe spark whatif --table prod.orders --key customer --partitions 12 --to 18 --placed-by modulo
     kpe spark whatif --file keys.csv --partitions 12 --to 12 --offline 0,4 --offline 1-3 --cap 9
-    kpe spark whatif --file keys.jsonl --partitions 12 --to 13 --json | jq '.scenarios[].moved_share'
+    kpe spark whatif --file keys.jsonl --partitions 12 --to 13 | jq '.scenarios[].moved_share'
 
     Spark runs on this machine. On a cluster spark-submit runs the same: --print-submit prints the whole line.
 
@@ -224,7 +230,7 @@ def whatif_command(
     if not show_keys:
         numbered = (evolve(hot, key=f"#{place}") for place, hot in enumerate(answer.hottest, start=1))
         answer = evolve(answer, hottest=tuple(numbered))
-    _write(answer, as_json=json_, out=out)
+    _write(answer, choose_output(output), out)
 
 
 # -- what was asked ----------------------------------------------------------------------------------------
@@ -316,12 +322,12 @@ def _sample(session: "SparkSession", source: _Source) -> "Sample":
 # -- telling -----------------------------------------------------------------------------------------------
 
 
-def _write(answer: WhatIf, *, as_json: bool, out: Path | None) -> None:
+def _write(answer: WhatIf, form: Output, out: Path | None) -> None:
     if out is not None:
         write_out(out, render(answer))
         tell(f"note: drawn in {out}")
-    if as_json:
-        write_json(json.dumps(to_json(answer), ensure_ascii=False))
+    if form is not Output.TABLE:
+        write_document(to_json(answer), form)
         return
     console = Console(
         highlight=False,
