@@ -213,7 +213,6 @@ class MemoryOutbox:
         since: datetime | None = None,
         until: datetime | None = None,
         names: Sequence[str] | None = None,
-        subjects: Sequence[str] | None = None,
         after_seq: int = 0,
         limit: int | None = None,
     ) -> Iterator[Entry]:
@@ -227,7 +226,6 @@ class MemoryOutbox:
             if (since is None or entry.at >= since)
             and (until is None or entry.at < until)
             and _matches(entry.name, names)
-            and _matches(entry.subject, subjects)
         )
         return islice(wanted, limit)
 
@@ -283,5 +281,5 @@ class MemoryOutbox:
         return entries, bisect_right(entries, state.cursor, key=_seq)
 
 
-def _matches(text: str | None, globs: Sequence[str] | None) -> bool:
-    return not globs or (text is not None and any(fnmatchcase(text, glob) for glob in globs))
+def _matches(text: str, globs: Sequence[str] | None) -> bool:
+    return not globs or any(fnmatchcase(text, glob) for glob in globs)

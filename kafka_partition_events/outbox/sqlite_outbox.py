@@ -194,7 +194,6 @@ class SqliteOutbox:
         since: datetime | None = None,
         until: datetime | None = None,
         names: Sequence[str] | None = None,
-        subjects: Sequence[str] | None = None,
         after_seq: int = 0,
         limit: int | None = None,
     ) -> Iterator[Entry]:
@@ -203,7 +202,7 @@ class SqliteOutbox:
         Reads a page at a time, over a connection of its own: a reader that stays in the middle of a query
         would keep the ``-wal`` file from being emptied.
         """
-        where, parameters = sql.conditions(stream, since, until, names, subjects)
+        where, parameters = sql.conditions(stream, since, until, names)
         query = f"{sql.SELECT} WHERE {where} AND seq > ? ORDER BY seq LIMIT ?"
         left = sys.maxsize if limit is None else limit
         self._check_owned()

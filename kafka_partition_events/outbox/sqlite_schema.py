@@ -82,7 +82,6 @@ def conditions(
     since: datetime | None,
     until: datetime | None,
     names: Sequence[str] | None,
-    subjects: Sequence[str] | None,
 ) -> tuple[str, list[str | int]]:
     """Return the condition of `Outbox.history` and the values of its placeholders."""
     terms: list[tuple[str, list[str | int]]] = [("stream = ?", [stream.value])]
@@ -90,10 +89,9 @@ def conditions(
         terms.append(("at >= ?", [to_micros(since)]))
     if until is not None:
         terms.append(("at < ?", [to_micros(until)]))
-    for column, globs in (("name", names), ("subject", subjects)):
-        if globs:
-            any_of_them = " OR ".join([f"{column} GLOB ?"] * len(globs))
-            terms.append((f"({any_of_them})", [glob.replace("[!", "[^") for glob in globs]))
+    if names:
+        any_of_them = " OR ".join(["name GLOB ?"] * len(names))
+        terms.append((f"({any_of_them})", [glob.replace("[!", "[^") for glob in names]))
     return " AND ".join(term for term, _ in terms), [value for _, values in terms for value in values]
 
 

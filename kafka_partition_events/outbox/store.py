@@ -124,7 +124,6 @@ class Outbox(Protocol):
         since: datetime | None = None,
         until: datetime | None = None,
         names: Sequence[str] | None = None,
-        subjects: Sequence[str] | None = None,
         after_seq: int = 0,
         limit: int | None = None,
     ) -> Iterator[Entry]:
@@ -135,7 +134,6 @@ class Outbox(Protocol):
             since: Entries with ``at`` from this moment on, aware.
             until: Entries with ``at`` before this moment, aware.
             names: Entries whose name matches one of these globs.
-            subjects: Entries whose subject matches one of these globs.
             after_seq: Entries after this place.
             limit: How many at most; None: all.
         """

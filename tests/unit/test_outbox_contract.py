@@ -321,11 +321,6 @@ class TestHistory:
     def test_by_name_goes_by_globs(self, outbox: Outbox, names: list[str], found: str) -> None:
         assert ids(outbox.history(EVENTS, names=names)) == list(found)
 
-    def test_by_subject_goes_by_globs_and_what_has_none_matches_none(self, outbox: Outbox) -> None:
-        assert ids(outbox.history(EVENTS, subjects=["topic/*"])) == list("013")
-        assert ids(outbox.history(EVENTS, subjects=["*"])) == list("0123")
-        assert ids(outbox.history(EVENTS, subjects=["topic/a"], names=["partition.*"])) == ["1"]
-
     def test_goes_on_after_a_place_and_ends_at_a_limit(self, outbox: Outbox) -> None:
         first = list(outbox.history(EVENTS, limit=2))
         assert ids(first) == ["0", "1"]
