@@ -9,11 +9,13 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import structlog
 from attrs import frozen
+from confluent_kafka import Producer
 
-from benchmarks.faults.senders import Sender, make_sender
+from benchmarks.faults.senders import ConfluentSender, KafkaPythonSender, Sender, confluent_config
 from benchmarks.faults.spec import LoadSpec, Values, key_of
 from benchmarks.faults.tape import Tape
 
@@ -21,6 +23,7 @@ FINISH_LIMIT_S = 12.0
 """How long outstanding records are waited for. With rescue a record has more than one delivery limit."""
 _NS = 1_000_000_000
 _HIGH_RATE = 20_000
+_RESCUES = {"failed", "hedge"}
 
 
 @frozen
@@ -67,6 +70,19 @@ def begin_when_told() -> int:
     """Say that we are ready, and return when to begin (ns, monotonic)."""
     print("ready", flush=True)
     return int(sys.stdin.readline())
+
+
+def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
+    """Return a connected producer. `spec.producer` is FAMILY or FAMILY-VARIANT."""
+    if spec.producer == "librdkafka":
+        return ConfluentSender(Producer(confluent_config(spec)), spec.topic, values, tape)
+    family, _, variant = spec.producer.partition("-")
+    rescue: dict[str, Any] = {"rescue": variant} if variant in _RESCUES else {}
+    if family == "ours":
+        from benchmarks.faults.ours import OursSender  # noqa: PLC0415 - only its own processes load it
+
+        return OursSender(confluent_config(spec), rescue, spec.topic, values, tape)
+    return KafkaPythonSender(spec, tape, rescue)
 
 
 def main(words: list[str]) -> None:

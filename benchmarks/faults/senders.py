@@ -11,7 +11,6 @@ from benchmarks.faults.layouts import LINGER_MS
 from benchmarks.faults.spec import LoadSpec, Values
 from benchmarks.faults.tape import Tape
 
-_RESCUES = {"failed", "hedge"}
 _CONNECT_LIMIT_S = 20.0
 
 
@@ -31,20 +30,8 @@ class Sender(Protocol):
     def close(self) -> None: ...
 
 
-def make_sender(spec: LoadSpec, values: Values, tape: Tape) -> Sender:
-    """Return a connected producer. `spec.producer` is FAMILY or FAMILY-VARIANT."""
-    if spec.producer == "librdkafka":
-        return ConfluentSender(Producer(_confluent_config(spec)), spec.topic, values, tape)
-    family, _, variant = spec.producer.partition("-")
-    rescue: dict[str, Any] = {"rescue": variant} if variant in _RESCUES else {}
-    if family == "ours":
-        from benchmarks.faults.ours import OursSender  # noqa: PLC0415 - only its own processes load it
-
-        return OursSender(_confluent_config(spec), rescue, spec.topic, values, tape)
-    return KafkaPythonSender(spec, tape, rescue)
-
-
-def _confluent_config(spec: LoadSpec) -> dict[str, Any]:
+def confluent_config(spec: LoadSpec) -> dict[str, Any]:
+    """Return the settings that all producers on librdkafka have."""
     return {
         "bootstrap.servers": spec.bootstrap,
         "acks": spec.acks,

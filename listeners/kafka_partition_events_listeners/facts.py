@@ -12,7 +12,7 @@ from attrs import asdict, field, frozen
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo, TopicPartition
 from kafka_partition_events.metadata.codec import encode_time
-from kafka_partition_events_listeners.ranges import ranges
+from kafka_partition_events.metadata.ranges import ranges
 
 MAX_LISTED = 5_000
 """Partitions of one event whose leaders are listed: round robin defeats ranges, 5,000 ids take 25 kB, and

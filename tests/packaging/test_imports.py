@@ -172,7 +172,7 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_195,
+    "metadata": 2_220,
     "routing": 1_430,
     "partitioners": 1_900,
     "clients": 3_685,

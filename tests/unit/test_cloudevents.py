@@ -16,10 +16,10 @@ from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.metadata.ranges import ids_in, ranges
 from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
 from kafka_partition_events_listeners.cloudevents import to_json
 from kafka_partition_events_listeners.facts import MAX_LISTED
-from kafka_partition_events_listeners.ranges import ids_in, ranges
 from kafka_partition_events_listeners.vocabulary import NAMES, name_of
 from tests.every_event import EVERY_EVENT
 

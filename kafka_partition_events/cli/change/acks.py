@@ -15,7 +15,7 @@ from kafka_partition_events.control.changes.followers import Follower, followers
 from kafka_partition_events.control.changes.progress import fleet_of, groups_of, is_awaited
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import GROUP_PREFIX, Ack, Capacity, Change, TopicUse
-from kafka_partition_events_listeners.ranges import ranges
+from kafka_partition_events.metadata.ranges import ranges
 
 acks_app = typer.Typer(rich_markup_mode=None)
 

@@ -17,7 +17,7 @@ from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.groups.state import STABLE, Group, Offsets, Standing, standing
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events_listeners.ranges import ranges
+from kafka_partition_events.metadata.ranges import ranges
 
 if TYPE_CHECKING:
     from kafka_partition_events.control.groups.admin import GroupAdmin

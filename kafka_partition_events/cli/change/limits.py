@@ -14,7 +14,7 @@ from kafka_partition_events.cli.common.settings import ControlOptions
 from kafka_partition_events.control.protocol.orders import NO_ORDER, last_change
 from kafka_partition_events.control.protocol.records import Change, Order
 from kafka_partition_events.control.protocol.topics import CHANGES
-from kafka_partition_events_listeners.ranges import ranges
+from kafka_partition_events.metadata.ranges import ranges
 
 
 @frozen

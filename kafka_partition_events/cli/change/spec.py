@@ -22,7 +22,7 @@ from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.topics import control_topics
 from kafka_partition_events.control.protocol.vocabulary import GateRule, Kind
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
-from kafka_partition_events_listeners.ranges import ranges
+from kafka_partition_events.metadata.ranges import ranges
 
 
 class GateChoice(StrEnum):

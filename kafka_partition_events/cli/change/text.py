@@ -10,7 +10,7 @@ from kafka_partition_events.control.protocol.codec import Record, encode
 from kafka_partition_events.control.protocol.records import Change, Refusal, Totals
 from kafka_partition_events.control.protocol.spec import Spec
 from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, Reason, State
-from kafka_partition_events_listeners.ranges import ranges
+from kafka_partition_events.metadata.ranges import ranges
 
 _STATE_WIDTH = max(len(state) for state in State)
 _SAID = "applied", "capped", "held", "observed", "rejected", "failed", "rolled_back", "pending"

@@ -16,8 +16,8 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
+from kafka_partition_events.metadata.ranges import ids_in
 from kafka_partition_events.observe import quantities
-from kafka_partition_events_listeners.ranges import ids_in
 
 Bootstrap = Annotated[
     str | None,

@@ -6,7 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException
@@ -20,7 +20,7 @@ from kafka_partition_events.clients.confluent.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.confluent.sending import Sending, is_unknown_partition
 from kafka_partition_events.clients.confluent.standby import KeyOrder, Standby, check_keys, waits_for_replicas
 from kafka_partition_events.clients.confluent.stats import ProducerStats
-from kafka_partition_events.clients.confluent.tracers import seen_by_tracers
+from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.confluent.turns import linger_seconds
 from kafka_partition_events.clients.confluent.unassigned import QUEUE_FULL, NotPlacedError, Record, Unassigned
 from kafka_partition_events.clients.rerouting import reroutes
@@ -45,7 +45,7 @@ _OTHER_SLICE_S = 0.002
 """How long ``poll`` waits for the first handle while there is another one to be served."""
 
 
-class PartitioningProducer(Producer):
+class PartitioningProducer(Handle):
     """A ``confluent_kafka.Producer`` that asks a `Partitioner` where records go.
 
     It is a plain producer in every other respect: the same settings, methods, errors and thread-safety. A
@@ -68,13 +68,6 @@ class PartitioningProducer(Producer):
 
     partitioner: Partitioner
     poller: MetadataPoller
-    plain = Producer.produce
-    """``produce`` of librdkafka, or of a tracer; to be called by position."""
-
-    def __new__(cls, *_args: Any, **_kwargs: Any) -> Self:
-        """Make a producer that tracers see (OpenTelemetry, Datadog), if there are any."""
-        made: Self = super().__new__(seen_by_tracers(cls))
-        return made
 
     def __init__(
         self,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import define
 from confluent_kafka import KafkaException
@@ -13,17 +12,12 @@ from kafka_partition_events.clients.confluent.choosing import Chooser
 from kafka_partition_events.clients.confluent.reports import OnDelivery, Reports
 from kafka_partition_events.clients.confluent.rescue import Rescue, as_list
 from kafka_partition_events.clients.confluent.standby import KeyOrder, Standby, after
-from kafka_partition_events.clients.confluent.tracers import SecondHandle
+from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.confluent.unassigned import QUEUE_FULL, NotPlacedError, Record
 from kafka_partition_events.clients.held import Held
 from kafka_partition_events.clients.rerouting import noting_homes
 from kafka_partition_events.partitioners.base import UNASSIGNED, Partitioner
 from kafka_partition_events.routing.lanes import MAIN
-
-if TYPE_CHECKING:
-    from kafka_partition_events.clients.confluent.producer import PartitioningProducer
-
-Handle: TypeAlias = "PartitioningProducer | SecondHandle"
 
 _produce_batch = Producer.produce_batch
 
@@ -56,7 +50,7 @@ class Sending:
     standbys: Mapping[int, Standby] = MappingProxyType({})
     keys: KeyOrder | None = None
 
-    def record(self, own: "PartitioningProducer", record: Record) -> None:
+    def record(self, own: Handle, record: Record) -> None:
         """Send a record, and keep account of its delivery.
 
         Raises:
@@ -84,7 +78,7 @@ class Sending:
             raise NotPlacedError
         self._placed(own, record, partition)
 
-    def _placed(self, own: "PartitioningProducer", record: Record, partition: int) -> None:
+    def _placed(self, own: Handle, record: Record, partition: int) -> None:
         topic, value, key, callback, timestamp, headers = record
         theirs = callback or self.default_callback
         route = self.chooser.followed(topic, partition) if self.tracks else None
@@ -114,7 +108,7 @@ class Sending:
                 raise NotPlacedError from error
             own.plain(topic, value, key, UNASSIGNED, callback, None, timestamp, headers)
 
-    def held(self, own: "PartitioningProducer", held: Held) -> None:
+    def held(self, own: Handle, held: Held) -> None:
         """Send a record that may be rescued, or a copy of it."""
         topic, deliveries = held.topic, self.partitioner.deliveries
         partition = self.chooser.choose(topic, None, held.data)
@@ -147,7 +141,7 @@ class Sending:
 
     def part(
         self,
-        own: "PartitioningProducer",
+        own: Handle,
         topic: str,
         part: list[batches.Message],
         partition: int,
@@ -181,15 +175,15 @@ class Sending:
 
     # -- by which handle -----------------------------------------------------------------------------
 
-    def others(self) -> list[SecondHandle]:
+    def others(self) -> list[Handle]:
         """Return the handles that are open beside the first."""
         return [handle for standby in self.standbys.values() if (handle := standby.open) is not None]
 
-    def _handle(self, own: "PartitioningProducer", way: int) -> Handle:
+    def _handle(self, own: Handle, way: int) -> Handle:
         standby = self.standbys.get(way)
         return own if standby is None else standby.handle() or own
 
-    def _way(self, own: "PartitioningProducer", topic: str, partition: int) -> tuple[Handle, int]:
+    def _way(self, own: Handle, topic: str, partition: int) -> tuple[Handle, int]:
         """Return by which handle a record goes that keeps no order, and the number of that way.
 
         Raises:

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, Message
 
 from kafka_partition_events.clients.confluent.reports import OnDelivery
 from kafka_partition_events.clients.confluent.settings import only_errors_are_reported
-from kafka_partition_events.clients.confluent.tracers import SecondHandle
+from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster
@@ -65,7 +65,7 @@ class Standby:
             cluster: Returns the latest snapshot.
             suspects: Returns the brokers that are not to be asked for metadata.
         """
-        self.open: SecondHandle | None = None
+        self.open: Handle | None = None
         """The handle, as long as there is one."""
         self._config = config
         self._cluster = cluster
@@ -77,7 +77,7 @@ class Standby:
         self._lock = threading.RLock()
         self._closed = False
 
-    def handle(self) -> SecondHandle | None:
+    def handle(self) -> Handle | None:
         """Return the handle, which is made if need be; None when the producer is closed."""
         self._used_at = time.monotonic()
         if (handle := self.open) is not None:
@@ -111,15 +111,13 @@ class Standby:
         if handle is not None:
             handle.close()
 
-    def _made(self) -> SecondHandle:
+    def _made(self) -> Handle:
         """Return a new handle, which asks healthy brokers first: one that hangs would keep it waiting."""
         theirs = {name: value for name, value in self._config.items() if name not in _OF_THE_FIRST}
         first = healthy(self._cluster(), self._suspects())
         names = ("bootstrap.servers", "metadata.broker.list")
         given = {name: self._config[name] for name in names if name in self._config}
-        handle: SecondHandle = SecondHandle(
-            {**theirs, **({"bootstrap.servers": ",".join(first)} if first else given)}
-        )
+        handle: Handle = Handle({**theirs, **({"bootstrap.servers": ",".join(first)} if first else given)})
         if self._login is not None:
             with contextlib.suppress(Exception):  # as on the first handle: it would have raised there
                 handle.set_sasl_credentials(*self._login)

@@ -17,10 +17,11 @@ from confluent_kafka.cimpl import Producer as PlainProducer
 _made: dict[tuple[type, type], type] = {}
 
 
-class SecondHandle(PlainProducer):
-    """A producer beside another one, which tracers see as well."""
+class Handle(PlainProducer):
+    """A way to the brokers that tracers see: a `PartitioningProducer`, or another producer beside it."""
 
     plain = PlainProducer.produce
+    """``produce`` of librdkafka, or of a tracer; to be called by position."""
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> Any:
         """Make a handle that tracers see."""

@@ -29,7 +29,7 @@ from kafka_partition_events.control.protocol.bounds import (
 from kafka_partition_events.control.protocol.legible import is_legible, legible
 from kafka_partition_events.control.protocol.records import Ack, Approval, Change, Command, Lease
 from kafka_partition_events.errors import KafkaPartitionEventsError
-from kafka_partition_events_listeners.ranges import ids_in, ranges
+from kafka_partition_events.metadata.ranges import ids_in, ranges
 
 VERSION: Final = 1
 

@@ -14,12 +14,12 @@ from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster, Node, PartitionInfo, TopicInfo
+from kafka_partition_events.metadata.ranges import ranges
 from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.hashing import KeyHash, key_hash
 from kafka_partition_events.routing.jump import jump_hash
 from kafka_partition_events.routing.table import Route, compile_route
-from kafka_partition_events_listeners.ranges import ranges
 
 MappingName = Literal["modulo", "pinned", "rendezvous"]
 """``"modulo"`` is the plain hash, of `DefaultPartitioner`; the others are `GrowthSafePartitioner`'s."""

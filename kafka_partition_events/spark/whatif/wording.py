@@ -2,9 +2,9 @@
 
 from typing import Final
 
+from kafka_partition_events.metadata.ranges import ranges
 from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.spark.whatif.results import Load, Outcome, WhatIf
-from kafka_partition_events_listeners.ranges import ranges
 
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _MAPPINGS: Final = {"modulo": "modulo", "pinned": "pinned keys", "rendezvous": "rendezvous"}
