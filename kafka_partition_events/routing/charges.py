@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from attrs import frozen
 
@@ -64,6 +64,11 @@ class Charges(Ledger):
         leader, *others = self._needed(head)
         proven = self._proven_from(connection)
         return (leader, *(a for a in others if a.answered_to <= proven))
+
+    def _is_silent(self, connection: Connection, accused: Sequence[Account], now: float) -> bool:
+        return self._silence(connection, now) > self._patience(
+            accused[0], besides={a.subject.id for a in accused}
+        )
 
     def _proven_from(self, connection: Connection) -> float:
         """Return since when whoever has acknowledged something can't be whom a connection waits for.

@@ -121,8 +121,10 @@ class Feedback(Standings):
         """
         changes: tuple[Change, ...] = ()
         sent = lane.sent_at.popleft() if lane.sent_at else now - latency
+        held = False
         if lane.leader is not None:
             connection = self._connection(lane)
+            held = sent < connection.held_to
             if (took := self._silence(connection, now)) > _ONE_REQUEST_S:
                 changes = self._weigh(lane, took, now)
             connection.answered_to = max(connection.answered_to, sent)
@@ -132,7 +134,7 @@ class Feedback(Standings):
         for subject in lane.brokers:
             a = self._of(subject)
             a.outstanding = max(0, a.outstanding - (not lane.aside))
-            changes += self._acknowledged(a, sent, latency, now)
+            changes += self._acknowledged(a, sent, latency, now, held=held)
         own = self._accounts.get(lane.own)
         if own is not None:
             own.outstanding = max(0, own.outstanding - lane.aside)
@@ -222,10 +224,9 @@ class Feedback(Standings):
 
     def _try_charges(self, now: float) -> tuple[Change, ...]:
         """Suspect, or at least accuse, whom the silent connections have in common."""
-        waiting = [
-            (c, self._accusable(c, c.head), self._is_silent(c, now)) for c in self._waiting_connections(now)
-        ]
-        charges = [self._charge(c, accused) for c, accused, silent in waiting if silent]
+        waiting = [(c, self._accusable(c, c.head)) for c in self._waiting_connections(now)]
+        silent = {c for c, accused in waiting if self._is_silent(c, accused, now)}
+        charges = [self._charge(c, accused) for c, accused in waiting if c in silent]
         changes, accused = self._verdict([charge for charge in charges if charge is not None], now)
         if not accused:
             self._accused_since = math.inf
@@ -234,8 +235,7 @@ class Feedback(Standings):
         self._accused = accused
         # What waits for a suspect goes on doing so, although patience with all others has grown.
         waited_for = [
-            (c, [a for a in accused if silent or a.standing is Standing.SUSPECT])
-            for c, accused, silent in waiting
+            (c, [a for a in needed if c in silent or a.standing is Standing.SUSPECT]) for c, needed in waiting
         ]
         self._awaited = frozenset(a.subject for _, awaited in waited_for for a in awaited)
         self._kept = {}
@@ -245,8 +245,10 @@ class Feedback(Standings):
                 (alone,) = bad
                 self._kept[alone] = max(self._kept.get(alone, 0.0), self._silence(c, now))
         self._held_up = tuple(c for c, awaited in waited_for if any(map(self._holds_up, awaited)))
+        for c in self._held_up:
+            c.held_to = now
         gave_up = (c for c in self._connections.values() if c.given_up is not None)
-        self._stalled = Counter(c.way for c in {c for c, *_ in waiting}.union(gave_up))
+        self._stalled = Counter(c.way for c in {c for c, _ in waiting}.union(gave_up))
         return changes
 
     def _waiting_connections(self, now: float) -> Iterable[Connection]:
@@ -272,7 +274,9 @@ class Feedback(Standings):
             witnessed = any(charge.witnessed for charge in explained)
             if len(named) == 1 and witnessed:
                 changes += self._blame(named[0], explained, now)
-                charges = [c for c in charges if c not in explained and self._is_silent(c.connection, now)]
+                charges = [
+                    c for c in charges if c not in explained and self._is_silent(c.connection, c.accused, now)
+                ]
             elif witnessed or in_common:
                 return changes, accused
             else:  # all are silent, with nobody in common: it is us

@@ -35,6 +35,7 @@ class Connection:
     asked_at: float = 0.0  # when the oldest silence began: nothing sent since then has been answered
     silent_from: float = 0.0
     answered_to: float = -math.inf  # when the latest record that it has answered was sent
+    held_to: float = -math.inf  # when it was last seen to wait for somebody bad
     given_up: "Lane | None" = None  # whose head the client gave up; the broker still waits for it
     _head: "Lane | None" = None  # as long as nothing was answered
 

@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from enum import Enum, auto
 
 from attrs import define, evolve, field
@@ -97,7 +97,9 @@ class Ledger:
         self.policy = policy or Policy()
         self._accounts: dict[Subject, Account] = {}
         self._connections: dict[tuple[int, int], Connection] = {}
-        self._blamed: frozenset[int | tuple[str, int]] = frozenset()  # brokers avoided, but for the accused
+        self._blamed: frozenset[int | tuple[str, int]] = (
+            frozenset()
+        )  # brokers that are bad
         self._heard_at = -math.inf
         self._listened = 0.0
 
@@ -108,10 +110,12 @@ class Ledger:
         """
         return self._patience(self._of(Subject(Role.LEADER, broker)))
 
-    def _patience(self, a: Account) -> float:
-        # The more brokers look silent, the likelier the cause is ours: a busy machine, the network.
-        # But not those that are only accused: they would be silent, and then not for our patience, in turns.
-        return self._patience_with_one(a) * (1 + len(self._blamed - {a.subject.id}))
+    def _patience(self, a: Account, besides: Container[object] = ()) -> float:
+        # The more brokers are suspect, the likelier the cause is ours: a busy machine, the network. But for
+        # those `besides` that may be the cause of this silence, too: a broker that is suspect as a leader
+        # and holds up what others lead would be waited for twice as long because it is suspect.
+        others = sum(id_ != a.subject.id and id_ not in besides for id_ in self._blamed)
+        return self._patience_with_one(a) * (1 + others)
 
     def _patience_with_one(self, a: Account) -> float:
         """Return what patience with somebody is while nobody else is suspect."""
@@ -197,9 +201,6 @@ class Ledger:
                 self._restart(connection, now)
 
     # -- time ----------------------------------------------------------------------------------------
-
-    def _is_silent(self, connection: Connection, now: float) -> bool:
-        return self._silence(connection, now) > self.threshold(connection.broker)
 
     def _since_heard(self, now: float) -> float:
         return min(self.policy.longest_gap, max(0.0, now - self._heard_at))

@@ -157,8 +157,13 @@ class Standings(Charges):
         idle = now - max(a.back_at, a.answered_to) >= self.policy.tried_within
         return idle and not a.outstanding and a.subject.role is not None
 
-    def _acknowledged(self, a: Account, sent: float, latency: float, now: float) -> tuple[Change, ...]:
-        """Note that somebody has done his part of a record that was answered."""
+    def _acknowledged(
+        self, a: Account, sent: float, latency: float, now: float, *, held: bool = False
+    ) -> tuple[Change, ...]:
+        """Note that somebody has done his part of a record that was answered.
+
+        ``held``: it was sent while its connection waited for somebody bad.
+        """
         a.answered_to = max(a.answered_to, sent)
         a.sound(latency, now)
         a.down_until = -math.inf
@@ -168,7 +173,8 @@ class Standings(Charges):
         # What was sent before the broker came back tells how long the fault took, not what is usual.
         usual = a.standing is not Standing.SUSPECT and sent >= a.back_at
         # But of a probe: it may be slow for good, and this is how we learn that. The first answer is its own.
-        if usual or a.probing or latency <= _FALSE_ALARM * patience:
+        # And of who is well: what stood behind a record that waited for a suspect tells of that one.
+        if (usual or a.probing or latency <= _FALSE_ALARM * patience) and (a.is_bad or not held):
             a.learn(latency)
         a.probing = False
         if a.standing is Standing.DOUBTED:
@@ -318,9 +324,7 @@ class Standings(Charges):
             if a.standing in avoided or a.subject in self._accused:
                 bad[a.subject.role].add(a.subject.id)
         self._blamed = frozenset(
-            a.subject.id
-            for a in self._accounts.values()
-            if a.standing in avoided and a.subject.role is not None
+            a.subject.id for a in self._accounts.values() if a.is_bad and a.subject.role is not None
         )
         lost = {a.subject.id for a in self._leaders() if a.down_until > now}
         replicas = [a for a in self._accounts.values() if a.subject.role is Role.REPLICA]
