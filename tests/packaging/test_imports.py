@@ -173,7 +173,7 @@ def code_lines(file: Path) -> int:
 
 LARGEST = {
     "metadata": 2_220,
-    "routing": 1_430,
+    "routing": 1_440,
     "partitioners": 1_900,
     "clients": 3_685,
     "outbox": 1_070,
