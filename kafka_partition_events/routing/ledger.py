@@ -97,9 +97,7 @@ class Ledger:
         self.policy = policy or Policy()
         self._accounts: dict[Subject, Account] = {}
         self._connections: dict[tuple[int, int], Connection] = {}
-        self._blamed: frozenset[int | tuple[str, int]] = (
-            frozenset()
-        )  # brokers that are bad
+        self._blamed: frozenset[int | tuple[str, int]] = frozenset()  # brokers that are bad
         self._heard_at = -math.inf
         self._listened = 0.0
 

@@ -179,7 +179,7 @@ LARGEST = {
     "outbox": 1_070,
     "incidents": 1_050,
     "observe": 1_680,
-    "control": 4_860,
+    "control": 4_880,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;
 feedback and rescue on two clients, and the whole family of partitioners, did not. Change control is larger

@@ -120,7 +120,7 @@ def open_confluent_log(config: Mapping[str, str], prefix: str) -> Log:
         from kafka_partition_events.control.operate.control_log import ControlLog  # noqa: PLC0415
 
         check_options(config)
-        return ControlLog(config, prefix)
+        return ControlLog(config, prefix, every=True)
 
 
 @frozen(kw_only=True)

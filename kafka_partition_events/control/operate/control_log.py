@@ -1,6 +1,7 @@
 """Reads the control topics, through confluent-kafka: for the tracker, `kpe change` and whoever audits."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
@@ -44,6 +45,8 @@ _READING: Final = {
     "fetch.wait.max.ms": 10,
 }
 _AT_ONCE: Final = 10_000
+_MANY: Final = 50_000
+"""Of more leases or acks than these the latest of each key is understood, as after compaction."""
 _PAUSE_S: Final = 0.1
 _LATEST: Final = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
@@ -64,12 +67,13 @@ class ControlLog:
         skipped: Counts records that were not understood.
     """
 
-    def __init__(self, config: Mapping[str, Any], prefix: str = PREFIX) -> None:
+    def __init__(self, config: Mapping[str, Any], prefix: str = PREFIX, *, every: bool = False) -> None:
         """Make it; connecting happens in the background.
 
         Args:
             config: The settings of any librdkafka client; those that say how to connect are used.
             prefix: What the names of the control topics begin with.
+            every: Whether each record is to be understood, also those that compaction would have removed.
 
         Raises:
             ConfigurationError: librdkafka refuses a setting.
@@ -85,6 +89,7 @@ class ControlLog:
             f"{prefix}leases": self._take_lease,
             f"{prefix}acks": self._take_ack,
         }
+        self._compacted = () if every else (f"{prefix}leases", f"{prefix}acks")
         self._consumer: Consumer | None = None
         self._ids: dict[str, str | None] = {}
         self._next: dict[_Place, int] = {}
@@ -163,8 +168,8 @@ class ControlLog:
         self._forget(name)
         self._read({name: take}, time.monotonic() + timeout)
 
-    def _unread(self, topics: list[str], deadline: float) -> set[_Place]:
-        """Return the partitions that have an end beyond what was read; wait for leaders that are elected."""
+    def _unread(self, topics: list[str], deadline: float) -> dict[_Place, int]:
+        """Return by how many offsets each partition is behind; wait for leaders that are being elected."""
         while True:
             try:
                 ends = self._ends(topics, deadline)
@@ -177,7 +182,8 @@ class ControlLog:
         for place, end in ends.items():
             if end < self._next.get(place, 0):  # another topic under the name, of a broker that tells no ids
                 self._next[place] = 0
-        return {place for place, end in ends.items() if end > self._next.get(place, 0)}
+        unread = {place: end - self._next.get(place, 0) for place, end in ends.items()}
+        return {place: number for place, number in unread.items() if number > 0}
 
     def _ends(self, topics: list[str], deadline: float) -> dict[_Place, int]:
         """Return where the partitions end, by one request to each broker."""
@@ -209,32 +215,51 @@ class ControlLog:
     def _forget(self, topic: str) -> None:
         self._next = {place: offset for place, offset in self._next.items() if place[0] != topic}
 
-    def _read_to_ends(self, unread: set[_Place], takes: Mapping[str, _Take], deadline: float) -> None:
+    def _read_to_ends(self, unread: dict[_Place, int], takes: Mapping[str, _Take], deadline: float) -> None:
         if self._consumer is None:
             self._consumer = Consumer({**self._settings, **_READING})
         consumer, ended = self._consumer, set[_Place]()
+        latest: dict[tuple[_Place, bytes], Message] = {}
+        behind = Counter[str]()
+        for (topic, _), number in unread.items():
+            behind[topic] += number
+        held = {topic for topic in self._compacted if behind[topic] > _MANY}
         consumer.assign([TopicPartition(*place, self._next.get(place, 0)) for place in sorted(unread)])
         try:
-            while not ended >= unread:
+            while not ended >= unread.keys():
                 # What waits already is taken in one go: `consume` alone would wait until it has so many.
                 first = consumer.poll(time_left(deadline))
                 if first is None:
                     raise TimeoutError("they were not read to their ends in time")
                 for message in (first, *consumer.consume(_AT_ONCE, 0)):
-                    self._take(message, takes, ended)
+                    place = self._step(message, ended)
+                    if place is not None and place[0] in held:
+                        latest[place, message.key() or b""] = message  # a compacted topic takes none without
+                    elif place is not None:
+                        takes[place[0]](message)
+                if len(latest) > _MANY:
+                    self._understand(latest, takes)
         finally:
             consumer.unassign()  # else it would go on asking for more
+            self._understand(latest, takes)
 
-    def _take(self, message: Message, takes: Mapping[str, _Take], ended: set[_Place]) -> None:
+    def _understand(self, latest: dict[tuple[_Place, bytes], Message], takes: Mapping[str, _Take]) -> None:
+        for (place, _), message in latest.items():
+            takes[place[0]](message)
+        latest.clear()
+
+    def _step(self, message: Message, ended: set[_Place]) -> _Place | None:
+        """Take note of how far a partition was read; return where a record is, None for an end."""
         error, place = message.error(), (message.topic() or "", message.partition() or 0)
         if error is None:
-            takes[place[0]](message)
             self._next[place] = (message.offset() or 0) + 1
-        elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
+            return place
+        if error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - librdkafka's public name
             self._next[place] = max(self._next.get(place, 0), message.offset() or 0)
             ended.add(place)
         elif not is_of_the_group(error):
             raise KafkaException(error)
+        return None
 
     def _failure(self, what: str, error: BaseException) -> ControlTopicError:
         cause: MetadataFetchError = self._connection.failure(what, error)
