@@ -48,6 +48,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if arguments.hour:
             _write_an_hour(cluster, arguments.size)
             _time_commands(config, arguments.rounds)
+            _time_a_take_over(config)
             return
         with tracker(config, _PREFIX), watched(config, _TOPIC) as poller:
             link = ControlLink(config, prefix=_PREFIX)
