@@ -130,6 +130,7 @@ class Feedback(Standings):
             connection.answered_to = max(connection.answered_to, sent)
             connection.given_up = None
             self._restart(connection, now)
+            self._held_up = tuple(c for c in self._held_up if c is not connection)
             connection.move_on(lane)
         for subject in lane.brokers:
             a = self._of(subject)

@@ -94,7 +94,7 @@ def test_three_brokers_with_three_replicas_have_no_alternative(
 def test_a_topic_that_is_not_there_is_an_error(kafka_cluster: KafkaCluster) -> None:
     done = doctor(kafka_cluster.bootstrap_servers, "--topics", "nowhere")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "kpe: no topic is called 'nowhere'; --topic is a regular expression\n"
+    assert done.stderr == "kpe: no topic is called 'nowhere'; --topics is a regular expression\n"
 
 
 @pytest.fixture(scope="module")

@@ -172,6 +172,18 @@ FeedbackMachine.TestCase.settings = settings(max_examples=60, stateful_step_coun
 TestFeedback = FeedbackMachine.TestCase
 
 
+def test_what_a_false_alarm_held_up_is_free_at_once() -> None:
+    machine = FeedbackMachine()
+    machine.send(broker=3, count=1)
+    machine.listen(steps=83)
+    machine.send(broker=1, count=1)
+    machine.answer(broker=1, count=1)
+    machine.listen(steps=1)  # the first to answer is the witness
+    assert machine.feedback.avoidance.blocked
+    machine.answer(broker=3, count=1)
+    machine.what_is_avoided_is_what_is_known()
+
+
 PLACES = ((1, 2, 3), (2, 3, 4), (3, 4, 1), (4, 1, 2), (1, 3, 4), (2, 1, 4))
 partitions = st.integers(0, len(PLACES) - 1)
 ways = st.integers(0, 2)

@@ -126,7 +126,7 @@ class TestStandby:
             def set_sasl_credentials(self, *login: str) -> None:
                 logins.append(login)
 
-        monkeypatch.setattr(module, "SecondHandle", LoggingIn)
+        monkeypatch.setattr(module, "Handle", LoggingIn)
         second = Standby("lazy", {}, lambda: None, frozenset)
         second.log_in("alice", "second")
         assert logins == []

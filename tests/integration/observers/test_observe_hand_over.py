@@ -141,4 +141,6 @@ def test_a_frozen_leader_gives_up_when_it_wakes(
     cluster.grow_topic(topic, 4)
     second.wait_until("told by the second", lambda: 4 in growths(reader, topic))
     time.sleep(3.0)  # the first would have told it, too, by now
-    assert growths(reader, topic) == [4]
+    # On a busy machine the election may go from hand to hand meanwhile: whoever tells it, it is one event.
+    told = [event for event in reader.named("partitions.added") if event["data"]["topic"] == topic]
+    assert len({event["id"] for event in told}) == 1
