@@ -139,7 +139,7 @@ def make() -> Iterator[Callable[..., Any]]:
 
 
 GIVEN_UP = KafkaTimeoutError, RequestTimedOutError
-"""The client gives a record up when its time is over: while it waits, or when its latest request has failed."""
+"""A record is given up when its time is over: while it waits, or when its latest request has failed."""
 
 
 @pytest.mark.parametrize("attached", [False, True])
