@@ -67,6 +67,11 @@ class TestACluster:
         with pytest.raises(CliError, match=r"--config \(or KPE_CONFIG\) names a file and --profile"):
             config(file=f"{home}/kpe/test.toml", profile="prod")
 
+    def test_a_variable_that_is_not_set_is_no_profile(self) -> None:
+        profiles.use("prod")
+        with pytest.raises(CliError, match="'' is no profile's name"):
+            config(profile="")
+
     def test_is_that_of_the_profile_in_use(self) -> None:
         profiles.use("prod")
         assert config()["bootstrap.servers"] == "prod:9093"

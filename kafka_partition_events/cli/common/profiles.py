@@ -87,5 +87,7 @@ def chosen(file: str | None, profile: str | None, *, implied: bool = True) -> Pa
         )
     if file is not None:
         return Path(file)
-    name = profile or (in_use() if implied else None)
+    name = (
+        in_use() if profile is None and implied else profile
+    )  # "" is a variable that is not set, and no name
     return None if name is None else path_of(name)
