@@ -75,9 +75,10 @@ def tracker_group(
     are, and [control] where the control topics are, if elsewhere. Kafka's own topics and the control topics
     are never changed.
 
-    One for each cluster. Run a second one elsewhere: it stands by, and takes over within 10 seconds when
-    nothing is heard of the first, at once if that one is stopped. It keeps nothing on disk. Without a tracker
-    producers go on, and held gates open at their deadlines.
+    One for each cluster. Run a second one elsewhere: it stands by, and is elected after 10 seconds in which
+    nothing was heard of the first, at once if that one is stopped; then it reads what the fleet has said (8
+    seconds for an hour of 10,000 instances). It keeps nothing on disk. Without a tracker producers go on, and
+    held gates open at their deadlines.
 
     On the cluster it needs the rights to describe topics and groups, and to alter topics if it is to create
     partitions. On the control topics: to read and write them, to describe their configuration; for its group
