@@ -30,7 +30,10 @@ from kafka_partition_events.routing.hashing import murmur2_partition
 from kafka_partition_events.testing import KafkaCluster, RecordingListener
 from kafka_partition_events.testing.plugin import MakeTopic
 
-pytestmark = pytest.mark.kafka
+pytestmark = [
+    pytest.mark.kafka,
+    pytest.mark.filterwarnings("ignore:Exception ignored in. <socket"),  # kafka-python forgets to close it
+]
 LIMIT_S = 20.0
 
 Make = Callable[..., Any]
@@ -47,8 +50,9 @@ def make(kafka_cluster: KafkaCluster) -> Iterator[Make]:
         return made[-1]
 
     yield make
-    for producer in made:
-        producer.close(timeout=LIMIT_S)
+    while made:
+        made.pop().close(timeout=LIMIT_S)
+    gc.collect()  # of the sockets, while their warning is filtered
 
 
 def ask(source: KafkaPythonMetadataSource, *topics: str, timeout: float = LIMIT_S) -> Observation:
@@ -256,7 +260,6 @@ def test_both_clients_see_the_same_topic_id(kafka_cluster: KafkaCluster, kafka_t
     one.close()
 
 
-@pytest.mark.filterwarnings("ignore:Exception ignored in. <socket")  # kafka-python forgets to close it
 @pytest.mark.parametrize(
     ("servers", "cause"), [("127.0.0.1:1", "ECONNREFUSED"), ("no-such-host.invalid:9092", "DNS")]
 )
