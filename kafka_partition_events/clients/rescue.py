@@ -37,7 +37,8 @@ class RescueLimits:
     Attributes:
         share: Copies per record sent, on average.
         burst: Copies at once, when there were none for a while.
-        attempts: How often one record is sent at most, the original included.
+        attempts: How often one record is sent at most, the original included. Until the right broker is
+            suspected, a copy may need the one that hangs, too: once on each of three ways, and once more.
         held_bytes: Memory for the records on their way that are kept for a copy: values, headers, and about
             1 kB for each record. One counts until the application has heard of it. The original of a copy
             that arrived keeps its memory, beyond this limit, until the client gives it up: at the latest
@@ -46,7 +47,7 @@ class RescueLimits:
 
     share: float = 0.1
     burst: int = 10_000
-    attempts: int = 3
+    attempts: int = 4
     held_bytes: int = 32 * 1024 * 1024
 
     def __attrs_post_init__(self) -> None:

@@ -36,6 +36,7 @@ class Connection:
     silent_from: float = 0.0
     answered_to: float = -math.inf  # when the latest record that it has answered was sent
     held_to: float = -math.inf  # when it was last seen to wait for somebody bad
+    excused: bool = False  # whether a silence was forgiven, and goes on
     given_up: "Lane | None" = None  # whose head the client gave up; the broker still waits for it
     _head: "Lane | None" = None  # as long as nothing was answered
 

@@ -205,7 +205,7 @@ class Ledger:
 
     def _restart(self, waiting: Account | Connection, now: float) -> None:
         if isinstance(waiting, Connection):
-            waiting.asked_at = now
+            waiting.asked_at, waiting.excused = now, False
         waiting.silent_from = self._listened + self._since_heard(now)
 
     def _silence(self, waiting: Account | Connection, now: float) -> float:

@@ -289,14 +289,18 @@ class Standings(Charges):
 
         Without this, after a network outage the first broker to answer would be the witness against the
         second, whose answer comes a moment later.
+
+        A connection gets it once, until it has answered: the other ways to a broker answer all the time while
+        each connection of this one waits for the same suspect, and would excuse that again and again.
         """
         for a in self._leaders():
             if a.standing is Standing.DOUBTED:
                 a.standing = Standing.TRUSTED
                 self._restart(a, now)
                 for connection in self._connections.values():
-                    if connection.broker == a.subject.id:
+                    if connection.broker == a.subject.id and not connection.excused:
                         self._restart(connection, now)
+                        connection.excused = True
         self._judge(now)
 
     def _readmit_if_needed(self, now: float) -> tuple[Change, ...]:

@@ -85,12 +85,12 @@ def test_an_error_that_a_copy_would_not_mend_is_the_outcome(account: Account) ->
 
 def test_the_attempts_come_to_an_end(account: Account) -> None:
     (record,) = admitted(account, 0)
-    for partition in (0, 1):
+    for partition in (0, 1, 2):
         assert not account.failed(record, partition, TIME_OUT, worth_a_copy=True)
         assert account.take() is record
         account.place(record, partition + 1)
-    assert account.failed(record, 2, TIME_OUT, worth_a_copy=True)
-    assert (account.stats.copies, account.stats.withheld) == (2, 1)
+    assert account.failed(record, 3, TIME_OUT, worth_a_copy=True)
+    assert (account.stats.copies, account.stats.withheld) == (3, 1)
     assert record.error is TIME_OUT
 
 
