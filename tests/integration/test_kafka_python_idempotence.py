@@ -43,8 +43,8 @@ def answered(partition: int) -> Any:
 class FakeClient:
     """Two brokers as kafka-python's sender sees them; the one that leads partition 0 takes no records.
 
-    It refuses each batch, and never answers the second time. So each batch expires after it was sent: only that
-    costs an id. One whose time is over when a request of its own fails does not.
+    It refuses each batch, and never answers the second time. So each batch expires after it was sent: only
+    that costs an id. One whose time is over when a request of its own fails does not.
     """
 
     broker_version_data = "any"
