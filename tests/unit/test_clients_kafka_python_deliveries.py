@@ -185,7 +185,7 @@ def test_lost_connections_make_a_broker_suspect_until_it_is_over(rig: Rig) -> No
 
 
 def watch(producer: Any, reports: Reports, closed: Callable[[], None] = lambda: None) -> Any:
-    return Sending(type(producer), reports, None, reroutes=False).install(producer, None, closed)
+    return Sending(type(producer), reports, (), reroutes=False).install(producer, None, closed)
 
 
 def test_a_watched_producer_is_what_it_was_but_for_send(rig: Rig) -> None:
@@ -231,7 +231,7 @@ def test_a_rerouted_record_tells_its_home_by_a_list_of_its_own(rig: Rig) -> None
 
     producer: Any = Asking()
     rig.partitioner.keying.policy = "reroute"
-    sending = Sending(Asking, rig.reports, None, reroutes=reroutes(rig.partitioner))
+    sending = Sending(Asking, rig.reports, (), reroutes=reroutes(rig.partitioner))
     note_home: Any = rig.partitioner.keying.note_home
     end = sending.install(producer, None, lambda: None)
     rig.reports.open = False

@@ -142,7 +142,7 @@ def make() -> Iterator[Make]:
         partitioner = DefaultPartitioner()
         partitioner.adopt(cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3]))
         reports = Reports(partitioner, FakePoller())  # type: ignore[arg-type]
-        sending = Sending(FakeProducer, reports, None, reroutes=False)
+        sending = Sending(FakeProducer, reports, (), reroutes=False)
         rescue = Rescue(producer, partitioner, reports, sending, mode, RescueLimits())
         sending.install(producer, rescue, lambda: None)
         made.append(producer)

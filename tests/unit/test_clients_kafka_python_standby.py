@@ -19,6 +19,7 @@ from kafka_partition_events.testing.scripted import cluster_of
 from tests.waiting_kit import waiting
 
 LIMIT_S = 10.0
+THIRD = STANDBY + 1
 wait_until = waiting(LIMIT_S, 0.005)
 CLUSTER = cluster_of({"t": [1, 2, 3]}, brokers=[1, 2, 3])
 
@@ -101,15 +102,20 @@ class FakeProducer:
 class Rig:
     partitioner: DefaultPartitioner = field(factory=DefaultPartitioner)
     producer: Any = None
-    standby: Any = None
+    standbys: list[Any] = field(factory=list)
     sending: Any = None
     end: Callable[[Any], None] = print
 
-    def second(self) -> FakeProducer:
-        """Let a replica be suspect, and wait for the second producer."""
-        ask_for_it(self)
-        self.standby.is_coming()
-        wait_until(lambda: self.standby._takes, "a second producer")
+    @property
+    def standby(self) -> Any:
+        return self.standbys[0]
+
+    def second(self, way: int = STANDBY) -> FakeProducer:
+        """Let a replica be suspect, and wait for the second producer, or the third."""
+        ask_for_it(self, way)
+        standby = self.standbys[way - STANDBY]
+        standby.is_coming()
+        wait_until(lambda: standby._takes, "another producer")
         return FakeProducer.made[-1]
 
 
@@ -122,17 +128,16 @@ def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     FakeProducer.may_be_made.set()
     rig = Rig(producer=FakeProducer(client_id="app"))
     rig.partitioner.adopt(CLUSTER)
-    rig.standby = Standby(
-        "lazy", {"client_id": "app", "acks": -1, "bootstrap_servers": "a:1"}, rig.partitioner, poller()
-    )
+    config = {"client_id": "app", "acks": -1, "bootstrap_servers": "a:1"}
+    rig.standbys = [Standby(way, "lazy", config, rig.partitioner, poller()) for way in (STANDBY, THIRD)]
     reports = Reports(rig.partitioner, poller())
     reports.open = False
-    rig.sending = Sending(FakeProducer, reports, rig.standby, reroutes=False)
+    rig.sending = Sending(FakeProducer, reports, rig.standbys, reroutes=False)
     rig.end = rig.sending.install(rig.producer, None, lambda: None)
     yield rig
     FakeProducer.may_be_made.set()
     rig.producer.close()
-    wait_until(lambda: rig.standby._thread is None, "the end of its thread")
+    wait_until(lambda: not any(standby._thread for standby in rig.standbys), "the end of their threads")
 
 
 def send_copy(rig: Rig, partition: int) -> int:
@@ -149,9 +154,9 @@ def poller() -> Any:
     return Poller()
 
 
-def ask_for_it(rig: Rig) -> None:
+def ask_for_it(rig: Rig, way: int = STANDBY) -> None:
     """Let a replica be suspect."""
-    rig.partitioner.deliveries._feedback.way = STANDBY
+    rig.partitioner.deliveries._feedback.way = way
 
 
 def test_what_may_go_anywhere_takes_the_second_way_and_nothing_else(rig: Rig) -> None:
@@ -163,11 +168,23 @@ def test_what_may_go_anywhere_takes_the_second_way_and_nothing_else(rig: Rig) ->
     second = rig.second()
     for key, partition in [(None, None), (b"k", None), (None, 1)]:
         rig.producer.send("t", b"v", key, None, partition)
-        assert rig.standby.latest_way() == (STANDBY if key is None and partition is None else MAIN)
+        assert rig.sending._latest.way == (STANDBY if key is None and partition is None else MAIN)
     assert send_copy(rig, 2) == STANDBY
     assert rig.producer.records == [(1, b"calm"), (1, b"meanwhile"), (1, b"v"), (1, b"v")]
     assert second.records == [(1, b"v"), (2, b"v")]
-    assert second.config["client_id"] == "app-standby"
+    assert second.config["client_id"] == "app-standby-1"
+
+
+def test_a_third_one_takes_it_when_the_second_is_blocked_until_it_is_free(rig: Rig) -> None:
+    second = rig.second()
+    third = rig.second(THIRD)
+    assert send_copy(rig, 2) == THIRD
+    ask_for_it(rig, STANDBY)
+    assert send_copy(rig, 1) == STANDBY
+    assert (second.records, third.records) == ([(1, b"v")], [(2, b"v")])
+    rig.producer.close(timeout=1.0)
+    assert second.closed
+    assert third.closed
 
 
 def test_what_needs_a_suspect_stays_on_the_first_way(rig: Rig) -> None:

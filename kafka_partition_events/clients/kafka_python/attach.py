@@ -1,7 +1,7 @@
 """Makes the partitioner of a running ``KafkaProducer`` follow the cluster, and the producer's deliveries."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from kafka import KafkaProducer
@@ -11,7 +11,7 @@ from kafka_partition_events.clients.kafka_python.idempotence import keep_sending
 from kafka_partition_events.clients.kafka_python.rescue import Rescue, refuse_with
 from kafka_partition_events.clients.kafka_python.sending import Sending
 from kafka_partition_events.clients.kafka_python.source import KafkaPythonMetadataSource
-from kafka_partition_events.clients.kafka_python.standby import Standby
+from kafka_partition_events.clients.kafka_python.standby import Standby, other_ways
 from kafka_partition_events.clients.rerouting import reroutes
 from kafka_partition_events.clients.rescue import RescueLimits, RescueMode, checked_mode
 from kafka_partition_events.clients.standby import StandbyMode, checked_standby
@@ -48,7 +48,8 @@ def attach(
             not with the poller.
         rescue_limits: How much may be sent again and kept for it.
         standby: Whether unkeyed records may go by a second ``KafkaProducer`` while a write that waits for a
-            replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``.
+            replica blocks the connections of this one (``acks="all"``): ``"lazy"``, ``"warm"`` or ``"off"``;
+            and by a third one where the second is blocked, too.
             It costs nothing until then; never used with transactions or another ``acks``.
         poller: A poller to follow instead, for producers that share a partitioner. It is left running. Make
             its source of settings: one that was attached ends with its producer, and is refused.
@@ -95,10 +96,10 @@ def attach(
     )
     if waits:
         partitioner.deliveries.wait_for_replicas()
-    second = None if way == "off" else Standby(way, producer.config, partitioner, poller)
+    standbys = other_ways(way, producer.config, partitioner, poller)
     keep_sending(producer)
     stop = _report(
-        producer, partitioner, poller, second, mode, rescue_limits or RescueLimits(), follower.leave
+        producer, partitioner, poller, standbys, mode, rescue_limits or RescueLimits(), follower.leave
     )
 
     def look(changed: Any) -> None:  # on kafka-python's I/O thread: it must not block nor raise
@@ -117,7 +118,7 @@ def _report(
     producer: KafkaProducer,
     partitioner: Partitioner,
     poller: MetadataPoller,
-    standby: Standby | None,
+    standbys: Collection[Standby],
     mode: RescueMode | None,
     limits: RescueLimits,
     closed: Callable[[], None],
@@ -125,7 +126,7 @@ def _report(
     """Bring the producer's deliveries to the partitioner; return what ends it."""
     partitioner.deliveries.wait_for_batches(producer.config["linger_ms"] / 1000)
     reports = Reports(partitioner, poller)
-    sending = Sending(type(producer), reports, standby, reroutes=reroutes(partitioner))
+    sending = Sending(type(producer), reports, standbys, reroutes=reroutes(partitioner))
     rescue = None if mode is None else Rescue(producer, partitioner, reports, sending, mode, limits)
     unwatch = watch_connections(producer, reports.lost_connection)
     end = sending.install(producer, rescue, closed)

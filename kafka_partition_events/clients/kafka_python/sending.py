@@ -9,13 +9,13 @@ them: what the partitioner adds to the list in between is sent. A test would not
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from kafka import KafkaProducer
 
 from kafka_partition_events.clients.kafka_python.deliveries import Reports
-from kafka_partition_events.clients.kafka_python.standby import Standby
+from kafka_partition_events.clients.kafka_python.standby import Latest, Standby
 from kafka_partition_events.clients.rerouting import noting_homes
 from kafka_partition_events.clients.rescue import Headers
 from kafka_partition_events.routing.lanes import MAIN
@@ -38,33 +38,35 @@ class Rescuing(Protocol):
 class Sending:
     """What one producer does by its own class, and what we add to it. Holds no reference to the producer."""
 
-    def __init__(self, kind: Any, reports: Reports, standby: Standby | None, *, reroutes: bool) -> None:
+    def __init__(self, kind: Any, reports: Reports, standbys: Collection[Standby], *, reroutes: bool) -> None:
         self._kind = kind  # the producer's class, asked anew each time: a tracer may wrap its methods later
         self._reports = reports
-        self._standby = standby
+        self._standbys = standbys
+        self._latest = Latest()
         self._reroutes = reroutes
 
     def send(self, producer: KafkaProducer, topic: str, *, free: bool, **record: Any) -> tuple[Any, int]:
         """Send a record; return its future, and which way it took.
 
-        One is ``free`` to take either way if the application has not given its partition.
+        One is ``free`` to take any way if the application has not given its partition.
         """
-        if self._standby is not None:
-            self._standby.sending(free=free)
+        self._latest.free, self._latest.way = free, MAIN
         with noting_homes(record["headers"]) if self._reroutes else contextlib.nullcontext():
             future = self._kind.send(producer, topic, **record)  # tracers that wrap it add headers by name
-        way = MAIN if self._standby is None else self._standby.latest_way()
+        way = self._latest.way
         if self._reports.open:
             self._reports.sent(future, way)
         return future, way
 
     def is_coming(self) -> bool:
-        """Tell whether records are to take the second way, but have to wait for it to be made."""
-        return self._standby is not None and self._standby.is_coming()
+        """Tell whether records are to take another way, but have to wait for it to be made."""
+        return any(standby.is_coming() for standby in self._standbys)
 
     def flush(self, producer: KafkaProducer, timeout: float | None) -> None:
-        """Flush both ways."""
-        self._kind.flush(producer, timeout if self._standby is None else self._standby.flush(timeout))
+        """Flush all ways."""
+        for standby in self._standbys:
+            timeout = standby.flush(timeout)
+        self._kind.flush(producer, timeout)
 
     def install(
         self, producer: KafkaProducer, rescue: Rescuing | None, closed: Callable[[], None]
@@ -72,10 +74,10 @@ class Sending:
         """Take part in the producer's ``send``, ``flush`` and ``close`` from now on.
 
         Returns:
-            What ends this, given the producer. A rescue and rerouting go on, and what is on the second way by
+            What ends this, given the producer. A rescue and rerouting go on, and what is on another way by
             then is still waited for.
         """
-        kind, standby, reports, reroutes = self._kind, self._standby, self._reports, self._reroutes
+        kind, standbys, reports, reroutes = self._kind, self._standbys, self._reports, self._reroutes
 
         def send(
             producer: KafkaProducer,
@@ -109,12 +111,12 @@ class Sending:
         def close(producer: KafkaProducer, timeout: float | None = None, null_logger: bool = False) -> None:
             with contextlib.ExitStack() as at_last:
                 at_last.callback(closed)
-                if standby is not None:
+                for standby in standbys:
                     at_last.callback(standby.close, timeout)
                 kind.close(producer, timeout, null_logger)
 
         restore = override(producer, send=send, flush=flush, close=close)
-        undivert = None if standby is None else _divert(producer, standby)
+        undivert = _divert(producer, standbys, self._latest) if standbys else None
 
         def end(producer: KafkaProducer) -> None:
             needed = undivert is not None and undivert(producer)
@@ -149,18 +151,22 @@ def override(thing: Any, **methods: Callable[..., Any]) -> Callable[[Any], None]
     return undo
 
 
-def _divert(producer: KafkaProducer, standby: Standby) -> Callable[[KafkaProducer], bool]:
-    """Let a second producer have what it takes of the records that a producer appends to its buffer.
+def _divert(
+    producer: KafkaProducer, standbys: Collection[Standby], latest: Latest
+) -> Callable[[KafkaProducer], bool]:
+    """Let other producers have what they take of the records that a producer appends to its buffer.
 
     Returns:
-        What ends this, given the producer, and tells whether something is still on the second way.
+        What ends this, given the producer, and tells whether something is still on another way.
     """
     buffer, client = producer._accumulator, producer._sender._client  # noqa: SLF001 - see above
     append, delay = type(buffer).append, type(client).connection_delay
 
     def append_anywhere(buffer: Any, *args: Any, **kwargs: Any) -> Any:
-        result = standby.append(*args, **kwargs)
-        return append(buffer, *args, **kwargs) if result is None else result
+        for standby in standbys:
+            if (result := standby.append(latest, *args, **kwargs)) is not None:
+                return result
+        return append(buffer, *args, **kwargs)
 
     def connection_delay(client: Any, node_id: Any) -> float:
         # kafka-python asks again at once, some 5,000 times a second, while a connection has as much in
@@ -170,11 +176,12 @@ def _divert(producer: KafkaProducer, standby: Standby) -> Callable[[KafkaProduce
 
     release = override(buffer, append=append_anywhere)
     calm = override(client, connection_delay=connection_delay)
-    standby.begin(producer._metadata.topics)  # noqa: SLF001
+    for standby in standbys:
+        standby.begin(producer._metadata.topics)  # noqa: SLF001
 
     def end(producer: KafkaProducer) -> bool:
         release(producer._accumulator)  # noqa: SLF001
         calm(producer._sender._client)  # noqa: SLF001
-        return standby.end()
+        return sum(standby.end() for standby in standbys) > 0
 
     return end

@@ -1,4 +1,4 @@
-"""A second ``KafkaProducer``, beside one that runs; see ``clients/standby.py`` for what it is good for.
+"""Other ``KafkaProducer``s beside one that runs; see ``clients/standby.py`` for what it is good for.
 
 The application's producer goes on to serialize and to choose partitions. Only what it appends to its buffer
 is diverted: that gives futures of kafka-python's own, which tell what the application expects. Making a
@@ -43,27 +43,32 @@ _OF_ITS_OWN: Mapping[str, Any] = {
 _log = get_logger(__name__)
 
 
-class _Sending(threading.local):
+class Latest(threading.local):
     """What is known of the record that this thread is sending, or has sent last."""
 
     free = False
+    """Whether it may take any way: the application has not given its partition."""
     way = MAIN
 
 
 class Standby:
-    """The second way of one producer, to which it holds no reference. Thread-safe."""
+    """One more way of one producer, to which it holds no reference. Thread-safe."""
 
     def __init__(
-        self, mode: StandbyMode, config: Mapping[str, Any], partitioner: Partitioner, poller: MetadataPoller
+        self,
+        number: int,
+        mode: StandbyMode,
+        config: Mapping[str, Any],
+        partitioner: Partitioner,
+        poller: MetadataPoller,
     ) -> None:
-        """Prepare a second way, with the first producer's own settings; the mode is not ``"off"``."""
-        own = {"client_id": f"{config['client_id']}-standby", **_OF_ITS_OWN}
+        """Prepare a way, with the first producer's own settings; the mode is not ``"off"``."""
+        self._number = number
         theirs = {name: config[name] for name in KafkaProducer.DEFAULT_CONFIG if name != "partitioner"}
-        self._config = {**theirs, **own}
+        self._config = {**theirs, "client_id": f"{config['client_id']}-standby-{number}", **_OF_ITS_OWN}
         self._partitioner = partitioner
         self._deliveries = partitioner.deliveries
         self._poller = poller
-        self._sending = _Sending()
         self._keep = mode == "warm"
         # Re-entrant: the garbage collector may run in here and close a producer.
         self._changed = threading.Condition(threading.RLock())
@@ -77,29 +82,20 @@ class Standby:
 
     def begin(self, topics: Callable[[], set[str]]) -> None:
         """Be there for a producer that knows these topics."""
-        self._deliveries.has_standby()
         self._topics = topics
         if self._keep:
             self._start()
 
-    def sending(self, *, free: bool) -> None:
-        """Note that this thread is about to send a record, and whether it may take either way."""
-        self._sending.free, self._sending.way = free, MAIN
-
-    def latest_way(self) -> int:
-        """Return which way the record took that this thread has sent last."""
-        return self._sending.way
-
     def is_coming(self) -> bool:
         """Tell whether records are to take this way, but have to wait for it to be made."""
-        if self._takes or not self._deliveries.on_standby:
+        if self._takes or self._deliveries.way != self._number:
             return False
         self._start()
         return self._making
 
-    def append(self, tp: Any, timestamp_ms: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
-        """Hand a record to the second producer; None: it is not to go there, or can't yet."""
-        if not (key is None and self._deliveries.on_standby and self._sending.free):
+    def append(self, latest: Latest, tp: Any, timestamp_ms: Any, key: Any, *args: Any, **kwargs: Any) -> Any:
+        """Hand a record to this way's producer; None: it is not to go there, or can't yet."""
+        if not (key is None and latest.free and self._deliveries.way == self._number):
             return None
         route = self._partitioner.route(tp.topic)
         if route is None or not route.is_safe(tp.partition):
@@ -115,7 +111,7 @@ class Standby:
             result = second._accumulator.append(tp, timestamp_ms, None, *args, **kwargs)  # noqa: SLF001
         _, is_full, is_new, moves_on = result
         if not moves_on:  # kafka-python asks for another partition first
-            self._sending.way = STANDBY
+            latest.way = self._number
         if is_full or is_new:
             second._sender.wakeup()  # noqa: SLF001
         return result
@@ -196,3 +192,14 @@ class Standby:
         self.end()
         if (second := self._second) is not None:
             second.close(timeout)
+
+
+def other_ways(
+    mode: StandbyMode, config: Mapping[str, Any], partitioner: Partitioner, poller: MetadataPoller
+) -> tuple[Standby, ...]:
+    """Return a producer's second way, and the third for when that one is blocked; none if it is ``"off"``."""
+    if mode == "off":
+        return ()
+    modes: tuple[StandbyMode, ...] = mode, "lazy"
+    partitioner.deliveries.has_standby(len(modes))
+    return tuple(Standby(way, each, config, partitioner, poller) for way, each in enumerate(modes, STANDBY))
