@@ -62,15 +62,19 @@ Names = dict[str, set[int]]
 
 
 def members_of(happening: Happening) -> tuple[Member, ...]:
-    """Return what went down or came up."""
+    """Return what went down or came up.
+
+    Raises:
+        ValueError, KeyError, TypeError: it does not say so.
+    """
     data = happening.data
     match happening.name.split("."):
         case "partition", _:
-            return (Member(Kind.PARTITION, data["topic"], int(data["partitions"])),)
+            return (Member(Kind.PARTITION, _name(data["topic"]), _id(int(data["partitions"]))),)
         case "broker", "left" | "joined":
-            return (Member(Kind.BROKER, id=data["broker"]),)
+            return (Member(Kind.BROKER, id=_id(data["broker"])),)
         case "broker", _:
-            return (Member(Kind.SUSPICION, data["partitioner"], data["broker"]),)
+            return (Member(Kind.SUSPICION, _name(data["partitioner"]), _id(data["broker"])),)
         case "metadata", "unavailable" | "stale" as how:
             return (Member(Kind.METADATA, how),)
         case _:
@@ -78,18 +82,35 @@ def members_of(happening: Happening) -> tuple[Member, ...]:
 
 
 def cause_of(happening: Happening) -> Cause:
-    """Return why what went down did."""
+    """Return why what went down did.
+
+    Raises:
+        KeyError, TypeError: it does not say so.
+    """
     data = happening.data
     if "broker" in data:
-        return Cause(broker=data["broker"])
+        return Cause(broker=_id(data["broker"]))
     if "topic" not in data:
         return Cause()
     in_sync, before = data["after"]["isr"], data["before"]
     if len(in_sync) == 1:  # Kafka never empties it: it waits for the last one
-        return Cause(broker=in_sync[0])
+        return Cause(broker=_id(in_sync[0]))
     if before is not None and before["leader"] is not None:
-        return Cause(broker=before["leader"])
-    return Cause(topic=data["topic"])
+        return Cause(broker=_id(before["leader"]))
+    return Cause(topic=_name(data["topic"]))
+
+
+def _id(value: object) -> int:
+    """Return what must be a number that Kafka may give: what is stored must be readable again."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+        raise TypeError(f"no id: {value!r}"[:100])
+    return value
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"no name: {value!r}"[:100])
+    return value
 
 
 def packed(members: Iterable[Member]) -> dict[str, dict[str, str]]:

@@ -40,21 +40,26 @@ class IncidentStats:
     Attributes:
         standing: How many incidents are open, and the like.
         suppressed: How much was not told, and why: every reason, since the state was first made.
-        unreadable: Entries of the journal that could not be understood, in this process.
+        unreadable: Entries of the journal that could not be understood, in this process; they are dead letters
+            of this reader's.
         failures: How often the outbox could not be read or written, in this process.
+        told_to: Up to when all that the journal holds, and all that time brings about, has been told; None
+            before the first round.
     """
 
     standing: Standing = field(factory=Standing)
     suppressed: Mapping[Suppressed, int] = field(factory=lambda: dict.fromkeys(Suppressed, 0))
     unreadable: int = 0
     failures: int = 0
+    told_to: datetime | None = None
 
 
 class IncidentReader:
     """Reads the journal, and writes what is worth attention as entries of ``Stream.INCIDENTS``.
 
     What it tells, its own state and how far it has read become durable together: a process that dies forgets
-    no incident and tells none under two ids. Silences are read from the outbox each second, so another
+    no incident and tells none under two ids. An entry that can't be understood is set aside, and the next one
+    goes on. Silences are read from the outbox each second, so another
     process may add and remove them.
 
     One per outbox, and in one process: a forked child's is closed. Use as a context manager, or call `start`
@@ -88,6 +93,7 @@ class IncidentReader:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._restarted = True  # since the state was written; until the first round is done
+        self._hearing: Entry | None = None  # the entry that the lane is at
         self._refused: dict[str, bytes] = {}  # values that are no silences, so that each is logged once
         outbox.subscribe(READER, Stream.EVENTS)
         self._lane, self._state = self._restored()
@@ -144,21 +150,24 @@ class IncidentReader:
             Whether there is more to be read.
 
         Raises:
-            OutboxError: the outbox can't be read or written; nothing has been done then.
+            OutboxError: the outbox can't be read or written; what was not written is done again.
         """
-        lane, now = self._lane, self._clock.now().astimezone(UTC)
-        lane.silences = self._silences()
+        now = self._clock.now().astimezone(UTC)
+        self._lane.silences = self._silences()
         entries = self._outbox.read(READER, BATCH)
-        told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
-        for entry in entries:
-            told += self._heard(entry, now)
         more = len(entries) == BATCH
-        if not more:
-            told += self._as_entries(lane.tick(now - GRACE), now)
-        if entries or told:  # what time alone has changed, and nobody is told, it would change again
-            self._write(entries, told)
-        self._restarted = False
+        try:
+            self._take_in(entries, now, at_end=not more)
+        except OutboxError:
+            raise
+        except Exception as error:
+            if self._hearing is None:
+                raise
+            self._take_in_around(entries, self._hearing, error, now)
+            more = True  # the rest is read anew
         self._count()
+        if not more:
+            self._stats = evolve(self._stats, told_to=now - GRACE)
         return more
 
     # -- inside ----------------------------------------------------------------------------------------
@@ -176,12 +185,39 @@ class IncidentReader:
         trace = None if isinstance(error, OutboxError) else traceback.format_exc()
         _log.error("incidents_delayed", error=str(error) or repr(error), exception=trace)
         try:
-            self._lane, self._state = self._restored()  # the lane is ahead of what is written
+            self._restore()
         except OutboxError as still:
             _log.error("incidents_delayed", error=str(still))
         with self._condition:
             if not self._closed:
                 self._clock.wait(self._condition, TICK_S)
+
+    def _take_in(self, entries: Sequence[Entry], now: datetime, *, at_end: bool) -> None:
+        lane = self._lane
+        told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
+        for self._hearing in entries:
+            told += self._heard(self._hearing, now)
+        self._hearing = None
+        if at_end:
+            told += self._as_entries(lane.tick(now - GRACE), now)
+        if entries or told:  # what time alone has changed, and nobody is told, it would change again
+            self._write(entries, told)
+        self._restarted = False
+
+    def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
+        """Set an entry aside that raised; take in what was read before it."""
+        self._restore()
+        if before := [entry for entry in entries if entry.seq < bad.seq]:
+            self._take_in(before, now, at_end=False)
+        self._outbox.refuse(READER, bad, "not_understood")
+        _log.error("journal_entry_not_understood", id=bad.id, name=bad.name, error=repr(error))
+        self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
+
+    def _restore(self) -> None:
+        """Go back to what is written: the lane is ahead of it, or half changed."""
+        self._hearing = None
+        self._lane, self._state = self._restored()
+        self._lane.silences = self._silences()
 
     def _restored(self) -> tuple[Lane, bytes | None]:
         state = self._outbox.values(READER).get(READER)
@@ -194,12 +230,7 @@ class IncidentReader:
             return Lane(rules=self._rules), None
 
     def _heard(self, entry: Entry, now: datetime) -> Sequence[Entry]:
-        try:
-            happening = happening_of(entry)
-        except (ValueError, KeyError, TypeError) as error:
-            _log.error("journal_entry_not_understood", id=entry.id, name=entry.name, error=repr(error))
-            self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
-            return ()
+        happening = happening_of(entry)
         if happening is None:
             return ()
         notices, passes = self._lane.hear(happening)

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.incidents import (
@@ -19,6 +21,8 @@ from kafka_partition_events.incidents import (
     Suppressed,
     encode_silence,
 )
+from kafka_partition_events.incidents.reader import READER
+from kafka_partition_events.incidents.state import decode, encode
 from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
 from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
@@ -43,6 +47,27 @@ def outbox(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(wall=START)
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@st.composite
+def mutated(draw: st.DrawFn, real: list[Entry]) -> Entry:
+    """A real entry, of which one value of what it tells is anything, or is not there."""
+    entry = draw(st.sampled_from(real))
+    document = json.loads(entry.body)
+    inside = draw(st.sampled_from([document, document["data"], document["data"]["snapshot"]]))
+    name = draw(st.sampled_from(sorted(inside)))
+    if draw(st.booleans()):
+        inside[name] = draw(ANY_JSON)
+    else:
+        del inside[name]
+    return evolve(entry, id=f"odd-{draw(st.integers(0, 9))}", body=json.dumps(document).encode())
 
 
 class Watch:
@@ -161,6 +186,29 @@ class TestWhatIsWritten:
         watch.journal([*no_events, left])
         assert names(watch.after(31)) == ["incident.opened"]
         assert watch.reader.stats.unreadable == 4
+        assert [letter.entry.id for letter in watch.outbox.dead_letters(READER)] == [
+            "odd-0", "odd-1", "odd-2", "odd-3",
+        ]  # fmt: skip
+
+    @settings(max_examples=300)
+    @given(data=st.data())
+    def test_whatever_lies_in_the_journal_what_comes_after_it_is_told(self, data: st.DataObject) -> None:
+        clock = ManualClock(wall=START)
+        watch = Watch(MemoryOutbox(clock=clock), clock)
+        watch.outbox.subscribe(SINK, Stream.INCIDENTS)
+        watch.world.down(3)
+        real = watch.world.look(0)
+        watch.world.down(2)
+        later = watch.world.look(5)
+        watch.journal([*data.draw(st.lists(mutated(real), min_size=1, max_size=5)), *later])
+        opened = [
+            json.loads(entry.body)["data"]["brokers"]
+            for entry in watch.after(40)
+            if entry.name == "incident.opened"
+        ]
+        assert [2] in opened
+        assert watch.reader.stats.failures == 0
+        assert decode(encode(watch.reader._lane), Rules()) == watch.reader._lane
 
     def test_more_than_a_batch_is_read_before_time_counts(self, watch: Watch) -> None:
         watch.world.create("wide", [[2]] * 2500)
