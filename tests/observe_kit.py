@@ -1,6 +1,8 @@
 """What tests of `kpe observe` on a real cluster share: the service as a process, and a reader."""
 
 import json
+import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.ports import free_ports
+from tests import sick_observer
 
 LIMIT_S = 60.0
 TAKE_OVER_S = 30.0
@@ -42,13 +45,23 @@ class Observer:
             f'[observer]\nname = "{name}"\ninterval = "500ms"\ntopics = "{topics}"\n'
             f'[outbox]\npath = "{self.outbox}"\n[http]\nlisten = "127.0.0.1:{self.port}"\n{more}'
         )
+        self.illness = directory / f"{name}.illness"
         self.process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> "Observer":
-        command = [sys.executable, "-m", "kafka_partition_events.cli", "observe", "-v", "--config"]
+    def start(self, module: str = "kafka_partition_events.cli") -> "Observer":
+        command = [sys.executable, "-m", module, "observe", "-v", "--config", str(self.config)]
+        env = {**os.environ, sick_observer.FILE: str(self.illness)}
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([*command, str(self.config)], stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
         return self
+
+    def fall_ill(self, illness: str) -> None:
+        """Let a part of it fail; one that is ``"full"`` can't write any file, its log included."""
+        assert self.process is not None
+        if illness == "full":
+            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+        else:
+            self.illness.write_text(illness)
 
     def ready(self) -> "Observer":
         self.wait_until("ready", lambda: self.get("/readyz")[0] == 200)
@@ -137,8 +150,8 @@ class Reader:
         self._consumer.close()
 
 
-def kafka_sink(topic: str) -> str:
-    return f'[[sinks]]\nname = "journal"\ntype = "kafka"\ntopic = "{topic}"\n'
+def kafka_sink(topic: str, stream: str = "events") -> str:
+    return f'[[sinks]]\nname = "journal"\ntype = "kafka"\ntopic = "{topic}"\nstream = "{stream}"\n'
 
 
 def election(topic: str) -> str:

@@ -40,8 +40,8 @@ class IncidentStats:
     Attributes:
         standing: How many incidents are open, and the like.
         suppressed: How much was not told, and why: every reason, since the state was first made.
-        unreadable: Entries of the journal that could not be understood, in this process; they are dead letters
-            of this reader's.
+        unreadable: Entries of the journal that could not be understood, in this process; they are dead
+            letters of this reader's.
         failures: How often the outbox could not be read or written, in this process.
         told_to: Up to when all that the journal holds, and all that time brings about, has been told; None
             before the first round.
@@ -105,6 +105,11 @@ class IncidentReader:
         """Be closed in a forked child: the parent goes on."""
         self._condition = threading.Condition()
         self._thread, self._closed = None, True
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs, or is not to."""
+        return self._thread is None or self._closed or self._thread.is_alive()
 
     @property
     def stats(self) -> IncidentStats:

@@ -9,6 +9,8 @@ one is not heard of. Hand-over, step by step:
 - A leader that is killed has committed that up to `_COMMIT_S` ago: the next one repeats that much.
 - A leader that can't reach the group (frozen, cut off) is told by its client that the partition is lost,
   after the same time-out, and stops. Until it notices, two may deliver: at least once, that is.
+- A leader that is not fit (blind, can't write its outbox, stuck) leaves, once, and comes back after a while:
+  whoever else is there leads then. If nobody is, or nobody is fit, an unfit one is better than none.
 
 How far the sinks have come is a moment for each, as the observers' journals have places of their own. It lies
 in the metadata of the committed offset, so it needs no topic, and a commit of a former leader is refused.
@@ -35,6 +37,8 @@ _COMMIT_S: Final = 5.0
 _LOOK_S: Final = 0.5
 _REQUEST_S: Final = 5.0
 _REPLICAS: Final = 3
+_REST_S: Final = 30.0
+"""How long an observer that was not fit to lead stays away, unless it is fit again sooner."""
 
 _log = get_logger(__name__)
 
@@ -55,6 +59,8 @@ class Election:
         on_deposed: Callable[[], None],
         on_progress: Callable[[Progress], None],
         progress: Callable[[], Progress],
+        why_unfit: Callable[[], str | None],
+        patience: float,
         clock: Clock,
     ) -> None:
         """Make it; nothing is asked before `start`.
@@ -68,18 +74,28 @@ class Election:
                 stopped. Must not raise; the others may, and this observer leaves and joins again then.
             on_progress: Called now and then in an observer that stands by, with the leader's progress.
             progress: Returns this leader's progress.
+            why_unfit: Returns why this observer had better not lead, None if it is well.
+            patience: How many seconds a leader may be unfit before it leaves.
             clock: Tells the time, which other observers compare with theirs.
         """
         self._connecting = connecting(config)
         self._topic, self._group = topic, group
         self._on_elected, self._on_deposed = on_elected, on_deposed
         self._on_progress, self._progress = on_progress, progress
+        self._why_unfit, self._patience = why_unfit, patience
+        self._unfit_since: float | None = None
+        self._has_left = False  # since it was fit last
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-election", daemon=True)
         self._clock = clock
         self._ahead = timedelta()  # by how much a leader's clock was ahead of this one, at the most
         self._leader = False
         self._assigned = False
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs, or is not to."""
+        return self._thread.ident is None or self._stopping.is_set() or self._thread.is_alive()
 
     @property
     def leader(self) -> bool:
@@ -103,6 +119,7 @@ class Election:
             try:
                 self._ensure_topic()
                 self._take_part()
+                self._rest()
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to feed the sinks
                 _log.error("election_failed", topic=self._topic, error=_text(error))
                 self._stopping.wait(_COMMIT_S)
@@ -132,7 +149,7 @@ class Election:
             )
 
     def _take_part(self) -> None:
-        """Be a member of the group until `close`."""
+        """Be a member of the group until `close`, or until somebody else had better lead."""
         consumer = Consumer(
             {
                 "log_level": 2,
@@ -157,7 +174,7 @@ class Election:
 
     def _look_after(self, consumer: Consumer) -> None:
         due = 0.0
-        while not self._stopping.is_set():
+        while not (self._stopping.is_set() or self._should_leave()):
             message = consumer.poll(_LOOK_S)
             if message is not None and (trouble := message.error()) is not None:
                 _log.warning("election_trouble", error=trouble.str())
@@ -169,6 +186,26 @@ class Election:
                     self._commit(consumer)
                 elif (progress := self._committed(consumer)) is not None:
                     self._on_progress(progress)
+
+    def _should_leave(self) -> bool:
+        reason, now = self._why_unfit(), time.monotonic()
+        if reason is None:
+            self._unfit_since, self._has_left = None, False
+            return False
+        if self._unfit_since is None:
+            self._unfit_since = now
+        if not self._leader or self._has_left or now - self._unfit_since < self._patience:
+            return False
+        _log.error("election_left", topic=self._topic, reason=reason)
+        self._has_left = True
+        return True
+
+    def _rest(self) -> None:
+        """Let somebody else be elected."""
+        back_at = time.monotonic() + _REST_S
+        while self._why_unfit() is not None and time.monotonic() < back_at:
+            if self._stopping.wait(_LOOK_S):
+                return
 
     # -- coming and going ----------------------------------------------------------------------------
 

@@ -1,7 +1,7 @@
 """Feeds the sinks from the outbox, as long as this observer is to; and says how far each has come."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from kafka_partition_events.metadata.clock import Clock
@@ -23,6 +23,7 @@ class Feeder:
         *,
         margin: float,
         clock: Clock,
+        holds_to: Callable[[Stream], datetime | None],
         make: Callable[[SinkSettings, Kafka], Sink] = make_sink,
     ) -> None:
         """Make it known to the outbox what the sinks read; nothing is delivered yet.
@@ -33,6 +34,8 @@ class Feeder:
             kafka: How the observed cluster is reached.
             margin: By how many seconds two observers may differ about when something happened.
             clock: Tells the time.
+            holds_to: Returns up to which moment everything that happened lies in a stream of the outbox; None
+                if nobody knows yet.
             make: Makes a sink of its settings.
 
         Raises:
@@ -42,6 +45,7 @@ class Feeder:
         self._outbox, self._kafka, self._clock, self._make = outbox, kafka, clock, make
         self._sinks = {sink.name: sink for sink in sinks}
         self._margin = timedelta(seconds=margin)
+        self._holds_to = holds_to
         self._lock = threading.Lock()
         self._deliverers: dict[str, Deliverer] = {}
         for sink in sinks:
@@ -77,9 +81,19 @@ class Feeder:
     # -- progress ------------------------------------------------------------------------------------
 
     def progress(self) -> dict[str, datetime]:
-        """Return for each sink up to which moment everything that happened has been delivered."""
-        now = self._clock.now()  # before the look: what is recorded in between is not claimed
-        return {name: self._waiting_since(name) or now for name in self._sinks}
+        """Return for each sink up to which moment everything that happened has been delivered.
+
+        Another observer passes over what lies before it. So it is no later than what the outbox holds: an
+        observer that can't look or can't write, or whose incidents are stuck, has nothing that waits for its
+        sinks, and would else pass for one that has delivered all.
+        """
+        found: dict[str, datetime] = {}
+        for name, sink in self._sinks.items():
+            # Before the look at what waits: what is written in between is not claimed.
+            holds_to = self._holds_to(Stream(sink.stream))
+            if holds_to is not None:
+                found[name] = min(self._waiting_since(name) or holds_to, holds_to)
+        return found
 
     def catch_up(self, progress: Mapping[str, datetime]) -> None:
         """Leave out what another observer has delivered, but for a margin.
@@ -108,6 +122,10 @@ class Feeder:
             self._outbox.write(Write(cursors={name: last}))
 
     # -- how it is doing -----------------------------------------------------------------------------
+
+    def ended(self) -> Iterator[str]:
+        """Yield the sinks whose deliverer's thread has ended although it should run."""
+        return (name for name, deliverer in tuple(self._deliverers.items()) if not deliverer.alive)
 
     def stats(self) -> dict[str, tuple[ReaderStats, DeliveryStats]]:
         """Return for each sink what waits for it, and what it has got here: nothing while it is not fed."""

@@ -1,15 +1,25 @@
 """Whether the service is alive, and whether it is ready. Pure."""
 
+from collections.abc import Collection
+
 from kafka_partition_events.metadata.state import Health
 
 LIVE_INTERVALS = 5
 READY_INTERVALS = 3
+INCIDENTS_BEHIND_S = 15.0
+"""So far behind the incidents may be: a broker's loss among 200,000 partitions takes them some seconds."""
 
 
 def why_not_live(
-    health: Health, *, now: float, started: float, interval: float, timeout: float
+    health: Health,
+    *,
+    now: float,
+    started: float,
+    interval: float,
+    timeout: float,
+    ended: Collection[str] = (),
 ) -> str | None:
-    """Return why a restart is in place: the polling loop is stuck; None if it is not.
+    """Return why a restart is in place: the polling loop is stuck, a thread is gone; None if it is not.
 
     A cluster that does not answer is no reason: a restart cures no cluster.
 
@@ -19,7 +29,10 @@ def why_not_live(
         started: Its clock when it was started.
         interval: Seconds between polls when all is well.
         timeout: Seconds that one fetch may take.
+        ended: The threads that have ended and should not have.
     """
+    if ended:
+        return f"a thread has ended: {', '.join(ended)}"
     if not health.running and health.last_attempt is not None:  # else it is about to begin
         return "the polling thread has ended"
     since = now - (started if health.last_attempt is None else health.last_attempt)
@@ -28,9 +41,18 @@ def why_not_live(
 
 
 def why_not_ready(
-    health: Health, *, now: float, interval: float, timeout: float, journal_error: str | None
+    health: Health,
+    *,
+    now: float,
+    interval: float,
+    timeout: float,
+    journal_error: str | None,
+    journal_behind: float = 0.0,
+    incidents_behind: float = 0.0,
 ) -> str | None:
     """Return why the service can't be relied on now, None if it can.
+
+    An elected observer that is not ready gives way to another one.
 
     Args:
         health: The poller's.
@@ -38,6 +60,8 @@ def why_not_ready(
         interval: Seconds between polls when all is well.
         timeout: Seconds that one fetch may take.
         journal_error: Why the outbox could not be written last.
+        journal_behind: Seconds since the latest look of which the outbox has everything.
+        incidents_behind: Seconds since the moment up to which incidents have been told.
     """
     if health.last_success is None:
         return f"no snapshot yet: {health.last_error or 'the first answer is awaited'}"
@@ -46,4 +70,8 @@ def why_not_ready(
         return f"no good answer for {since:.0f} s: {health.last_error or 'the next one is awaited'}"
     if journal_error is not None:
         return f"the outbox can't be written: {journal_error}"
+    if journal_behind > READY_INTERVALS * interval + timeout:
+        return f"the journal is {journal_behind:.0f} s behind"
+    if incidents_behind > INCIDENTS_BEHIND_S:
+        return f"incidents are {incidents_behind:.0f} s behind"
     return None

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from kafka_partition_events.incidents import IncidentReader, Rules
+from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
@@ -35,8 +36,8 @@ from kafka_partition_events.observe.sources import (
 )
 from kafka_partition_events.observe.summaries import SummaryListener
 from kafka_partition_events.observe.windows import keep_windows
-from kafka_partition_events.outbox import SqliteOutbox, Write
-from kafka_partition_events_listeners.journal import JournalListener, load_snapshot
+from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
+from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
 from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
 from kafka_partition_events_listeners.prometheus_pipeline import (
     PipelineCollector,
@@ -100,6 +101,7 @@ class Service:
                 settings.kafka,
                 margin=settings.observer.interval + _CLOCKS_DIFFER_S,
                 clock=self._clock,
+                holds_to=self._holds_to,
             )
             parts.callback(self._feeder.stop)
             self._election = self._make_election()
@@ -194,25 +196,49 @@ class Service:
         return Response(content_type=content_type, body=encode(registry))
 
     def _livez(self, _request: Request) -> Response:
-        return _probe(
-            why_not_live(
-                self._poller.health,
-                now=self._clock.monotonic(),
-                started=self._started_at,
-                interval=self._settings.observer.interval,
-                timeout=FETCH_S,
-            )
+        return _probe(self._why_not_live())
+
+    def _why_not_live(self) -> str | None:
+        return why_not_live(
+            self._poller.health,
+            now=self._clock.monotonic(),
+            started=self._started_at,
+            interval=self._settings.observer.interval,
+            timeout=FETCH_S,
+            ended=tuple(self._ended()),
         )
 
+    def _ended(self) -> Iterator[str]:
+        if not self._incidents.alive:
+            yield "incidents"
+        if self._election is not None and not self._election.alive:
+            yield "election"
+        yield from self._feeder.ended()
+
     def _readyz(self, _request: Request) -> Response:
-        trouble = why_not_ready(
+        return _probe(self._why_not_ready(), "ok" if self.elected else "ok, standing by")
+
+    def _why_not_ready(self) -> str | None:
+        journal, now = self._journal.stats, self._clock.now()
+        told_to = self._incidents.stats.told_to
+        return why_not_ready(
             self._poller.health,
             now=self._clock.monotonic(),
             interval=self._settings.observer.interval,
             timeout=FETCH_S,
-            journal_error=self._journal.stats.last_error,
+            journal_error=journal.last_error,
+            journal_behind=0.0 if journal.holds_to is None else (now - journal.holds_to).total_seconds(),
+            incidents_behind=0.0 if told_to is None else (now - told_to).total_seconds(),
         )
-        return _probe(trouble, "ok" if self.elected else "ok, standing by")
+
+    def _holds_to(self, stream: Stream) -> datetime | None:
+        """Return up to which moment everything that happened lies in a stream of the outbox."""
+        journalled = self._journal.stats.holds_to
+        if stream is Stream.EVENTS or journalled is None:
+            return journalled
+        # What was journalled until now is either read, or it is unread here.
+        told_to, unread = self._incidents.stats.told_to, self._outbox.read(READER, 1)
+        return told_to and min(journalled, told_to, *(entry.at for entry in unread))
 
     def _read_pipeline(self) -> PipelineReading:
         incidents = self._incidents.stats
@@ -296,6 +322,8 @@ class Service:
             on_deposed=self._feeder.stop,
             on_progress=self._feeder.catch_up,
             progress=self._feeder.progress,
+            why_unfit=lambda: self._why_not_live() or self._why_not_ready(),
+            patience=PAUSE_S + self._settings.observer.interval + 1.0,
             clock=self._clock,
         )
 

@@ -136,6 +136,12 @@ class Deliverer:
                 self._thread = thread
 
     @property
+    def alive(self) -> bool:
+        """Whether its thread runs, or is not to: not started, closing, or the target wants no more."""
+        thread, over = self._thread, self._deadline < math.inf or self._stats.state == "off"
+        return thread is None or over or thread.is_alive()
+
+    @property
     def stats(self) -> DeliveryStats:
         """What became of the entries so far."""
         return self._stats

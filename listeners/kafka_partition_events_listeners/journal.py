@@ -61,12 +61,14 @@ class JournalStats:
         waiting: Events that it has not taken yet.
         lost: Events that had to go while it took none.
         last_error: Why the last write failed; None if it did not.
+        holds_to: When the latest look began of which the outbox has everything; None before the first.
     """
 
     written: int = 0
     waiting: int = 0
     lost: int = 0
     last_error: str | None = None
+    holds_to: datetime | None = None
 
 
 class JournalListener(CloudEventsListener):
@@ -116,12 +118,17 @@ class JournalListener(CloudEventsListener):
         self._written = 0
         self._lost = 0
         self._last_error: str | None = None
+        self._holds_to: datetime | None = None
 
     @property
     def stats(self) -> JournalStats:
         """What became of the events so far."""
         return JournalStats(
-            written=self._written, waiting=len(self._waiting), lost=self._lost, last_error=self._last_error
+            written=self._written,
+            waiting=len(self._waiting),
+            lost=self._lost,
+            last_error=self._last_error,
+            holds_to=self._holds_to,
         )
 
     def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
@@ -156,6 +163,8 @@ class JournalListener(CloudEventsListener):
         news = self._waiting and self._last_error is None
         if news or (self._due and self._clock.monotonic() - self._tried_at >= PAUSE_S):
             self._write()
+        if not self._waiting and self._last_error is None:
+            self._holds_to = looked_at
 
     def close(self) -> None:
         """Write what is left. The outbox stays open."""

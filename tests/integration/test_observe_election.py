@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_partition_events.metadata.clock import SystemClock
+from kafka_partition_events.observe import election
 from kafka_partition_events.observe.election import Election
 from kafka_partition_events.observe.progress import Progress
 from kafka_partition_events.testing import KafkaCluster
@@ -35,6 +36,7 @@ class Candidate:
         self.elected: queue.SimpleQueue[Progress] = queue.SimpleQueue()
         self.heard: queue.SimpleQueue[Progress] = queue.SimpleQueue()
         self.deposed: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self.why_unfit: str | None = None
         self.election = Election(
             cluster.confluent_options,
             topic=f"elect-{name}",
@@ -43,6 +45,8 @@ class Candidate:
             on_deposed=lambda: self.deposed.put(None),
             on_progress=self.heard.put,
             progress=lambda: {"pager": clock.now()},
+            why_unfit=lambda: self.why_unfit,
+            patience=1.0,
             clock=clock,
         )
 
@@ -81,6 +85,36 @@ def test_who_comes_first_leads_and_hands_over_when_it_leaves(candidate: Callable
     assert second.elected.get(timeout=LIMIT_S)["pager"] >= left  # committed after its sinks had stopped
     assert (first.election.leader, second.election.leader) == (False, True)
     assert second.deposed.empty()
+
+
+def test_a_leader_that_is_not_fit_gives_way_and_comes_back_to_stand_by(
+    candidate: Callable[..., Candidate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(election, "_REST_S", 2.0)
+    first = candidate()
+    first.elected.get(timeout=LIMIT_S)
+    second = candidate()
+    next_report(second)
+    first.why_unfit = "the disk is full"
+    first.deposed.get(timeout=LIMIT_S)
+    second.elected.get(timeout=LIMIT_S)
+    next_report(first)
+    assert (first.election.leader, second.election.leader) == (False, True)
+    second.election.close()
+    first.elected.get(timeout=LIMIT_S)  # an unfit one is better than none
+
+
+def test_one_that_is_alone_leads_again_and_stays(
+    candidate: Callable[..., Candidate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(election, "_REST_S", 2.0)
+    alone = candidate()
+    alone.elected.get(timeout=LIMIT_S)
+    alone.why_unfit = "blind"
+    alone.deposed.get(timeout=LIMIT_S)
+    alone.elected.get(timeout=LIMIT_S)
+    with pytest.raises(queue.Empty):
+        alone.deposed.get(timeout=3.0)
 
 
 @pytest.mark.parametrize("wrong", [HOUR, -HOUR])

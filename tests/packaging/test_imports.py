@@ -178,7 +178,7 @@ LARGEST = {
     "clients": 3_685,
     "outbox": 1_070,
     "incidents": 1_050,
-    "observe": 1_680,
+    "observe": 1_760,
     "control": 4_880,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

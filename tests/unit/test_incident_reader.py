@@ -210,6 +210,18 @@ class TestWhatIsWritten:
         assert watch.reader.stats.failures == 0
         assert decode(encode(watch.reader._lane), Rules()) == watch.reader._lane
 
+    def test_it_says_up_to_when_all_is_told(self, watch: Watch) -> None:
+        assert watch.reader.stats.told_to is None
+        watch.after(10)
+        assert watch.reader.stats.told_to == moment(9)
+        watch.world.create("wide", [[2]] * 2500)
+        watch.look()
+        watch.world.down(2)
+        watch.look()
+        watch.clock.advance(60)
+        assert watch.reader.run_once()  # there is more
+        assert watch.reader.stats.told_to == moment(9)
+
     def test_more_than_a_batch_is_read_before_time_counts(self, watch: Watch) -> None:
         watch.world.create("wide", [[2]] * 2500)
         watch.look()

@@ -1,7 +1,7 @@
 """The parts of the service: who is fed, how far each sink has come, and whether all is well."""
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from attrs import evolve
@@ -31,7 +31,19 @@ class World:
         self.clock = ManualClock()
         self.outbox = MemoryOutbox(clock=self.clock)
         self.made: dict[str, list[ScriptedSink]] = {"journal": [], "pager": []}
-        self.feeder = Feeder(self.outbox, SETTINGS, KAFKA, margin=15.0, clock=self.clock, make=self._make)
+        self.holds_to: dict[Stream, datetime | None] = {}  # if it is not what it was just now
+        self.feeder = self.another_feeder()
+
+    def another_feeder(self) -> Feeder:
+        return Feeder(
+            self.outbox,
+            SETTINGS,
+            KAFKA,
+            margin=15.0,
+            clock=self.clock,
+            holds_to=lambda stream: self.holds_to.get(stream, self.clock.now()),
+            make=self._make,
+        )
 
     def _make(self, settings: KafkaSinkSettings | WebhookSinkSettings, _kafka: Kafka) -> ScriptedSink:
         sink = ScriptedSink(stream=Stream(settings.stream))
@@ -72,7 +84,7 @@ def test_a_new_sink_begins_with_what_comes_and_a_known_one_goes_on_where_it_was(
     incident = evolve(entry("old"), stream=Stream.INCIDENTS)
     append(world.outbox, entry("event"), incident)
     world.outbox.unsubscribe("pager")
-    Feeder(world.outbox, SETTINGS, KAFKA, margin=15.0, clock=world.clock, make=world._make)
+    world.another_feeder()
     assert (world.waiting("journal"), world.waiting("pager")) == (["event"], [])
     append(world.outbox, evolve(incident, id="new"))
     assert world.waiting("pager") == ["new"]
@@ -95,6 +107,16 @@ def test_progress_is_the_moment_of_what_waits_and_else_now(world: World) -> None
         "journal": NOW + timedelta(seconds=1),
         "pager": NOW + timedelta(seconds=60),
     }
+
+
+def test_what_the_outbox_does_not_hold_is_not_claimed(world: World) -> None:
+    """Nothing waits for the sinks of an observer that can't write: that is no sign that all is delivered."""
+    world.append(10)
+    world.clock.advance(60)
+    world.holds_to = {Stream.EVENTS: NOW + timedelta(seconds=5), Stream.INCIDENTS: None}
+    assert world.feeder.progress() == {"journal": NOW + timedelta(seconds=5)}
+    world.holds_to = {Stream.EVENTS: NOW + timedelta(seconds=20)}
+    assert world.feeder.progress()["journal"] == NOW + timedelta(seconds=10)
 
 
 def test_what_another_observer_has_delivered_is_left_out_but_for_a_margin(world: World) -> None:
@@ -212,8 +234,17 @@ def test_before_the_first_look_the_start_counts(running: bool) -> None:
     assert live(Health(running=running), 56.0) is not None
 
 
-def ready(health: Health, now: float = 110.0, journal_error: str | None = None) -> str | None:
-    return why_not_ready(health, now=now, interval=10.0, timeout=5.0, journal_error=journal_error)
+def test_a_thread_that_ended_is_a_reason_to_restart() -> None:
+    ended = why_not_live(
+        WELL, now=110.0, started=0.0, interval=10.0, timeout=5.0, ended=("incidents", "pager")
+    )
+    assert ended == "a thread has ended: incidents, pager"
+
+
+def ready(
+    health: Health, now: float = 110.0, journal_error: str | None = None, **behind: float
+) -> str | None:
+    return why_not_ready(health, now=now, interval=10.0, timeout=5.0, journal_error=journal_error, **behind)
 
 
 def test_it_is_ready_with_a_fresh_snapshot_and_a_journal() -> None:
@@ -226,6 +257,8 @@ def test_it_is_not_ready() -> None:
     assert ready(Health(running=True, last_error="refused")) == "no snapshot yet: refused"
     assert ready(WELL, now=136.0) == "no good answer for 36 s: the next one is awaited"
     assert ready(WELL, journal_error="disk full") == "the outbox can't be written: disk full"
+    assert ready(WELL, journal_behind=36.0) == "the journal is 36 s behind"
+    assert ready(WELL, incidents_behind=16.0) == "incidents are 16 s behind"
 
 
 # -- what is seen, and who may look ------------------------------------------------------------------------

@@ -144,3 +144,28 @@ def test_a_frozen_leader_gives_up_when_it_wakes(
     # On a busy machine the election may go from hand to hand meanwhile: whoever tells it, it is one event.
     told = [event for event in reader.named("partitions.added") if event["data"]["topic"] == topic]
     assert len({event["id"] for event in told}) == 1
+
+
+@pytest.mark.parametrize("illness", ["full", "blind", "stuck", "dead"])
+def test_a_leader_that_falls_ill_gives_way_before_it_has_hidden_anything(
+    illness: str,
+    cluster: KafkaCluster,
+    topic: str,
+    events_topic: str,
+    reader: Reader,
+    observer: Callable[..., Observer],
+) -> None:
+    more = kafka_sink(events_topic, "incidents") + election(topic)
+    first = observer("first", more).start("tests.sick_observer")
+    first.wait_until("elected", first.feeds)
+    second = observer("second", more).start().ready()
+    cluster.grow_topic(topic, 4)
+    second.wait_until("told by the first", lambda: growths(reader, topic) == [4])
+    first.fall_ill(illness)
+    cluster.grow_topic(topic, 5)  # the second sees it, and leaves it to the first
+    took = second.wait_until("told by the second", lambda: 5 in growths(reader, topic))
+    print(f"{illness}: told after {took:.1f} s")  # noqa: T201 - the number asked for
+    assert second.feeds()
+    assert first.get("/livez" if illness == "dead" else "/readyz")[0] == 503
+    told = [event for event in reader.named("partitions.added") if event["data"]["topic"] == topic]
+    assert len({event["id"] for event in told}) == 2

@@ -25,6 +25,7 @@ class TestAnOutboxInTrouble:
     def test_loses_nothing(self, shelf: Shelf, clock: ManualClock, journal: JournalListener) -> None:
         assert (journal.stats.written, journal.stats.waiting) == (0, 4)
         assert journal.stats.last_error == str(FULL)
+        assert journal.stats.holds_to is None
         shelf.trouble = None
         clock.advance(PAUSE_S)
         old, new = snapshot(orders=[1]), snapshot(2, orders=[2])
@@ -34,6 +35,7 @@ class TestAnOutboxInTrouble:
         assert [entry.name for entry in write.entries][-2:] == ["topic.created", "leadership.moved"]
         assert load_snapshot(shelf) == (new, at(2))
         stats = journal.stats
+        assert stats.holds_to == at(2)
         assert (stats.written, stats.waiting, stats.lost, stats.last_error) == (5, 0, 0, None)
 
     def test_is_tried_again_by_a_look_without_news(
