@@ -2,10 +2,12 @@
 
 import contextlib
 import fcntl
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.outbox.sqlite_file import private
 
 
 @contextlib.contextmanager
@@ -19,12 +21,13 @@ def locked(outbox: str) -> Iterator[None]:
         ConfigurationError: another process holds it.
         OutboxError: the file can't be made.
     """
-    path = Path(f"{outbox}.observer")  # NAME.lock is the outbox's own, for a moment at a time
+    # The same file by another name is the same outbox. NAME.lock is its own, for a moment at a time.
+    path = Path(f"{Path(outbox).resolve()}.observer")
     try:
-        file = path.open("w")
+        descriptor = private(str(path), os.O_RDWR | os.O_CREAT)
     except OSError as error:
         raise OutboxError(f"{path}: {error.strerror or error}; does its directory exist?") from error
-    with file:
+    with os.fdopen(descriptor) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -1,6 +1,7 @@
 """The file of an outbox: how it is opened, and what its errors mean."""
 
 import fcntl
+import os
 import sqlite3
 from datetime import datetime
 from pathlib import Path
@@ -58,8 +59,10 @@ def open_file(path: Path, on_corrupt: OnCorrupt, now: datetime) -> sqlite3.Conne
         # Two that switch a new file to WAL at once get SQLITE_BUSY, and SQLite does not wait there; and one
         # must not rename what another one has just begun. So openers take turns. The lock file stays: if it
         # were removed, two processes might lock two files of that name.
-        with path.with_name(f"{path.name}.lock").open("a") as lock:
+        with open(path.with_name(f"{path.name}.lock"), "a", opener=private) as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            # SQLite would make it as the umask says, and the files beside it like it.
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             try:
                 return _open(path, check=on_corrupt == "set_aside")
             except sqlite3.DatabaseError as error:
@@ -74,6 +77,11 @@ def open_file(path: Path, on_corrupt: OnCorrupt, now: datetime) -> sqlite3.Conne
         ) from error
     except sqlite3.Error as error:
         raise explained(path, error) from error
+
+
+def private(path: str, flags: int) -> int:
+    """Open a file of ours for `open`: for nobody else to read, and not through a symbolic link."""
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
 def connect(path: Path) -> sqlite3.Connection:

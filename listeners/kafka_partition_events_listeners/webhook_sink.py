@@ -26,13 +26,21 @@ from kafka_partition_events_listeners.webhook_target import (
 )
 
 REFUSED_AFTER: Final = 3
-"""How often a target must decline an entry (4xx) before it is not tried again."""
+"""How often a target must decline an entry before it is not tried again."""
 
 MOST_READ_BYTES: Final = 64 * 1024
 """How much of an answer is read, so that the connection can be used again; nobody looks at it."""
 
 _GONE: Final = 410
-_TRY_AGAIN: Final = frozenset({408, 425, 429})
+_OF_THE_ENTRY: Final = frozenset({400, 413, 415, 422})
+"""What a target says of what it was sent. Whatever else is between 400 and 500 is of the sink: its URL, its
+credentials, a proxy; all that waits would be declined alike."""
+_CURES: Final = {
+    401: "; look at the credentials in its headers or URL",
+    403: "; look at the rights of its credentials",
+    404: "; look at its URL",
+    407: "; a proxy wants credentials",
+}
 _BATCH_IDS: Final = uuid.UUID("b8f0c1c2-6f0e-5b9d-8f0b-3b7f4f0f6a55")
 _OURS: Final = re.compile(r"webhook-.*|host|content-length|transfer-encoding|connection")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
@@ -41,10 +49,11 @@ _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 class WebhookSink:
     """Posts entries to a URL, signed if there are secrets, in one of several formats.
 
-    A 2xx answer is a delivery. 410 ends deliveries for good; any other 4xx but 408, 425 and 429 declines an
-    entry, and the third time it is refused; whatever else goes wrong is tried again, after ``Retry-After``
-    if the target says so. Redirects are not followed. At least once: a receiver tells doubles by the header
-    ``webhook-id``, which is the CloudEvent's id, or for a batch made of those of its events.
+    A 2xx answer is a delivery. 410 ends deliveries for good. 400, 413, 415 and 422 decline an entry, and the
+    third time it is refused. Whatever else goes wrong is tried again, after ``Retry-After`` if the target
+    says so, and nothing is given up for it: 401, 403 or 404 are cured by an operator. Redirects are not
+    followed. At least once: a receiver tells doubles by the header ``webhook-id``, which is the CloudEvent's
+    id, or for a batch made of those of its events.
 
     URL, headers and secrets are never told to anybody but the target: not in logs, errors or ``repr``.
 
@@ -121,7 +130,7 @@ class WebhookSink:
         response = self._post(_id(entries), self._written(entries))
         if response.is_success:
             return
-        if _declines(response.status_code) and len(entries) > 1:
+        if response.status_code in _OF_THE_ENTRY and len(entries) > 1:
             self._deliver_one_by_one(entries)
             return
         raise self._failure(response, entries[0])
@@ -185,12 +194,14 @@ class WebhookSink:
     def _failure(self, response: httpx.Response, entry: Entry) -> DeliveryError:
         status = response.status_code
         redirect = 300 <= status < 400
-        cure = "; redirects are not followed: configure the URL that it leads to" if redirect else ""
+        cure = _CURES.get(status, "")
+        if redirect:
+            cure = "; redirects are not followed: configure the URL that it leads to"
         return DeliveryError(
             f"{self.name}: {masked(self._url)} answered {status}{cure}",
             reason="redirect" if redirect else f"http_{status}",
             retry_after=retry_after_s(response.headers.get("retry-after"), self._clock.now()),
-            refused=_declines(status) and self._times_declined(entry) >= REFUSED_AFTER,
+            refused=status in _OF_THE_ENTRY and self._times_declined(entry) >= REFUSED_AFTER,
             gone=status == _GONE,
         )
 
@@ -222,10 +233,6 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - now).total_seconds())
-
-
-def _declines(status: int) -> bool:
-    return 400 <= status < 500 and status != _GONE and status not in _TRY_AGAIN
 
 
 def _reason(error: httpx.TransportError) -> str:

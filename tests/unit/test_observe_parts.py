@@ -1,12 +1,14 @@
 """The parts of the service: who is fed, how far each sink has come, and whether all is well."""
 
+import stat
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 from attrs import evolve
 
-from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.narrowed import NarrowedSource
@@ -282,3 +284,22 @@ def test_one_service_for_one_outbox(tmp_path: object) -> None:
         pass
     with locked(path):
         pass
+
+
+def test_one_service_for_one_outbox_by_whatever_name(tmp_path: Path) -> None:
+    outbox, other = tmp_path / "outbox.db", tmp_path / "other.db"
+    outbox.touch()
+    other.symlink_to(outbox)
+    with locked(str(outbox)), pytest.raises(ConfigurationError), locked(str(other)):
+        pass
+
+
+def test_a_lock_is_private_and_touches_no_other_file(tmp_path: Path) -> None:
+    valuable = tmp_path / "valuable"
+    valuable.write_text("kept")
+    (tmp_path / "outbox.db.observer").symlink_to(valuable)
+    with pytest.raises(OutboxError, match=r"outbox\.db\.observer"), locked(str(tmp_path / "outbox.db")):
+        pass
+    assert valuable.read_text() == "kept"
+    with locked(str(tmp_path / "new.db")):
+        assert stat.S_IMODE((tmp_path / "new.db.observer").stat().st_mode) == 0o600

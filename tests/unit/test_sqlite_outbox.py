@@ -1,6 +1,7 @@
 """The outbox in a file: bounds, restarts, and files that are not as they should be."""
 
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from datetime import timedelta
@@ -81,6 +82,14 @@ class TestRestart:
         monkeypatch.chdir("/")
         assert ids(outbox.history(EVENTS)) == ["1"]
         outbox.close()
+
+
+def test_nobody_else_may_read_what_brokers_are_called(path: Path) -> None:
+    with closing(opened(path)) as outbox:
+        append(outbox, entry("a"))
+        modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in path.parent.glob(f"{path.name}*")}
+    assert set(modes.values()) == {0o600}, modes
+    assert len(modes) == 4
 
 
 class TestBoundOfSize:

@@ -132,7 +132,7 @@ def test_any_2xx_is_a_delivery(status: int) -> None:
     assert len(target.requests) == 1
 
 
-@pytest.mark.parametrize("status", [408, 425, 429, 500, 501, 502, 503, 504, 599])
+@pytest.mark.parametrize("status", [401, 403, 404, 405, 407, 408, 425, 429, 451, 500, 502, 503, 599])
 def test_what_may_pass_is_tried_again_however_often(status: int) -> None:
     sink = sink_to(Target(status))
     for _ in range(10):
@@ -148,7 +148,14 @@ def test_410_ends_it_all() -> None:
     assert (error.reason, error.gone, error.refused) == ("http_410", True, False)
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 415, 422, 451])
+@pytest.mark.parametrize(
+    ("status", "cure"), [(401, "credentials"), (403, "rights"), (404, "look at its URL"), (407, "a proxy")]
+)
+def test_what_is_of_the_sink_names_its_cure(status: int, cure: str) -> None:
+    assert cure in str(failure(status))
+
+
+@pytest.mark.parametrize("status", [400, 413, 415, 422])
 def test_an_entry_that_is_declined_three_times_is_refused(status: int) -> None:
     sink, refused = sink_to(Target(status)), []
     for n in (1, 1, 1, 2, 2, 2):
