@@ -188,7 +188,7 @@ class Lane:
         if (incident := trouble.incident) is None:
             id_ = identified(self.cluster, cause.as_json(), happening.id)
             incident = trouble.incident = Incident(id=id_, latest=happening.id, due=held_until)
-        incident.due = min(incident.due, held_until)
+        incident.due, incident.ended = min(incident.due, held_until), None
         incident.concerned.add(member)
         self._changed(trouble, incident, happening, was_down=was_down)
 
@@ -217,14 +217,18 @@ class Lane:
             transition = Transition(happening.at, trouble.down)
             trouble.flapping.note(transition, incident.concerned, self.rules)
         if not trouble.members:
-            trouble.incident = None
-            if told_at is not None:  # whoever was told of the beginning is told of the end, silence or not
-                at, ended = happening.at, happening.bounds
-                self._told.append(incident_notice("incident.closed", trouble, incident, at, ended))
+            incident.ended = happening.bounds
+            if told_at is None or not trouble.flapping.active:  # else it would be opened again soon
+                self._close(trouble, incident, happening.at)
         if trouble.over:
             del self.troubles[trouble.cause]
         else:
             self._wake_at(trouble.deadline(self.rules))
+
+    def _close(self, trouble: Trouble, incident: Incident, at: datetime) -> None:
+        trouble.incident = None
+        if incident.told_at is not None:  # who was told of the beginning is told of the end, silence or not
+            self._told.append(incident_notice("incident.closed", trouble, incident, at, incident.ended))
 
     # -- what time brings ----------------------------------------------------------------------------
 
@@ -247,7 +251,7 @@ class Lane:
                     self._unmute(mute)
             for trouble in [*self.troubles.values()]:
                 self._look_at_flapping(trouble, moment)
-                if trouble.incident is not None and not trouble.flapping.active:
+                if trouble.incident is not None:
                     self._look_at_incident(trouble, trouble.incident, moment)
                 if trouble.over:
                     del self.troubles[trouble.cause]
@@ -259,7 +263,7 @@ class Lane:
             if incident.due <= moment:
                 incident.opened_at = incident.pending = moment
                 incident.began = min(trouble.members.values(), key=lambda since: since.order)
-        deadline = incident.deadline(self.rules)
+        deadline = trouble.due(self.rules)
         if incident.opened_at is None or deadline is None or deadline > moment:
             return
         name = "incident.opened" if incident.told_at is None else "incident.updated"
@@ -267,7 +271,7 @@ class Lane:
         incident.muted_by = self._mute_for(name, trouble.cause.broker, _topics(incident.concerned), moment)
         if incident.muted_by is None:
             self._told.append(incident_notice(name, trouble, incident, moment))
-            incident.told_at = moment
+            incident.told_at, incident.told_of = moment, len(incident.concerned)
         else:
             incident.silenced = True
 
@@ -284,6 +288,8 @@ class Lane:
             if flapping.told:
                 self._told.append(flapping_notice("flapping.stopped", trouble, moment))
             trouble.flapping = Flapping()
+            if not trouble.members and trouble.incident is not None:
+                self._close(trouble, trouble.incident, moment)
 
     # -- silences ------------------------------------------------------------------------------------
 

@@ -108,8 +108,8 @@ def _trouble(value: Mapping[str, Any]) -> Trouble:
 
 
 def _incident(value: Mapping[str, Any]) -> Incident:
-    began = None if value["began"] is None else _bounds(value["began"])
-    return Incident(**{**_fields(value), "concerned": set(unpacked(value["concerned"])), "began": began})
+    bounds = {name: value.get(name) and _bounds(value[name]) for name in ("began", "ended")}
+    return Incident(**{**_fields(value), "concerned": set(unpacked(value["concerned"])), **bounds})
 
 
 def _bounds(value: Mapping[str, Any]) -> Bounds:

@@ -25,6 +25,8 @@ class Incident:
         began: When what opened it went down.
         opened_at: When it was opened; None while it is held down.
         told_at: When it was told last; None if it never was.
+        told_of: How many things it concerned then.
+        ended: When nothing was down any more; it stays open as long as it flaps.
         pending: Since when there is something that was not told.
         muted_by: The silence that prevented telling it.
         silenced: Whether a silence ever did.
@@ -39,6 +41,8 @@ class Incident:
     began: Bounds | None = None
     opened_at: datetime | None = None
     told_at: datetime | None = None
+    told_of: int = 0
+    ended: Bounds | None = None
     pending: datetime | None = None
     muted_by: str | None = None
     silenced: bool = False
@@ -68,7 +72,7 @@ class Trouble:
         cause: The cause.
         members: What is down, and when it went down.
         flapping: How often it went down and came up of late.
-        incident: None when nothing is down.
+        incident: None when nothing is down, and nothing flaps that was told.
     """
 
     cause: Cause
@@ -84,11 +88,19 @@ class Trouble:
     @property
     def over(self) -> bool:
         """Whether there is nothing left to remember."""
-        return not self.members and not self.flapping.transitions
+        return self.incident is None and not self.flapping.transitions
+
+    def due(self, rules: Rules) -> datetime | None:
+        """Return when its incident may have to be opened or told next; None: only an event can change it."""
+        incident = self.incident
+        if incident is None or (due := incident.deadline(rules)) is None:
+            return None
+        if incident.told_at is None or not self.flapping.active or incident.told_of < len(incident.concerned):
+            return due
+        # It is open, and that it comes and goes was told. That it stays away this time is news.
+        return max(due, self.flapping.transitions[-1].at + rules.update_span) if self.members else None
 
     def deadline(self, rules: Rules) -> datetime | None:
         """Return when time alone may change something; None if it can't."""
-        moments = [self.flapping.pending, self.flapping.stable_at(rules)]
-        if self.incident is not None and not self.flapping.active:
-            moments.append(self.incident.deadline(rules))
+        moments = [self.flapping.pending, self.flapping.stable_at(rules), self.due(rules)]
         return min((moment for moment in moments if moment is not None), default=None)

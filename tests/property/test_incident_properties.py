@@ -26,6 +26,8 @@ FINDINGS: dict[str, Callable[[int], ev.Event]] = {
     "see": lambda _: ev.MetadataRecovered(attempts=1, blind_s=5.0),
 }
 QUIET_S = 10_000.0
+LASTS_S = 101.0
+"""The longest hold-down and the interval of updates, and a moment."""
 
 BROKERS = st.sampled_from([1, 2, 3])
 ACTIONS = st.one_of(
@@ -59,7 +61,8 @@ class Log:
 
 
 @st.composite
-def logs(draw: st.DrawFn) -> Log:
+def logs(draw: st.DrawFn, *, well: bool = True) -> Log:
+    """``well``: all is, in the end. Else what is down stays so, and nothing silences it."""
     world, log, silences = World([1, 2, 3], TOPICS), Log(), dict[str, Silence]()
     log.steps.append(Step(0.0, happenings(world.look(0.0)), ()))
     at = 0.0
@@ -67,10 +70,12 @@ def logs(draw: st.DrawFn) -> Log:
     end = (
         [(1.0, ("up", b)) for b in (1, 2, 3)] + [(1.0, ("clear", b)) for b in (1, 2, 3)] + [(1.0, ("see", 0))]
     )
+    if not well:
+        script, end = [step for step in script if step[1][0] != "silence"], []
     for gap, (action, about) in [*script, *end]:
         at += gap
         log.steps.append(Step(at, _happened(world, silences, action, about, at), tuple(silences.values())))
-    log.steps.append(Step(at + QUIET_S, [], tuple(silences.values())))
+    log.steps.append(Step(at + (QUIET_S if well else LASTS_S), [], tuple(silences.values())))
     return log
 
 
@@ -168,6 +173,17 @@ def test_an_incident_is_never_told_more_often_than_the_rules_say(log: Log) -> No
                 assert before is not None
                 assert notice.at - before.at >= RULES.update_span
             last[notice.correlation] = notice
+
+
+@given(logs(well=False))
+def test_an_outage_that_lasts_is_told_whatever_came_before(log: Log) -> None:
+    _, lane = told_of(log)
+    for trouble in lane.troubles.values():
+        if trouble.members:
+            incident = trouble.incident
+            assert incident is not None
+            assert incident.told_at is not None
+            assert incident.told_of == len(incident.concerned)
 
 
 @given(logs())
