@@ -178,7 +178,8 @@ def _reader_has_seen_enough() -> int:
 
 def _complaint(error: Any) -> str:
     """Return what is wrong with a command line, and where to read what is right."""
-    message = str(error.format_message())
+    # Its own words begin so where a value is out of range, or not one of several.
+    message = str(error.format_message()).replace("Value error, ", "").replace("Input should", "it should")
     return message if error.ctx is None else f"{message.rstrip('.')}; see `{error.ctx.command_path} --help`"
 
 

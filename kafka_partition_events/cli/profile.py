@@ -1,5 +1,6 @@
 """``kpe profile``: clusters by name, so that nobody types brokers and logins again and again."""
 
+import os
 from typing import Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.output import Listing, tell
 from kafka_partition_events.cli.common.settings import read_config
+from kafka_partition_events.observe.config import ConfigError, load_config
 
 profile_app = typer.Typer(rich_markup_mode=None)
 
@@ -48,7 +50,8 @@ def profile() -> None:
 class _Profile:
     name: str
     used: bool
-    bootstrap_servers: str | None
+    bootstrap_servers: str | None = None
+    trouble: str | None = None
 
 
 @profile_app.command("ls", short_help="List profiles.")
@@ -61,13 +64,18 @@ def ls_command(
     \b
     kpe profile ls
 
-    Exit codes: 0 listed, even if there are none; 2 something is wrong in one of them.
+    Exit codes: 0 listed, even if there are none; 1 one of them can't be read, and why; 2 unknown option.
     """  # noqa: D301
     used = profiles.in_use()
-    found = [_Profile(name, name == used, _brokers(name)) for name in profiles.names()]
+    found = [_looked_into(name, used=name == used) for name in profiles.names()]
     listing.write(found, _document, ("NAME", "IN USE", "BROKERS"), _cells)
     if not found:
         tell(f"note: there are no profiles in {profiles.directory()}")
+    for each in found:
+        if each.trouble is not None:
+            tell(each.trouble)
+    if any(each.trouble for each in found):
+        raise typer.Exit(1)
 
 
 @profile_app.command("use", short_help="Use a profile from now on.")
@@ -93,6 +101,14 @@ def use_command(
     )
 
 
+def _looked_into(name: str, *, used: bool) -> _Profile:
+    try:
+        found = load_config(profiles.path_of(name), os.environ)
+    except ConfigError as error:
+        return _Profile(name, used, trouble="; ".join(error.problems))
+    return _Profile(name, used, found.settings.kafka.bootstrap_servers)
+
+
 def _brokers(name: str) -> str | None:
     return read_config(profiles.path_of(name)).settings.kafka.bootstrap_servers
 
@@ -103,6 +119,7 @@ def _document(found: _Profile) -> dict[str, Any]:
         "name": found.name,
         "in_use": found.used,
         "bootstrap_servers": found.bootstrap_servers,
+        "trouble": found.trouble,
     }
 
 

@@ -177,7 +177,7 @@ LARGEST = {
     "partitioners": 1_900,
     "clients": 3_685,
     "outbox": 1_070,
-    "incidents": 1_050,
+    "incidents": 1_070,
     "observe": 1_760,
     "control": 4_880,
 }

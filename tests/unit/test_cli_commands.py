@@ -141,6 +141,19 @@ def test_snapshot_to_standard_output_of_some_topics(capsys: Captured) -> None:
     assert [topic["name"] for topic in document["topics"]] == ["other"]
 
 
+def test_a_snapshot_goes_into_a_pipe_and_to_where_a_link_leads_and_replaces_neither(tmp_path: Path) -> None:
+    pipe, link, target = tmp_path / "pipe", tmp_path / "link", tmp_path / "target"
+    os.mkfifo(pipe)
+    link.symlink_to(target)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    for out in (pipe, link):
+        assert run(["snapshot", "-b", "x:1", "--out", str(out)], _services(ScriptedSource(*RECOVERS))) == 0
+    assert json.loads(os.read(reader, 100_000)).keys() == json.loads(target.read_text()).keys()
+    os.close(reader)
+    assert pipe.is_fifo()
+    assert link.is_symlink()
+
+
 def test_a_snapshot_that_can_not_be_written_leaves_nothing(tmp_path: Path, capsys: Captured) -> None:
     target = tmp_path / "absent" / "s.json"
     assert run(["snapshot", "-b", "x:1", "--out", str(target)], _services(ScriptedSource(*RECOVERS))) == 2

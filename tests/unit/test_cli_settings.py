@@ -161,3 +161,30 @@ def test_the_environment_names_a_cluster(monkeypatch: pytest.MonkeyPatch, capsys
     assert run(["config", "show", "--changed"]) == 0
     rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {"key": "kafka.bootstrap_servers", "value": "prod:9093"}.items() <= rows[0].items()
+
+
+def test_one_profile_that_cannot_be_read_hides_no_other_one(home: Path, capsys: Captured) -> None:
+    (home / "kpe" / "broken.toml").write_text("[kafka")
+    assert run(["profile", "ls", "--output", "json"]) == 1
+    out, err = capsys.readouterr()
+    assert [(each["name"], each["bootstrap_servers"]) for each in json.loads(out)] == [
+        ("broken", None), ("prod", "prod:9093"), ("test", "test:9092"),
+    ]  # fmt: skip
+    assert "broken.toml: not TOML" in err
+    assert run(["change", "ls", "--profile", "broken"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (("--output", "xml"), "'xml' is not one of 'table', 'json', 'jsonl', 'yaml'; see"),
+        (("--topic", "t", "--to", "-3"), "'--to': it should be greater than or equal to 1; see"),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_told_in_our_words(
+    wrong: tuple[str, ...], words: str, capsys: Captured
+) -> None:
+    assert run(["change", "plan", *wrong]) == 2
+    told = capsys.readouterr().err
+    assert words in told
+    assert "Value error" not in told

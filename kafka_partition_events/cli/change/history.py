@@ -1,5 +1,6 @@
 """``kpe change history``: who has asked for what of a topic, who has allowed it, and what came of it."""
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any
 
@@ -63,7 +64,9 @@ def history_command(
     """  # noqa: D301
     with session(context, where, listing.output, CHANGES) as at:
         given, allowed = at.desk.commands(READ_S), at.desk.approvals(READ_S)
-        entries = history(topic, at.desk.ledger.changes, given, allowed, at.where.prefix)
+        entries = history(
+            topic, at.desk.ledger.changes, given, allowed, at.where.prefix, now_ms=1000 * time.time()
+        )
     listing.write(entries, _document, ("TIME", "CHANGE", "WHAT", "BY", "RECORD", "OUTCOME"), _cells)
     if not entries:
         tell(f"note: nobody has asked for anything of topic {topic}, as far as Kafka keeps it")
@@ -75,6 +78,8 @@ def history(
     commands: Iterable[Given],
     approvals: Iterable[Allowed],
     prefix: str = PREFIX,
+    *,
+    now_ms: float,
 ) -> list[Entry]:
     """Return what has happened to a topic, oldest first.
 
@@ -84,11 +89,14 @@ def history(
         commands: All that are kept.
         approvals: The same.
         prefix: What the names of the control topics begin with.
+        now_ms: How late it is, as Kafka's timestamps tell it.
     """
     commands = list(commands)
     asked = {given.command.change_id for given in commands if _is_about(topic, given)}
     about = asked | {change.change_id for change in changes.values() if change.spec.topic == topic}
-    entries = [_commanded(g, changes, f"{prefix}commands") for g in commands if g.command.change_id in about]
+    entries = [
+        _commanded(g, changes, f"{prefix}commands", now_ms) for g in commands if g.command.change_id in about
+    ]
     entries += [
         _allowed(a, changes, f"{prefix}approvals") for a in approvals if a.approval.change_id in about
     ]
@@ -101,15 +109,16 @@ def _is_about(topic: str, given: Given) -> bool:
     return spec is not None and spec.topic == topic
 
 
-def _commanded(given: Given, changes: Mapping[str, Change], topic: str) -> Entry:
+def _commanded(given: Given, changes: Mapping[str, Change], topic: str, now_ms: float) -> Entry:
     command, change = given.command, changes.get(given.command.change_id)
     answer = reply_to(given, change)
     if change is None:
-        outcome = "no such change is known any more"
+        waits = now_ms < given.at_ms + 1000 * command.ttl_s
+        outcome = "waits for a tracker" if waits else "no such change is known any more"
     elif answer is None:
         outcome = "not taken up"
     else:
-        outcome = "carried out" if answer.refusal is None else f"refused: {answer.refusal.detail}"
+        outcome = "accepted" if answer.refusal is None else f"refused: {answer.refusal.detail}"
     return Entry(
         at_ms=given.at_ms,
         change_id=command.change_id,

@@ -50,8 +50,15 @@ def take_snapshot(config: Mapping[str, str], topics: TopicFilter, target: str, s
 
 
 def _write_whole(path: Path, text: str) -> None:
-    """Write the file at once or not at all: nobody ever reads half a snapshot."""
+    """Write the file at once or not at all: nobody ever reads half a snapshot.
+
+    What is no file, a pipe or a device, is written to: root could replace it by one.
+    """
     try:
+        if path.exists() and not path.is_file():
+            path.write_text(text, encoding="utf-8")
+            return
+        path = path.resolve()  # of a symbolic link, what it leads to
         with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as beside:
             # Inside a directory of our own the file gets the usual permissions, not mkstemp's 0600.
             draft = Path(beside) / path.name
