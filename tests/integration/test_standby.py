@@ -110,7 +110,13 @@ def test_what_needs_nobody_who_hangs_goes_on(
     """By a second handle; and by a third one where the second is blocked, which is up to the judge."""
     heard = RecordingListener()
     if way is not None:
-        monkeypatch.setattr(Standings, "_free_way", lambda _judge: way)
+        choose = Standings._free_way
+
+        def prefer_the_last(judge: Standings) -> int:
+            # Not for good: if somebody else is suspected first, this way is the one that gets blocked.
+            return choose(judge) if any(c.way == way for c in judge._held_up) else way
+
+        monkeypatch.setattr(Standings, "_free_way", prefer_the_last)
     with make(cluster, rescue=rescue) as producer:
         producer.poller.register(heard)
         writer = Writer(producer, topic, rate=500)
@@ -122,7 +128,8 @@ def test_what_needs_nobody_who_hangs_goes_on(
         since = writer.write(2.0)
         writer.write(0.5)
         in_time = [number for number in since if number in writer.delivered]
-        assert len(in_time) > 0.5 * len(since)  # nearly none without it, nearly all on an idle machine
+        # Nearly none without it, nearly all on an idle machine.
+        assert len(in_time) > 0.5 * len(since), f"by {deliveries.way}, with {deliveries.avoidance}"
         assert {writer.delivered[number] for number in in_time} <= SAFE
         assert producer._standbys[way or STANDBY].open is not None
         if producer._rescue is not None:
