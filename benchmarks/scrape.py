@@ -9,8 +9,8 @@ from benchmarks.events.dispatching import Prepared
 from benchmarks.events.world import BROKERS, PARTITIONS, TOPICS
 from benchmarks.measure import Pair, Spread, interleaved, save
 from kafka_partition_events import EMPTY, Cluster, MetadataPoller
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
-from kafka_partition_events_listeners.prometheus_snapshot import Granularity
+from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
+from kafka_partition_events_listeners.prometheus.snapshot import Granularity
 
 LIMIT_S = 1.0
 

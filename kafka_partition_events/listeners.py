@@ -8,21 +8,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from kafka_partition_events_listeners.cloudevents import to_cloudevent, to_record
+    from kafka_partition_events.events.cloudevents import to_cloudevent, to_record
     from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
     from kafka_partition_events_listeners.journal import JournalListener, JournalStats, load_snapshot
     from kafka_partition_events_listeners.kafka_events import KafkaEventListener, PublishStats
     from kafka_partition_events_listeners.kafka_sink import KafkaSink
-    from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
-    from kafka_partition_events_listeners.prometheus_pipeline import (
+    from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
+    from kafka_partition_events_listeners.prometheus.pipeline import (
         PipelineCollector,
         PipelineReading,
         SinkReading,
     )
     from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
-    from kafka_partition_events_listeners.webhook import WebhookListener, WebhookStats
-    from kafka_partition_events_listeners.webhook_sink import WebhookSink
+    from kafka_partition_events_listeners.webhook.listener import WebhookListener, WebhookStats
+    from kafka_partition_events_listeners.webhook.sink import WebhookSink
 
 __all__ = [
     "CloudEventsListener",
@@ -52,17 +52,17 @@ _HOME = {
     "JournalStats": "journal",
     "KafkaEventListener": "kafka_events",
     "KafkaSink": "kafka_sink",
-    "PipelineCollector": "prometheus_pipeline",
-    "PipelineReading": "prometheus_pipeline",
-    "PrometheusListener": "prometheus_listener",
+    "PipelineCollector": "prometheus.pipeline",
+    "PipelineReading": "prometheus.pipeline",
+    "PrometheusListener": "prometheus.listener",
     "PublishStats": "kafka_events",
     "RecorderListener": "recorder",
     "RecorderStats": "recorder",
-    "SinkReading": "prometheus_pipeline",
+    "SinkReading": "prometheus.pipeline",
     "StructlogListener": "structlog_listener",
-    "WebhookListener": "webhook",
-    "WebhookSink": "webhook_sink",
-    "WebhookStats": "webhook",
+    "WebhookListener": "webhook.listener",
+    "WebhookSink": "webhook.sink",
+    "WebhookStats": "webhook.listener",
     "load_snapshot": "journal",
     "to_cloudevent": "cloudevents",
     "to_record": "cloudevents",
@@ -73,10 +73,10 @@ _EXTRA = {
     "journal": "events",
     "kafka_events": "events",
     "kafka_sink": "events",
-    "prometheus_listener": "metrics",
-    "prometheus_pipeline": "metrics",
-    "webhook": "webhook",
-    "webhook_sink": "webhook",
+    "prometheus.listener": "metrics",
+    "prometheus.pipeline": "metrics",
+    "webhook.listener": "webhook",
+    "webhook.sink": "webhook",
 }
 
 
@@ -84,8 +84,9 @@ def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = _HOME[name]
+    package = "kafka_partition_events.events" if home == "cloudevents" else "kafka_partition_events_listeners"
     try:
-        return getattr(importlib.import_module(f"kafka_partition_events_listeners.{home}"), name)
+        return getattr(importlib.import_module(f"{package}.{home}"), name)
     except ModuleNotFoundError as error:
         if home not in _EXTRA:
             raise

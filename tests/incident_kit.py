@@ -6,6 +6,8 @@ from typing import Any
 
 from attrs import evolve
 
+from kafka_partition_events.events.cloudevents import to_cloudevent
+from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.incidents.causes import Cause
 from kafka_partition_events.incidents.happening import Happening, happening_of
 from kafka_partition_events.incidents.lane import Lane
@@ -15,8 +17,6 @@ from kafka_partition_events.metadata.cluster import EMPTY, PartitionInfo, TopicI
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners.cloudevents import to_cloudevent
-from kafka_partition_events_listeners.entries import to_entry
 
 START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)  # a Friday
 POLL_S = 5.0

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kafka_partition_events import MetadataPoller
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import Step, observe
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
+from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
 from tests.poller_kit import BROKERS, WAIT_S
 
 REPLICATED = observe(

@@ -15,8 +15,8 @@ from kafka_partition_events import MetadataPoller, PartitionChangeListener, Regi
 from kafka_partition_events.outbox import MemoryOutbox
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events_listeners.journal import JournalListener
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
-from kafka_partition_events_listeners.webhook import WebhookListener
+from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
+from kafka_partition_events_listeners.webhook.listener import WebhookListener
 
 _LIMIT_S = 60.0
 _PROMETHEUS = {

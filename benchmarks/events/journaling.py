@@ -16,10 +16,10 @@ from benchmarks.events.rows import Row, Target, inverse
 from benchmarks.events.world import Story
 from benchmarks.measure import Pair, interleaved
 from kafka_partition_events import Event
+from kafka_partition_events.events.cloudevents import RECORD_HEADERS
 from kafka_partition_events.jvm import java
 from kafka_partition_events.outbox import Deliverer, Entry, SqliteOutbox, Stream
 from kafka_partition_events.testing import KafkaCluster
-from kafka_partition_events_listeners.cloudevents import RECORD_HEADERS
 from kafka_partition_events_listeners.journal import JournalListener
 from kafka_partition_events_listeners.kafka_sink import KafkaSink
 from kafka_partition_events_listeners.recorder import RecorderListener

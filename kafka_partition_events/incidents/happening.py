@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from attrs import field, frozen
 
+from kafka_partition_events.events.moments import Bounds, moment_of
 from kafka_partition_events.outbox import Entry
-from kafka_partition_events_listeners.moments import Bounds, moment_of
 
 PASSING: Final = frozenset({
     "topic.created", "topic.deleted", "topic.recreated", "partitions.added", "cap.reached", "cap.lifted",

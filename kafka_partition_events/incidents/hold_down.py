@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from kafka_partition_events.events.moments import Bounds
 from kafka_partition_events.incidents.causes import Kind, Member
 from kafka_partition_events.incidents.rules import Rules
-from kafka_partition_events_listeners.moments import Bounds
 
 
 def hold_down(member: Member, rules: Rules) -> timedelta:

@@ -9,14 +9,14 @@ from typing import Any, Final
 from attrs import frozen
 from cloudevents.core.v1.event import CloudEvent
 
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_json
+from kafka_partition_events.events.moments import Bounds
+from kafka_partition_events.events.names import Severity
 from kafka_partition_events.incidents.causes import Kind, Member, packed
 from kafka_partition_events.incidents.silences import Silence
 from kafka_partition_events.incidents.trouble import Incident, Trouble
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry, Stream
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_json
-from kafka_partition_events_listeners.moments import Bounds
-from kafka_partition_events_listeners.vocabulary import Severity
 
 LISTED_BYTES: Final = 20_000
 """How long a list of partitions may get: two of them have room in the 64 KiB that CloudEvents promises."""

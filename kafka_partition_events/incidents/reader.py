@@ -9,6 +9,7 @@ from typing import Final, Self
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.incidents.happening import happening_of
 from kafka_partition_events.incidents.lane import Lane, Standing, Suppressed
 from kafka_partition_events.incidents.notices import Notice, to_entry
@@ -19,7 +20,6 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
 
 READER: Final = "incidents"
 """The reader's name in the outbox, and that of its state."""

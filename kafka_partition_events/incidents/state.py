@@ -13,6 +13,7 @@ from typing import Any, Final
 from attrs import asdict
 
 from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.events.moments import Bounds, moment_of
 from kafka_partition_events.incidents.causes import Cause, Member, packed, unpacked
 from kafka_partition_events.incidents.flapping import Flapping, Transition
 from kafka_partition_events.incidents.lane import Lane, Mute, Suppressed
@@ -20,7 +21,6 @@ from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import Silence, decode_silence, encode_silence
 from kafka_partition_events.incidents.trouble import Incident, Trouble
 from kafka_partition_events.metadata.codec import encode_time
-from kafka_partition_events_listeners.moments import Bounds, moment_of
 
 VERSION: Final = 1
 

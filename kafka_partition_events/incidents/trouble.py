@@ -4,11 +4,11 @@ from datetime import datetime
 
 from attrs import define, field
 
+from kafka_partition_events.events.moments import Bounds
 from kafka_partition_events.incidents.causes import Cause, Kind, Member
 from kafka_partition_events.incidents.flapping import Flapping
 from kafka_partition_events.incidents.happening import Happening
 from kafka_partition_events.incidents.rules import Rules
-from kafka_partition_events_listeners.moments import Bounds
 
 
 @define(kw_only=True)

@@ -26,11 +26,11 @@ from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.protocol.codec import NO_PLACE, Skipped
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.events.names import name_of
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.observe.planned import Plans, may_be_planned
-from kafka_partition_events_listeners.vocabulary import name_of
 
 PATIENCE_S: Final = 3.0
 READ_LIMIT_S: Final = 2.5

@@ -38,8 +38,8 @@ from kafka_partition_events.observe.summaries import SummaryListener
 from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
-from kafka_partition_events_listeners.prometheus_listener import UNKNOWN_CLUSTER, PrometheusListener
-from kafka_partition_events_listeners.prometheus_pipeline import (
+from kafka_partition_events_listeners.prometheus.listener import UNKNOWN_CLUSTER, PrometheusListener
+from kafka_partition_events_listeners.prometheus.pipeline import (
     PipelineCollector,
     PipelineReading,
     SinkReading,

@@ -51,7 +51,7 @@ def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
 
 
 def _webhook_sink(settings: WebhookSinkSettings) -> Sink:
-    from kafka_partition_events_listeners.webhook_sink import WebhookSink  # noqa: PLC0415 - an extra
+    from kafka_partition_events_listeners.webhook.sink import WebhookSink  # noqa: PLC0415 - an extra
 
     return WebhookSink(
         settings.url,

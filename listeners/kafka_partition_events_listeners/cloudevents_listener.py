@@ -8,10 +8,10 @@ from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
 
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_cloudevent
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.events import Event, MetadataRecovered
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_cloudevent
 
 Labels = Callable[[Event], Mapping[str, Any]]
 """Returns what else ``data`` of an event is to say; called once for each event, and must not raise."""

@@ -28,6 +28,8 @@ from attrs import evolve, frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX
+from kafka_partition_events.events.entries import to_entry, to_entry_in_brief
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
@@ -35,9 +37,7 @@ from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, enc
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event, IsrChanged, LeaderChanged, ReplicasChanged, Resync
 from kafka_partition_events.outbox import Entry, Outbox, Write
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener, Labels
-from kafka_partition_events_listeners.entries import to_entry, to_entry_in_brief
 
 NODES: Final = "nodes"
 TOPIC: Final = "topic/"

@@ -8,12 +8,11 @@ from attrs import frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_record
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX, to_record
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
-from kafka_partition_events_listeners.kafka_producer import make_producer
 
 if TYPE_CHECKING:
     from confluent_kafka import Producer
@@ -146,3 +145,14 @@ class KafkaEventListener(CloudEventsListener):
         with self._counting:
             self._failed += 1
         _log.error("event_publish_failed", topic=self.topic, kind=kind, error=str(error))
+
+
+def make_producer(config: Mapping[str, Any]) -> "Producer":
+    """Return a producer; it is idempotent and gathers records for 5 ms unless the configuration differs.
+
+    Raises:
+        ImportError: confluent-kafka is not installed.
+    """
+    from confluent_kafka import Producer  # noqa: PLC0415 - an extra, needed for a configuration only
+
+    return Producer({"enable.idempotence": True, "linger.ms": 5, **config})

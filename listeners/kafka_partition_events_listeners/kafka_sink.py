@@ -7,10 +7,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, Producer
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.cloudevents import RECORD_HEADERS
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
-from kafka_partition_events_listeners.cloudevents import RECORD_HEADERS
-from kafka_partition_events_listeners.kafka_producer import make_producer
+from kafka_partition_events_listeners.kafka_events import make_producer
 
 _REFUSALS: Final = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD"})
 """Kafka's errors that the same record gets again whenever it is sent."""

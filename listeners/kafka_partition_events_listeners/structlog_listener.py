@@ -2,11 +2,11 @@
 
 from typing import Any, Final
 
+from kafka_partition_events.events.facts import facts_of
+from kafka_partition_events.events.names import Severity, severity_of
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event, PartitionOffline
 from kafka_partition_events.metadata.listener import PartitionChangeListener
-from kafka_partition_events_listeners.facts import facts_of
-from kafka_partition_events_listeners.vocabulary import Severity, severity_of
 
 _METHOD: Final = {
     Severity.DEBUG: "debug",

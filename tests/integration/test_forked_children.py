@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events_listeners.webhook_sink import WebhookSink
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
 from tests.fork_kit import FORKS, in_child
 from tests.http_receiver import Receiver
 from tests.outbox_kit import entry

@@ -13,6 +13,7 @@ from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events import MetadataPoller
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
+from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.incidents import IncidentReader, Suppressed
 from kafka_partition_events.incidents.lane import Standing
 from kafka_partition_events.metadata.events import Event
@@ -20,7 +21,6 @@ from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
-from kafka_partition_events_listeners.entries import to_entry
 
 pytestmark = pytest.mark.kafka
 

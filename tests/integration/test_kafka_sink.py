@@ -11,12 +11,12 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.listeners import CloudEventsListener, KafkaEventListener, KafkaSink
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.outbox import DeliveryError, Entry
 from kafka_partition_events.testing import KafkaCluster, ManualClock
 from kafka_partition_events.testing.ports import HOST, free_ports
-from kafka_partition_events_listeners.entries import to_entry
 from tests.every_event import EVERY_EVENT, SEEN
 
 pytestmark = pytest.mark.kafka

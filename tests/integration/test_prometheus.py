@@ -17,7 +17,7 @@ from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.testing import KafkaCluster, MockCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
+from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
 from tests.prometheus_kit import QUERIES, RULES
 
 LIMIT_S = 90.0
@@ -26,7 +26,7 @@ import sys, threading
 import prometheus_client
 from kafka_partition_events import MetadataPoller
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
+from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
 
 bootstrap, port = sys.argv[1:]
 with MetadataPoller(ConfluentMetadataSource({"bootstrap.servers": bootstrap}), interval=0.5) as poller:

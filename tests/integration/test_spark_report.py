@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from confluent_kafka import Producer
 
+from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
@@ -18,7 +19,6 @@ from kafka_partition_events.spark.job import main, run_report
 from kafka_partition_events.spark.model import Outage, Phase, ReportData
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.scripted import PartitionSpec, cluster_of
-from kafka_partition_events_listeners.vocabulary import NAMES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

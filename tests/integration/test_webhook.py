@@ -18,10 +18,10 @@ from kafka_partition_events.outbox import DeliveryError, Entry, RetryPolicy
 from kafka_partition_events.testing import RecordingListener, ScriptedSource
 from kafka_partition_events.testing.ports import free_ports
 from kafka_partition_events.testing.scripted import observe
-from kafka_partition_events_listeners.webhook import WebhookListener
-from kafka_partition_events_listeners.webhook_signature import verify
-from kafka_partition_events_listeners.webhook_sink import WebhookSink
-from kafka_partition_events_listeners.webhook_target import CheckedTransport
+from kafka_partition_events_listeners.webhook.listener import WebhookListener
+from kafka_partition_events_listeners.webhook.signature import verify
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
+from kafka_partition_events_listeners.webhook.target import CheckedTransport
 from tests.http_receiver import Receiver
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105

@@ -21,8 +21,9 @@ LAYERS = {
     "partitioners": {"metadata", "routing", "partitioners"},
     "clients": {"metadata", "routing", "partitioners", "clients"},
     "outbox": {"metadata", "outbox"},
-    "incidents": {"metadata", "outbox", "incidents"},
-    "observe": {"metadata", "clients", "outbox", "incidents", "control", "observe"},
+    "events": {"metadata", "outbox", "events"},
+    "incidents": {"metadata", "outbox", "events", "incidents"},
+    "observe": {"metadata", "clients", "outbox", "events", "incidents", "control", "observe"},
     "control": {"metadata", "routing", "partitioners", "clients", "control"},
 }
 ROOMS = {
@@ -115,6 +116,13 @@ def test_what_decides_on_metadata_does_no_io(module: str) -> None:
     assert not {"time", "threading", "random", *HEAVY} & modules_imported_by(file)
 
 
+def test_only_what_runs_as_a_program_imports_listeners() -> None:
+    """An application chooses them by the facade ``kafka_partition_events.listeners``."""
+    users = {f for f in modules_of(PACKAGE) if LISTENERS.name in modules_imported_by(f)}
+    programs = {*modules_of(PACKAGE / "observe"), *modules_of(PACKAGE / "cli"), PACKAGE / "listeners.py"}
+    assert not users - programs
+
+
 def test_listeners_import_nothing_that_stands_on_them() -> None:
     for file in modules_of(LISTENERS):
         above = imported_by(file) & {"incidents", "observe", "cli", "spark"}
@@ -177,6 +185,7 @@ LARGEST = {
     "partitioners": 1_900,
     "clients": 3_685,
     "outbox": 1_070,
+    "events": 600,
     "incidents": 1_070,
     "observe": 1_760,
     "control": 4_880,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kafka_partition_events_listeners import prometheus_families as fam
+from kafka_partition_events_listeners.prometheus import families as fam
 from tests.prometheus_kit import ASSETS, DASHBOARDS, QUERIES, RULES, all_rules, loaded
 
 RULES_TEST = RULES.with_name("rules_test.yml")

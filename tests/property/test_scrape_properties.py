@@ -10,7 +10,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.durations import Durations
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events_listeners.prometheus_snapshot import NOTHING, Detail, read_snapshot
+from kafka_partition_events_listeners.prometheus.snapshot import NOTHING, Detail, read_snapshot
 from tests.property.worlds import observations, snapshots
 
 STEP_S = 20.0

@@ -12,15 +12,15 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_partition_events.events.cloudevents import to_json
+from kafka_partition_events.events.facts import MAX_LISTED
+from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicPartition
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.ranges import ids_in, ranges
 from kafka_partition_events.testing.scripted import TopicSpec, cluster_of
-from kafka_partition_events_listeners.cloudevents import to_json
-from kafka_partition_events_listeners.facts import MAX_LISTED
-from kafka_partition_events_listeners.vocabulary import NAMES, name_of
 from tests.every_event import EVERY_EVENT
 
 BEFORE = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)

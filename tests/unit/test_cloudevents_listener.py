@@ -7,11 +7,11 @@ from attrs import evolve
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events import listeners
+from kafka_partition_events.events.names import name_of
 from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Node
 from kafka_partition_events.testing import ManualClock
-from kafka_partition_events_listeners.vocabulary import name_of
 from tests.every_event import BEFORE, EVERY_EVENT, SEEN, STAMP
 
 

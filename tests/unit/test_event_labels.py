@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from kafka_partition_events import ControlTopicError
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Change
+from kafka_partition_events.events.names import name_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
@@ -18,8 +19,7 @@ from kafka_partition_events.observe.labels import IDLE_S, PATIENCE_S, RETRY_S, S
 from kafka_partition_events.observe.planned import LABELLED
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners import prometheus_pipeline
-from kafka_partition_events_listeners.vocabulary import name_of
+from kafka_partition_events_listeners.prometheus import pipeline as prometheus_pipeline
 from tests.control_kit import CLUSTER, ONE, TOPIC, TOPIC_ID, Story, growth
 from tests.every_event import EVERY_EVENT
 

@@ -22,9 +22,9 @@ from kafka_partition_events.outbox import Deliverer, MemoryOutbox, RetryPolicy, 
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
 from kafka_partition_events_listeners.journal import JournalListener
 from kafka_partition_events_listeners.kafka_events import KafkaEventListener
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
+from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
 from kafka_partition_events_listeners.recorder import RecorderListener
-from kafka_partition_events_listeners.webhook import WebhookListener
+from kafka_partition_events_listeners.webhook.listener import WebhookListener
 from tests.fork_kit import FORKS, LIMIT_S, held, in_child
 from tests.outbox_kit import append, entry, ids
 

@@ -10,6 +10,8 @@ import pytest
 from attrs import evolve
 from structlog.testing import capture_logs
 
+from kafka_partition_events.events.cloudevents import to_cloudevent
+from kafka_partition_events.events.names import Severity, is_churn, name_of, severity_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
@@ -18,9 +20,7 @@ from kafka_partition_events.outbox import Entry, MemoryOutbox, SqliteOutbox, Str
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
 from kafka_partition_events_listeners import cloudevents_listener
-from kafka_partition_events_listeners.cloudevents import to_cloudevent
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
-from kafka_partition_events_listeners.vocabulary import Severity, is_churn, name_of, severity_of
 from tests.every_event import BEFORE, EVERY_EVENT, SEEN
 
 WAIT_S = 10.0

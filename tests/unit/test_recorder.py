@@ -14,6 +14,7 @@ from attrs import evolve
 from structlog.testing import capture_logs
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.names import name_of
 from kafka_partition_events.listeners import RecorderListener
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
@@ -31,7 +32,6 @@ from kafka_partition_events.testing import (
 )
 from kafka_partition_events.testing.replay import POLL_INTERVAL_S
 from kafka_partition_events.testing.scripted import Step
-from kafka_partition_events_listeners.vocabulary import name_of
 from tests.every_event import EVERY_EVENT
 
 DOWN = OSError("no route to host")

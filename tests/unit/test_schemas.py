@@ -11,13 +11,13 @@ from hypothesis import given
 from jsonschema import Draft202012Validator
 
 from kafka_partition_events.assets import schemas, validator
+from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.testing import ManualClock, ScriptedSource, observe
-from kafka_partition_events_listeners.vocabulary import NAMES, name_of
 from tests.every_event import EVERY_EVENT
 from tests.property.worlds import snapshots
 

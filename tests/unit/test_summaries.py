@@ -7,13 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from attrs import evolve
 
+from kafka_partition_events.events.names import is_churn
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY, Node
 from kafka_partition_events.metadata.events import BrokerLoad, ClusterSummary, Event
 from kafka_partition_events.observe.summaries import SummaryListener, summary_of
 from kafka_partition_events.testing import ManualClock, RecordingListener, ScriptedSource
 from kafka_partition_events.testing.scripted import cluster_of, observe
-from kafka_partition_events_listeners.vocabulary import is_churn
 from tests.every_event import STAMP
 from tests.poller_kit import Pollers
 

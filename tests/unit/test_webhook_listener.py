@@ -15,7 +15,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import RetryPolicy
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners.webhook import WebhookListener
+from kafka_partition_events_listeners.webhook.listener import WebhookListener
 
 URL = "https://hooks.example.com/T0K3N"
 SEEN = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)

@@ -6,7 +6,7 @@ import hashlib
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events_listeners.webhook_signature import (
+from kafka_partition_events_listeners.webhook.signature import (
     SignatureError,
     key_of,
     signed_headers,

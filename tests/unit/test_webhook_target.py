@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events_listeners.webhook_target import (
+from kafka_partition_events_listeners.webhook.target import (
     AddressRefusedError,
     CheckedTransport,
     check_url,

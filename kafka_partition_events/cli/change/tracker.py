@@ -193,7 +193,7 @@ class _Service:
         from kafka_partition_events.control.groups.prober import GroupProber  # noqa: PLC0415
         from kafka_partition_events.control.tracker.tracker import Tracker  # noqa: PLC0415
         from kafka_partition_events.observe.http import HttpServer, Request, Response  # noqa: PLC0415
-        from kafka_partition_events_listeners.prometheus_changes import ChangeCollector  # noqa: PLC0415
+        from kafka_partition_events_listeners.prometheus.changes import ChangeCollector  # noqa: PLC0415
 
         self._tracker = tracker = Tracker(
             found.config,

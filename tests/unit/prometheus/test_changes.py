@@ -12,7 +12,7 @@ from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Change, TopicUse
 from kafka_partition_events.control.protocol.vocabulary import Kind, Reason, Role, State, Status, Verb
 from kafka_partition_events.control.tracker.status import Tally, TrackerStatus
-from kafka_partition_events_listeners.prometheus_changes import MOST_CHANGES, ChangeCollector
+from kafka_partition_events_listeners.prometheus.changes import MOST_CHANGES, ChangeCollector
 from tests.control_kit import ONE, START_MS, TOPIC, Story, gated, grown, growth, lease
 
 

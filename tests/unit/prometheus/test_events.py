@@ -3,9 +3,9 @@
 from typing import Any
 
 from kafka_partition_events import Event, PartitionOffline, PartitionOnline, Resync
+from kafka_partition_events.events.names import NAMES
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.scripted import cluster_of, observe
-from kafka_partition_events_listeners.vocabulary import NAMES
 from tests.poller_kit import BROKERS, WAIT_S, orders
 from tests.scrape_kit import Watch, Watched
 

@@ -7,7 +7,7 @@ from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
 from kafka_partition_events.metadata.durations import NO_DELAYS
-from kafka_partition_events_listeners.prometheus_pipeline import (
+from kafka_partition_events_listeners.prometheus.pipeline import (
     PipelineCollector,
     PipelineReading,
     SinkReading,

@@ -12,8 +12,8 @@ from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import PartitionInfo
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners.prometheus_listener import PrometheusListener
-from kafka_partition_events_listeners.prometheus_snapshot import tally
+from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
+from kafka_partition_events_listeners.prometheus.snapshot import tally
 from tests.poller_kit import WAIT_S, orders
 from tests.scrape_kit import REPLICATED, Watch
 

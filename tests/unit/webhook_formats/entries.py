@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.listeners import to_cloudevent
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.outbox import Entry, Stream
 from kafka_partition_events.testing.scripted import cluster_of
-from kafka_partition_events_listeners.entries import to_entry
-from kafka_partition_events_listeners.webhook_formats import writer_of
+from kafka_partition_events_listeners.webhook.formats import writer_of
 
 BEFORE = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
 SEEN = BEFORE + timedelta(seconds=10)

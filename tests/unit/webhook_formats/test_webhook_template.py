@@ -7,7 +7,7 @@ import pytest
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.outbox import Entry
-from kafka_partition_events_listeners.webhook_formats import writer_of
+from kafka_partition_events_listeners.webhook.formats import writer_of
 from tests.unit.webhook_formats.entries import CLOSED, OPEN, incident, stamped
 
 

@@ -9,9 +9,8 @@ from prometheus_client.core import Metric
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, Reason, Role, State
 from kafka_partition_events.control.tracker.status import NO_CHANGES, SKIPPED, VERDICTS, TrackerStatus
-from kafka_partition_events_listeners import prometheus_families as fam
-from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
-from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
+from kafka_partition_events_listeners.prometheus import families as fam
+from kafka_partition_events_listeners.prometheus.families import Family, Part, Reading, Scraper, single
 
 MOST_CHANGES: Final = 100
 """Of how many open changes there are series, the oldest first. There is one for each topic or broker."""

@@ -8,14 +8,14 @@ from attrs import field, frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX
+from kafka_partition_events.events.entries import to_entry
+from kafka_partition_events.events.names import NAMES, is_churn, name_of
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event, PartitionOffline, Resync
 from kafka_partition_events.outbox import Deliverer, MemoryOutbox, RetryPolicy, Stream, Write
-from kafka_partition_events_listeners.cloudevents import TYPE_PREFIX
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
-from kafka_partition_events_listeners.entries import to_entry
-from kafka_partition_events_listeners.vocabulary import NAMES, is_churn, name_of
-from kafka_partition_events_listeners.webhook_sink import WebhookSink
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
 
 _log = get_logger(__name__)
 

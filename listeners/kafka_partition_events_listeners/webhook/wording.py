@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from kafka_partition_events.events.moments import Bounds, moment_of
 from kafka_partition_events.outbox import Entry
-from kafka_partition_events_listeners.moments import Bounds, moment_of
 
 ENDS: Final[Mapping[str, str]] = {
     "incident.closed": "incident.opened",

@@ -10,8 +10,8 @@ from attrs import frozen
 
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
 from kafka_partition_events.metadata.replicas import UNEXPOSED, Exposure, exposure_of
-from kafka_partition_events_listeners import prometheus_families as fam
-from kafka_partition_events_listeners.prometheus_families import Family, Reading, Values, single
+from kafka_partition_events_listeners.prometheus import families as fam
+from kafka_partition_events_listeners.prometheus.families import Family, Reading, Values, single
 
 Granularity = Literal["cluster", "topic", "partition"]
 

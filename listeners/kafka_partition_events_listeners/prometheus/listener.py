@@ -12,6 +12,7 @@ from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
 
 from kafka_partition_events import __version__
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster, TopicPartition
@@ -20,16 +21,15 @@ from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.state import Health
 from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events_listeners import prometheus_families as fam
-from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
-from kafka_partition_events_listeners.prometheus_process import (
+from kafka_partition_events_listeners.prometheus import families as fam
+from kafka_partition_events_listeners.prometheus.families import Family, Part, Reading, Scraper, single
+from kafka_partition_events_listeners.prometheus.process import (
     CountingProducer,
     read_listeners,
     read_partitioners,
     read_producers,
 )
-from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
-from kafka_partition_events_listeners.prometheus_snapshot import (
+from kafka_partition_events_listeners.prometheus.snapshot import (
     NOTHING,
     Detail,
     Granularity,
@@ -38,7 +38,6 @@ from kafka_partition_events_listeners.prometheus_snapshot import (
     offline_since,
     read_snapshot,
 )
-from kafka_partition_events_listeners.vocabulary import NAMES, name_of
 
 UNKNOWN_CLUSTER: Final = "unknown"
 """The label ``kafka_cluster`` as long as nobody has told the cluster's id."""

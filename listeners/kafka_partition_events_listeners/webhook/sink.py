@@ -15,10 +15,9 @@ from kafka_partition_events import __version__
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
-from kafka_partition_events_listeners.webhook_formats import writer_of
-from kafka_partition_events_listeners.webhook_payload import Payload
-from kafka_partition_events_listeners.webhook_signature import key_of, signed_headers
-from kafka_partition_events_listeners.webhook_target import (
+from kafka_partition_events_listeners.webhook.formats import Payload, writer_of
+from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
+from kafka_partition_events_listeners.webhook.target import (
     AddressRefusedError,
     CheckedTransport,
     check_url,

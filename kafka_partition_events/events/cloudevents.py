@@ -38,10 +38,10 @@ from cloudevents.core.bindings.kafka import KafkaMessage, to_structured
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
+from kafka_partition_events.events.facts import Facts, facts_of
+from kafka_partition_events.events.names import name_of, schema_of, severity_of
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events_listeners.facts import Facts, facts_of
-from kafka_partition_events_listeners.vocabulary import name_of, schema_of, severity_of
 
 TYPE_PREFIX: Final = "io.github.kafka-partition-events"
 """The default prefix of event types: the project's name on the Python package index, reversed."""

@@ -6,11 +6,11 @@ from functools import partial
 
 from cloudevents.core.v1.event import CloudEvent
 
+from kafka_partition_events.events.cloudevents import id_of, key_of, to_json
+from kafka_partition_events.events.facts import bare_facts_of
+from kafka_partition_events.events.names import is_churn, name_of, severity_of
 from kafka_partition_events.metadata.events import Event, PartitionEvent
 from kafka_partition_events.outbox import Entry
-from kafka_partition_events_listeners.cloudevents import id_of, key_of, to_json
-from kafka_partition_events_listeners.facts import bare_facts_of
-from kafka_partition_events_listeners.vocabulary import is_churn, name_of, severity_of
 
 
 def to_entry(event: Event, cloudevent: CloudEvent) -> Entry:

@@ -10,9 +10,8 @@ from attrs import frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
 
 from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
-from kafka_partition_events_listeners import prometheus_families as fam
-from kafka_partition_events_listeners.prometheus_families import Reading, single
-from kafka_partition_events_listeners.prometheus_scrape import Part, Scraper
+from kafka_partition_events_listeners.prometheus import families as fam
+from kafka_partition_events_listeners.prometheus.families import Part, Reading, Scraper, single
 
 SUPPRESSION_REASONS: Final = ("debounced", "flapping", "silenced", "rate_limited")
 """Why an event alerts nobody."""

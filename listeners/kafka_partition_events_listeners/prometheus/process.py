@@ -7,9 +7,9 @@ from typing import Final, Protocol
 from kafka_partition_events.metadata.durations import NO_WORK
 from kafka_partition_events.metadata.listener import Registration, RegistrationStats, name_of
 from kafka_partition_events.partitioners.base import Partitioner
-from kafka_partition_events_listeners import prometheus_families as fam
-from kafka_partition_events_listeners.prometheus_families import Family, Reading, single
-from kafka_partition_events_listeners.prometheus_snapshot import limited
+from kafka_partition_events_listeners.prometheus import families as fam
+from kafka_partition_events_listeners.prometheus.families import Family, Reading, single
+from kafka_partition_events_listeners.prometheus.snapshot import limited
 
 
 class PlacementCounts(Protocol):

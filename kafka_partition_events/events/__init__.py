@@ -1,0 +1,1 @@
+"""What leaves the process: names, facts, CloudEvents, entries of the journal. Pure."""

@@ -1,0 +1,1 @@
+"""Prometheus: what exposes a poller, the observer's pipeline and change control."""

@@ -1,0 +1,317 @@
+"""How entries are written for a webhook's receiver. Pure.
+
+Each format is a function from entries to a `Payload`; all but CloudEvents take one entry at a time.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from attrs import frozen
+from jinja2 import StrictUndefined, TemplateSyntaxError, meta
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.names import Severity
+from kafka_partition_events.metadata.codec import encode_time
+from kafka_partition_events.outbox import Entry
+from kafka_partition_events_listeners.webhook.wording import (
+    ENDS,
+    News,
+    affected,
+    details,
+    fitting,
+    headline,
+    read,
+    sentences,
+)
+
+
+@frozen(kw_only=True)
+class Payload:
+    """The body of a request, and what it is.
+
+    Attributes:
+        body: The bytes.
+        content_type: Their media type.
+    """
+
+    body: bytes
+    content_type: str
+
+
+FORMATS: Final = ("cloudevents", "alertmanager", "slack", "template")
+"""What a receiver may understand."""
+
+Writer = Callable[[Sequence[Entry]], Payload]
+"""Writes entries; all but CloudEvents take one at a time."""
+
+
+def writer_of(
+    format: str,  # noqa: A002 - the word that users know
+    *,
+    template: str | None = None,
+    receiver: str = "webhook",
+    runbook_url: str | None = None,
+) -> Writer:
+    """Return what writes entries in a format.
+
+    Args:
+        format: One of `FORMATS`.
+        template: The template's text, with ``"template"`` only.
+        receiver: The receiver's name, which Alertmanager's format tells.
+        runbook_url: Where it is written what to do, which Alertmanager's format tells.
+
+    Raises:
+        ConfigurationError: there is no such format, or the template is missing, wrong, or not asked for.
+    """
+    if format not in FORMATS:
+        raise ConfigurationError(f"format must be one of {', '.join(FORMATS)}, not {format!r}")
+    if (template is None) == (format == "template"):
+        raise ConfigurationError('format="template" needs template="...", and no other format takes one')
+    if template is not None:
+        return WebhookTemplate(template)
+    writers: dict[str, Writer] = {
+        "cloudevents": cloudevents,
+        "alertmanager": partial(alertmanager, receiver=receiver, runbook_url=runbook_url),
+        "slack": slack,
+    }
+    return writers[format]
+
+
+def cloudevents(entries: Sequence[Entry], /) -> Payload:
+    """Return one CloudEvent in structured mode, or several as a batch.
+
+    Source: https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/bindings/http-protocol-binding.md
+    """
+    bodies = [entry.body for entry in entries]
+    if len(bodies) == 1:
+        return Payload(body=bodies[0], content_type="application/cloudevents+json")
+    return Payload(body=b"[" + b",".join(bodies) + b"]", content_type="application/cloudevents-batch+json")
+
+
+_NOT_YET: Final = "0001-01-01T00:00:00Z"
+_LONGEST_ANNOTATION: Final = 1_000
+_SAME_ALERT: Final = {**ENDS, "incident.updated": "incident.opened", "metadata.stale": "metadata.unavailable"}
+_GRAVE: Final = frozenset({"partition.offline", "broker.left"})
+_LASTING: Final = _SAME_ALERT.keys() | _SAME_ALERT.values()
+
+
+def alertmanager(
+    entries: Sequence[Entry], /, *, receiver: str = "webhook", runbook_url: str | None = None
+) -> Payload:
+    """Return a webhook body of Alertmanager's version 4.
+
+    Args:
+        entries: One entry.
+        receiver: The name of the receiver, by which some choose what to do.
+        runbook_url: Where it is written what to do, for the annotation of that name.
+    """
+    (entry,) = entries
+    news = read(entry)
+    labels, annotations = _labels(news), _annotations(news, runbook_url)
+    alert = {
+        "status": "resolved" if news.closed else "firing",
+        "labels": labels,
+        "annotations": annotations,
+        **_times(news),
+        "generatorURL": "",
+        "fingerprint": _fingerprint(news),
+    }
+    body = {
+        "version": "4",
+        "groupKey": f"kpe:{alert['fingerprint']}",
+        "truncatedAlerts": 0,
+        "status": alert["status"],
+        "receiver": receiver,
+        "groupLabels": {name: labels[name] for name in ("alertname", "kafka_cluster")},
+        "commonLabels": labels,
+        "commonAnnotations": annotations,
+        "externalURL": "",
+        "alerts": [alert],
+    }
+    return Payload(body=json.dumps(body).encode(), content_type="application/json")
+
+
+def _labels(news: News) -> dict[str, str]:
+    about = {kind: str(name) for kind, name in news.cause.items() if kind in {"topic", "broker"}}
+    who = {"alertname": _alertname(news), "kafka_cluster": news.cluster}
+    # An end must have the labels of its beginning, and one of them may be planned without the other.
+    happens = news.name not in _LASTING and "planned" in news.data
+    planned = {"planned": str(news.data["planned"]).lower()} if happens else {}
+    return {**who, **about, "severity": _severity(news), **planned}
+
+
+def _alertname(news: News) -> str:
+    if news.name.startswith("incident."):
+        if "broker" in news.cause:
+            return "KafkaBrokerLost"
+        return "KafkaPartitionsOffline" if "topic" in news.cause else "KafkaMetadataUnavailable"
+    words = _SAME_ALERT.get(news.name, news.name).split(".")
+    return "Kafka" + "".join(word.capitalize() for word in words)
+
+
+def _severity(news: News) -> str:
+    number = news.severity
+    if news.closed:  # as grave as its beginning was: receivers find the alert by its labels
+        number = Severity.ERROR if ENDS[news.name] in _GRAVE else Severity.WARN
+    number = news.data.get("worst") or number
+    if number >= Severity.ERROR:
+        return "critical"
+    return "warning" if number >= Severity.WARN else "info"
+
+
+def _annotations(news: News, runbook_url: str | None) -> dict[str, str]:
+    annotations = {"summary": f"{headline(news)} ({news.cluster})"}
+    if times := sentences(news):
+        annotations["description"] = " ".join(times)
+    if lines := affected(news):
+        annotations["partitions"] = "; ".join(fitting(lines, _LONGEST_ANNOTATION))
+    if (change_id := news.data.get("change_id")) is not None:
+        annotations["change_id"] = change_id
+    if runbook_url is not None:
+        annotations["runbook_url"] = runbook_url
+    return annotations
+
+
+def _times(news: News) -> dict[str, str]:
+    begin = news.data.get("opened_at") or news.data.get("since") or news.event["time"]
+    end = _NOT_YET
+    if news.began is not None:
+        begin = encode_time(news.began.by)
+    if news.ended is not None:
+        end = encode_time(news.ended.by)
+    elif news.closed:
+        end = news.data.get("closed_at") or news.event["time"]
+    elif news.name not in _LASTING:
+        end = begin
+    return {"startsAt": begin, "endsAt": end}
+
+
+def _fingerprint(news: News) -> str:
+    if (incident := news.data.get("incident_id")) is not None:
+        return str(incident)
+    identity = [news.cluster, _SAME_ALERT.get(news.name, news.name), news.event.get("subject")]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+
+
+_LONGEST_LIST: Final = 2_800
+"""Characters; Slack takes 3,000 in a section."""
+
+_ENTITIES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def slack(entries: Sequence[Entry], /) -> Payload:
+    """Return a message.
+
+    Args:
+        entries: One entry.
+    """
+    (entry,) = entries
+    news = read(entry)
+    title = f"{_colour(news)} *{_escaped(headline(news))}*"
+    sections = [
+        [title, *map(_escaped, sentences(news))],
+        [f"• `{_escaped(line)}`" for line in affected(news)],
+        [_escaped(line) for line in details(news)],
+    ]
+    message = {
+        "text": _escaped(f"{headline(news)} ({news.cluster})"),
+        "blocks": [*(_section(lines) for lines in sections if lines), _context(news)],
+    }
+    return Payload(body=json.dumps(message).encode(), content_type="application/json")
+
+
+def _colour(news: News) -> str:
+    if news.closed:
+        return ":large_green_circle:"
+    if news.severity >= Severity.ERROR:
+        return ":red_circle:"
+    return ":large_yellow_circle:" if news.severity >= Severity.WARN else ":large_blue_circle:"
+
+
+def _section(lines: Sequence[str]) -> dict[str, object]:
+    text = "\n".join(fitting(lines, _LONGEST_LIST))
+    return {"type": "section", "text": {"type": "mrkdwn", "text": text}}
+
+
+def _context(news: News) -> dict[str, object]:
+    about = [f"cluster {news.cluster}", news.name, news.data.get("incident_id") or news.event["id"]]
+    return {"type": "context", "elements": [{"type": "mrkdwn", "text": _escaped(" · ".join(about))}]}
+
+
+def _escaped(text: str) -> str:
+    """Return text of which Slack takes nothing for a mention or a link."""
+    return text.translate(_ENTITIES)
+
+
+LARGEST_BYTES: Final = 256 * 1024
+"""How much a template may render."""
+
+_OPENINGS: Final = frozenset(ENDS.values())
+_NAMES: Final = frozenset({"event", "data", "name", "opened", "closed"})
+
+
+class WebhookTemplate:
+    """Renders one entry at a time. Thread-safe.
+
+    A template knows ``event`` (the CloudEvent), ``data`` (its data), ``name`` (such as ``incident.opened``)
+    and whether it tells a beginning (``opened``) or an end (``closed``). What is written as JSON should pass
+    through the filter ``tojson``. The sandbox keeps a template from Python's own objects; it does not keep it
+    from taking long, so a template is as trusted as the rest of the configuration.
+    """
+
+    def __init__(self, source: str) -> None:
+        """Make it.
+
+        Args:
+            source: The text of the template.
+
+        Raises:
+            ConfigurationError: it is no template, reads other templates, or uses a name that there is not.
+        """
+        environment = ImmutableSandboxedEnvironment(
+            autoescape=False,
+            undefined=StrictUndefined,
+            keep_trailing_newline=True,
+        )
+        try:
+            parsed = environment.parse(source)
+            self._template = environment.from_string(source)
+        except TemplateSyntaxError as error:
+            raise ConfigurationError(f"template, line {error.lineno}: {error.message}") from error
+        if any(True for _ in meta.find_referenced_templates(parsed)):
+            raise ConfigurationError("template must stand alone: it may not include, import or extend others")
+        if unknown := meta.find_undeclared_variables(parsed) - _NAMES - environment.globals.keys():
+            raise ConfigurationError(
+                f"template uses {', '.join(sorted(unknown))}, but there is only {', '.join(sorted(_NAMES))}"
+            )
+
+    def __call__(self, entries: Sequence[Entry], /) -> Payload:
+        """Return the rendered body, said to be JSON.
+
+        Args:
+            entries: One entry.
+
+        Raises:
+            ValueError: it is larger than `LARGEST_BYTES`.
+            jinja2.TemplateError: it can't be rendered, for instance as a field is missing.
+        """
+        (entry,) = entries
+        return Payload(body=self._render(read(entry)), content_type="application/json")
+
+    def _render(self, news: News) -> bytes:
+        body = bytearray()
+        for piece in self._template.generate(
+            event=news.event,
+            data=news.data,
+            name=news.name,
+            opened=news.name in _OPENINGS,
+            closed=news.closed,
+        ):
+            body += piece.encode()
+            if len(body) > LARGEST_BYTES:
+                raise ValueError(f"the template renders more than {LARGEST_BYTES} bytes")
+        return bytes(body)
