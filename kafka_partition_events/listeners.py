@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from kafka_partition_events_listeners.prometheus.pipeline import (
         PipelineCollector,
         PipelineReading,
-        SinkReading,
     )
     from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
@@ -36,7 +35,6 @@ __all__ = [
     "PublishStats",
     "RecorderListener",
     "RecorderStats",
-    "SinkReading",
     "StructlogListener",
     "WebhookListener",
     "WebhookSink",
@@ -58,7 +56,6 @@ _HOME = {
     "PublishStats": "kafka_events",
     "RecorderListener": "recorder",
     "RecorderStats": "recorder",
-    "SinkReading": "prometheus.pipeline",
     "StructlogListener": "structlog_listener",
     "WebhookListener": "webhook.listener",
     "WebhookSink": "webhook.sink",

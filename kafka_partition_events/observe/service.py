@@ -39,11 +39,7 @@ from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
 from kafka_partition_events_listeners.prometheus.listener import UNKNOWN_CLUSTER, PrometheusListener
-from kafka_partition_events_listeners.prometheus.pipeline import (
-    PipelineCollector,
-    PipelineReading,
-    SinkReading,
-)
+from kafka_partition_events_listeners.prometheus.pipeline import PipelineCollector, PipelineReading
 
 FETCH_S: Final = 10.0
 MAILBOX: Final = 100_000
@@ -231,6 +227,9 @@ class Service:
             incidents_behind=0.0 if told_to is None else (now - told_to).total_seconds(),
         )
 
+    def _why_unfit(self) -> str | None:
+        return self._why_not_live() or self._why_not_ready()
+
     def _holds_to(self, stream: Stream) -> datetime | None:
         """Return up to which moment everything that happened lies in a stream of the outbox."""
         journalled = self._journal.stats.holds_to
@@ -241,25 +240,16 @@ class Service:
         return told_to and min(journalled, told_to, *(entry.at for entry in unread))
 
     def _read_pipeline(self) -> PipelineReading:
-        incidents = self._incidents.stats
-        now = self._clock.now()
-        sinks = {
-            name: SinkReading(
-                records=waiting.waiting,
-                oldest_age=0.0 if waiting.oldest is None else (now - waiting.oldest).total_seconds(),
-                dropped={"bounds": waiting.dropped, "dead_letter": waiting.dead},
-                deliveries=done.delivered,
-                failures=done.failures,
-                delays=done.delays,
-            )
-            for name, (waiting, done) in self._feeder.stats().items()
-        }
         return PipelineReading(
-            sinks=sinks,
-            flapping=incidents.standing.flapping,
-            suppressed={str(reason): count for reason, count in incidents.suppressed.items()},
-            incidents_open=incidents.standing.open,
+            at=self._clock.now(),
+            sinks=self._feeder.stats(),
+            journal=self._journal.stats,
+            incidents=self._incidents.stats,
+            unread=self._outbox.stats(READER),
             labelled=None if self._labels is None else self._labels.counts,
+            elected=self.elected,
+            fit=self._why_unfit() is None,
+            ended=tuple(self._ended()),
         )
 
     def _cluster_id(self) -> str:
@@ -322,7 +312,7 @@ class Service:
             on_deposed=self._feeder.stop,
             on_progress=self._feeder.catch_up,
             progress=self._feeder.progress,
-            why_unfit=lambda: self._why_not_live() or self._why_not_ready(),
+            why_unfit=self._why_unfit,
             patience=PAUSE_S + self._settings.observer.interval + 1.0,
             clock=self._clock,
         )

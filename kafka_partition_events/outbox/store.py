@@ -38,10 +38,10 @@ class ReaderStats:
         dead: Entries that went to the dead letters, ever.
     """
 
-    waiting: int
-    oldest: datetime | None
-    dropped: int
-    dead: int
+    waiting: int = 0
+    oldest: datetime | None = None
+    dropped: int = 0
+    dead: int = 0
 
 
 @frozen(kw_only=True)

@@ -125,7 +125,7 @@ def test_only_what_runs_as_a_program_imports_listeners() -> None:
 
 def test_listeners_import_nothing_that_stands_on_them() -> None:
     for file in modules_of(LISTENERS):
-        above = imported_by(file) & {"incidents", "observe", "cli", "spark"}
+        above = imported_by(file) & {"observe", "cli", "spark"}
         assert not above, f"{file.name} imports {above}"
 
 

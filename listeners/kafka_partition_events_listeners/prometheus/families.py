@@ -259,11 +259,24 @@ EVENTS_LABELLED = Family(
     ("event", "planned"),
 )
 INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
+INCIDENTS_BEHIND = Family("incidents_behind_seconds", "Age of the moment up to which incidents are told.")
+INCIDENTS_FAILURES = Family("incidents_failures_total", "How often the outbox could not be read or written.")
+INCIDENTS_MISSED = Family(
+    "incidents_missed_total", "Events of the journal that incidents did not take in.", ("reason",)
+)
+JOURNAL_BEHIND = Family("journal_behind_seconds", "Age of the latest look that the outbox has all of.")
+JOURNAL_WAITING = Family("journal_events_waiting", "Events that the outbox has not taken yet.")
+JOURNAL_LOST = Family("journal_events_lost_total", "Events that had to go while it took none.")
+SINK_STATE = Family("sink_state", "1 for the state that the sink is in.", ("sink", "state"))
+ELECTED = Family("observer_elected", "Whether this observer feeds the sinks; else it stands by.")
+FIT = Family("observer_fit", "Whether this observer is live and ready; else it gives way.")
+THREADS_ENDED = Family("threads_ended", "Threads that have ended and should not have.")
 PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipeline that failed.")
 
 PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
-    EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN,
+    EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN, INCIDENTS_BEHIND, INCIDENTS_FAILURES,
+    INCIDENTS_MISSED, JOURNAL_BEHIND, JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, ELECTED, FIT, THREADS_ENDED,
 )  # fmt: skip
 
 # -- changes: in the tracker -----------------------------------------------------------------------------

@@ -1,23 +1,21 @@
 """A collector of ``prometheus_client`` for what lies between events and their targets."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 from itertools import product
 from types import MappingProxyType
-from typing import Final
+from typing import Final, get_args
 
-from attrs import frozen
+from attrs import field, frozen
 from prometheus_client.core import REGISTRY, CollectorRegistry, Metric
 
-from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
+from kafka_partition_events.incidents import IncidentStats
+from kafka_partition_events.outbox import DeliveryStats, ReaderStats
+from kafka_partition_events.outbox.delivery import State
+from kafka_partition_events_listeners.journal import JournalStats
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Part, Reading, Scraper, single
-
-SUPPRESSION_REASONS: Final = ("debounced", "flapping", "silenced", "rate_limited")
-"""Why an event alerts nobody."""
-
-DROP_REASONS: Final = ("bounds", "dead_letter")
-"""Why a sink never gets a record: the outbox is full or the record too old, or the target refused it."""
 
 LABELLED: Final = (
     "partitions.added", "partition.offline", "partition.online", "leadership.moved",
@@ -28,47 +26,36 @@ LABELLED: Final = (
 LABELS: Final = ("true", "false", "unknown")
 """Whether somebody had; unknown where the control topics are out of reach."""
 
-_NONE: Final[Mapping[str, int]] = MappingProxyType({})
-
-
-@frozen(kw_only=True)
-class SinkReading:
-    """What is known of one sink. The counts are since the process began, unless told otherwise.
-
-    Attributes:
-        records: Records that wait for it in the outbox.
-        oldest_age: Seconds that the oldest of them has waited; 0 if there is none.
-        dropped: Records that it never gets, since there is the outbox, by `DROP_REASONS`.
-        deliveries: Records that the target took.
-        failures: Attempts that failed, by `DeliveryError.reason`.
-        delays: How long records took from their recording to their delivery.
-    """
-
-    records: int = 0
-    oldest_age: float = 0.0
-    dropped: Mapping[str, int] = _NONE
-    deliveries: int = 0
-    failures: Mapping[str, int] = _NONE
-    delays: Durations = NO_DELAYS
-
 
 @frozen(kw_only=True)
 class PipelineReading:
-    """What is known of the way from events to targets.
+    """What is known of the way from looks at the cluster to targets.
 
     Attributes:
-        sinks: Each sink by name.
-        flapping: Subjects that flap now.
-        suppressed: Events that alerted nobody, by `SUPPRESSION_REASONS`.
-        incidents_open: Incidents that are open now.
+        at: When it was read, aware; ages are counted up to then.
+        sinks: What waits for each sink, and what it has got in this process, by name.
+        journal: How the journal is doing.
+        incidents: How incidents are doing.
+        unread: What of the journal waits for them.
         labelled: Events by name and by `LABELS`; None where events are not labelled.
+        elected: Whether this process feeds the sinks.
+        fit: Whether it is live and ready.
+        ended: The threads that have ended and should not have.
     """
 
-    sinks: Mapping[str, SinkReading] = MappingProxyType({})
-    flapping: int = 0
-    suppressed: Mapping[str, int] = _NONE
-    incidents_open: int = 0
+    at: datetime
+    sinks: Mapping[str, tuple[ReaderStats, DeliveryStats]] = MappingProxyType({})
+    journal: JournalStats = field(factory=JournalStats)
+    incidents: IncidentStats = field(factory=IncidentStats)
+    unread: ReaderStats = field(factory=ReaderStats)
     labelled: Mapping[tuple[str, str], int] | None = None
+    elected: bool = True
+    fit: bool = True
+    ended: Collection[str] = ()
+
+    def age(self, moment: datetime) -> float:
+        """Return how many seconds ago a moment was."""
+        return max(0.0, (self.at - moment).total_seconds())
 
 
 class PipelineCollector:
@@ -127,28 +114,57 @@ class PipelineCollector:
 
 
 def pipeline_readings(found: PipelineReading) -> Iterable[Reading]:
-    """Return the readings; every reason that is known before it occurs is there at 0."""
-    sinks = found.sinks.items()
-    yield fam.OUTBOX_RECORDS, {(name,): sink.records for name, sink in sinks}
-    yield fam.OUTBOX_AGE, {(name,): sink.oldest_age for name, sink in sinks}
-    yield (
-        fam.OUTBOX_DROPPED,
-        {
-            (name, reason): count
-            for name, sink in sinks
-            for reason, count in {**dict.fromkeys(DROP_REASONS, 0), **sink.dropped}.items()
-        },
-    )
-    yield fam.DELIVERIES, {(name,): sink.deliveries for name, sink in sinks}
-    yield (
-        fam.DELIVERY_FAILURES,
-        {(name, reason): count for name, sink in sinks for reason, count in sink.failures.items()},
-    )
-    yield fam.DELIVERY_DELAY, {(name,): sink.delays for name, sink in sinks}
-    yield single(fam.FLAPPING, found.flapping)
-    suppressed = {**dict.fromkeys(SUPPRESSION_REASONS, 0), **found.suppressed}
-    yield fam.EVENTS_SUPPRESSED, {(reason,): count for reason, count in suppressed.items()}
+    """Return the readings; every label that is known beforehand is there at 0."""
+    yield from _of_sinks(found)
+    yield from _of_the_journal(found)
+    yield from _of_incidents(found)
     if found.labelled is not None:
         labelled = found.labelled
         yield fam.EVENTS_LABELLED, {both: labelled.get(both, 0) for both in product(LABELLED, LABELS)}
-    yield single(fam.INCIDENTS_OPEN, found.incidents_open)
+    yield single(fam.ELECTED, found.elected)
+    yield single(fam.FIT, found.fit)
+    yield single(fam.THREADS_ENDED, len(found.ended))
+
+
+def _of_sinks(found: PipelineReading) -> Iterable[Reading]:
+    waits = {name: waiting for name, (waiting, _) in found.sinks.items()}
+    done = {name: delivered for name, (_, delivered) in found.sinks.items()}
+    yield fam.OUTBOX_RECORDS, {(name,): stats.waiting for name, stats in waits.items()}
+    yield (
+        fam.OUTBOX_AGE,
+        {(name,): 0.0 if stats.oldest is None else found.age(stats.oldest) for name, stats in waits.items()},
+    )
+    dropped = [(name, reason, count) for name, stats in waits.items() for reason, count in _dropped(stats)]
+    yield fam.OUTBOX_DROPPED, {(name, reason): count for name, reason, count in dropped}
+    yield fam.DELIVERIES, {(name,): stats.delivered for name, stats in done.items()}
+    yield (
+        fam.DELIVERY_FAILURES,
+        {(name, reason): count for name, stats in done.items() for reason, count in stats.failures.items()},
+    )
+    yield fam.DELIVERY_DELAY, {(name,): stats.delays for name, stats in done.items()}
+    states = product(done, get_args(State))
+    yield fam.SINK_STATE, {(name, state): done[name].state == state for name, state in states}
+
+
+def _of_the_journal(found: PipelineReading) -> Iterable[Reading]:
+    journal = found.journal
+    if journal.holds_to is not None:
+        yield single(fam.JOURNAL_BEHIND, found.age(journal.holds_to))
+    yield single(fam.JOURNAL_WAITING, journal.waiting)
+    yield single(fam.JOURNAL_LOST, journal.lost)
+
+
+def _of_incidents(found: PipelineReading) -> Iterable[Reading]:
+    incidents = found.incidents
+    yield single(fam.FLAPPING, incidents.standing.flapping)
+    yield single(fam.INCIDENTS_OPEN, incidents.standing.open)
+    yield fam.EVENTS_SUPPRESSED, {(str(why),): count for why, count in incidents.suppressed.items()}
+    if incidents.told_to is not None:
+        yield single(fam.INCIDENTS_BEHIND, found.age(incidents.told_to))
+    yield single(fam.INCIDENTS_FAILURES, incidents.failures)
+    yield fam.INCIDENTS_MISSED, {(reason,): count for reason, count in _dropped(found.unread)}
+
+
+def _dropped(stats: ReaderStats) -> tuple[tuple[str, int], ...]:
+    """Return what a reader never gets, by why: the outbox is full or it is too old, or it was set aside."""
+    return ("bounds", stats.dropped), ("dead_letter", stats.dead)

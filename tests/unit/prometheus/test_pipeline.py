@@ -1,34 +1,51 @@
 """Metrics of what lies between events and targets."""
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from attrs import evolve
 from prometheus_client import CollectorRegistry, generate_latest
 
+from kafka_partition_events.incidents import IncidentStats, Standing, Suppressed
 from kafka_partition_events.metadata.durations import NO_DELAYS
-from kafka_partition_events_listeners.prometheus.pipeline import (
-    PipelineCollector,
-    PipelineReading,
-    SinkReading,
-)
+from kafka_partition_events.outbox import DeliveryStats, ReaderStats
+from kafka_partition_events_listeners.journal import JournalStats
+from kafka_partition_events_listeners.prometheus.pipeline import PipelineCollector, PipelineReading
 
 DELAY = "kpe_sink_delivery_delay_seconds"
+NOW = datetime(2026, 11, 23, 12, tzinfo=UTC)
+
+
+def ago(seconds: float) -> datetime:
+    return NOW - timedelta(seconds=seconds)
+
+
 READING = PipelineReading(
+    at=NOW,
     sinks={
-        "pager": SinkReading(
-            records=3,
-            oldest_age=12.5,
-            dropped={"bounds": 2},
-            deliveries=40,
-            failures={"http_503": 4},
-            delays=NO_DELAYS.plus(0.25, 0.25, 7.0),
+        "pager": (
+            ReaderStats(waiting=3, oldest=ago(12.5), dropped=2),
+            DeliveryStats(
+                state="open",
+                delivered=40,
+                failures={"http_503": 4},
+                delays=NO_DELAYS.plus(0.25, 0.25, 7.0),
+            ),
         ),
-        "archive": SinkReading(),
+        "archive": (ReaderStats(), DeliveryStats()),
     },
-    flapping=1,
-    suppressed={"debounced": 7},
-    incidents_open=2,
+    journal=JournalStats(waiting=5, lost=1, holds_to=ago(2)),
+    incidents=IncidentStats(
+        standing=Standing(open=2, flapping=1),
+        suppressed={**dict.fromkeys(Suppressed, 0), Suppressed.DEBOUNCED: 7},
+        failures=6,
+        told_to=ago(9),
+    ),
+    unread=ReaderStats(dead=8),
+    fit=False,
+    ended=("incidents",),
 )
 
 
@@ -54,13 +71,23 @@ def told_of_delays(sink: str) -> dict[str, str]:
 
 
 def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
-    assert sorted(line for line in exposed(lambda: READING) if DELAY not in line) == [
+    told = sorted(line for line in exposed(lambda: READING) if DELAY not in line and "sink_state" not in line)
+    assert told == [
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="debounced"} 7.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="flapping"} 0.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="rate_limited"} 0.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="silenced"} 0.0',
         'kpe_flapping_subjects{kafka_cluster="prod"} 1.0',
+        'kpe_incidents_behind_seconds{kafka_cluster="prod"} 9.0',
+        'kpe_incidents_failures_total{kafka_cluster="prod"} 6.0',
+        'kpe_incidents_missed_total{kafka_cluster="prod",reason="bounds"} 0.0',
+        'kpe_incidents_missed_total{kafka_cluster="prod",reason="dead_letter"} 8.0',
         'kpe_incidents_open{kafka_cluster="prod"} 2.0',
+        'kpe_journal_behind_seconds{kafka_cluster="prod"} 2.0',
+        'kpe_journal_events_lost_total{kafka_cluster="prod"} 1.0',
+        'kpe_journal_events_waiting{kafka_cluster="prod"} 5.0',
+        'kpe_observer_elected{kafka_cluster="prod"} 1.0',
+        'kpe_observer_fit{kafka_cluster="prod"} 0.0',
         'kpe_outbox_dropped_total{kafka_cluster="prod",reason="bounds",sink="archive"} 0.0',
         'kpe_outbox_dropped_total{kafka_cluster="prod",reason="bounds",sink="pager"} 2.0',
         'kpe_outbox_dropped_total{kafka_cluster="prod",reason="dead_letter",sink="archive"} 0.0',
@@ -73,7 +100,21 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="archive"} 0.0',
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="pager"} 40.0',
         'kpe_sink_delivery_failures_total{kafka_cluster="prod",reason="http_503",sink="pager"} 4.0',
+        'kpe_threads_ended{kafka_cluster="prod"} 1.0',
     ]
+
+
+def test_each_sink_is_in_one_of_all_states() -> None:
+    told = {line for line in exposed(lambda: READING) if "sink_state" in line}
+    series = 'kpe_sink_state{kafka_cluster="prod",sink="%s",state="%s"} %s'
+    assert len(told) == 2 * 5
+    assert {series % ("pager", "open", "1.0"), series % ("archive", "idle", "1.0")} <= told
+    assert sum(line.endswith(" 1.0") for line in told) == 2
+
+
+@pytest.mark.parametrize("family", ["kpe_journal_behind_seconds", "kpe_incidents_behind_seconds"])
+def test_what_has_not_looked_yet_is_not_said_to_be_up_to_date(family: str) -> None:
+    assert not [line for line in exposed(lambda: PipelineReading(at=NOW)) if family in line]
 
 
 def test_labels_are_told_where_events_are_labelled() -> None:
@@ -99,7 +140,7 @@ def test_a_sink_that_has_got_nothing_yet_is_there_at_0() -> None:
 
 def test_the_clusters_id_may_become_known_later() -> None:
     registry, ids = CollectorRegistry(), ["unknown", "prod"]
-    PipelineCollector(PipelineReading, kafka_cluster=lambda: ids.pop(0), registry=registry)
+    PipelineCollector(lambda: PipelineReading(at=NOW), kafka_cluster=lambda: ids.pop(0), registry=registry)
     assert 'kpe_incidents_open{kafka_cluster="unknown"} 0.0' in generate_latest(registry).decode()
     assert 'kpe_incidents_open{kafka_cluster="prod"} 0.0' in generate_latest(registry).decode()
 
