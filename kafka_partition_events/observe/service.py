@@ -34,6 +34,7 @@ from kafka_partition_events.observe.sources import (
     open_link,
     open_source,
 )
+from kafka_partition_events.observe.steady_clock import SteadyClock
 from kafka_partition_events.observe.summaries import SummaryListener
 from kafka_partition_events.observe.windows import keep_windows
 from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
@@ -76,7 +77,7 @@ class Service:
             ImportError: an extra is not installed.
         """
         self._settings = settings = _with_installed_client(settings)
-        self._clock: Clock = clock or SystemClock()
+        self._clock = SteadyClock(clock or SystemClock())
         self._started_at = self._clock.monotonic()
         self._name = settings.observer.name or socket.gethostname()
         self._kafka = {
@@ -250,6 +251,7 @@ class Service:
             elected=self.elected,
             fit=self._why_unfit() is None,
             ended=tuple(self._ended()),
+            clock_offset=self._clock.offset,
         )
 
     def _cluster_id(self) -> str:

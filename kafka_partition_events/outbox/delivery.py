@@ -110,6 +110,7 @@ class Deliverer:
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._deadline = math.inf  # of `close`
+        self._began, self._began_at = self._clock.monotonic(), self._clock.now()
         # From here on the worker's own: up to where the target is done, what it refused, and how far that is
         # durable; failures in a row; what others may read.
         self._done = self._settled = 0
@@ -236,7 +237,10 @@ class Deliverer:
 
     def _without_aged(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Put what is too old at the head to the dead letters; the cursor must not pass what is not."""
-        oldest = self._clock.now() - timedelta(seconds=self._policy.max_age)
+        # By this deliverer's own time as well: a clock that is set ahead makes nothing old.
+        elapsed = timedelta(seconds=self._clock.monotonic() - self._began)
+        now = min(self._clock.now(), self._began_at + elapsed)
+        oldest = now - timedelta(seconds=self._policy.max_age)
         aged = next((i for i, entry in enumerate(entries) if entry.recorded_at >= oldest), len(entries))
         for entry in entries[:aged]:
             self._outbox.refuse(self._name, entry, "too_old")

@@ -67,10 +67,14 @@ SIZE: Final = """
 OLDEST: Final = "SELECT seq, stream FROM entries ORDER BY seq LIMIT ?"
 OLDEST_CHURN: Final = "SELECT seq, stream FROM entries WHERE churn = 1 ORDER BY seq LIMIT ?"
 # Entries lie in the order in which they were recorded, more or less. Looking at some of the oldest, and not
-# at the very oldest alone, one entry from a clock that was ahead does not keep those behind it.
+# at the very oldest alone, one entry from a clock that was ahead does not keep those behind it. What somebody
+# has yet to read is not dropped for its age, which a clock that is set may make up, but for want of room.
 AGED: Final = """
-    SELECT seq, stream FROM (SELECT seq, stream, recorded_at FROM entries ORDER BY seq LIMIT ?)
-    WHERE recorded_at < ?
+    SELECT seq, stream FROM (SELECT seq, stream, recorded_at, churn FROM entries ORDER BY seq LIMIT ?) AS old
+    WHERE recorded_at < ? AND (
+        churn = 1
+        OR NOT EXISTS (SELECT 1 FROM readers WHERE readers.stream = old.stream AND cursor < old.seq)
+    )
 """
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

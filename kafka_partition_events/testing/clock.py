@@ -88,7 +88,11 @@ class ManualClock:
                 condition.notify_all()
 
     def set_back(self, seconds: float) -> None:
-        """Set the aware UTC time back, as NTP or an operator may; `monotonic` is as it was."""
+        """Set the aware UTC time back, as NTP or an operator may; `monotonic` is as it was.
+
+        Args:
+            seconds: By how much; a negative number sets it ahead.
+        """
         self._wall -= timedelta(seconds=seconds)
 
     def wait_for_waiters(self, count: int = 1, timeout: float = 10.0) -> None:

@@ -41,6 +41,7 @@ class PipelineReading:
         elected: Whether this process feeds the sinks.
         fit: Whether it is live and ready.
         ended: The threads that have ended and should not have.
+        clock_offset: By how many seconds the machine's clock is ahead of the service's.
     """
 
     at: datetime
@@ -52,6 +53,7 @@ class PipelineReading:
     elected: bool = True
     fit: bool = True
     ended: Collection[str] = ()
+    clock_offset: float = 0.0
 
     def age(self, moment: datetime) -> float:
         """Return how many seconds ago a moment was."""
@@ -124,6 +126,7 @@ def pipeline_readings(found: PipelineReading) -> Iterable[Reading]:
     yield single(fam.ELECTED, found.elected)
     yield single(fam.FIT, found.fit)
     yield single(fam.THREADS_ENDED, len(found.ended))
+    yield single(fam.CLOCK_OFFSET, found.clock_offset)
 
 
 def _of_sinks(found: PipelineReading) -> Iterable[Reading]:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.outbox_kit import NOW, append, entry
 from tests.unit.delivery.at_work import failure
 
@@ -53,6 +55,16 @@ class TestDeadLetters:
         delivery.pause()
         letters = delivery.outbox.dead_letters()
         assert [(d.entry.id, d.reason) for d in letters] == [("1", "too_old"), ("2", "too_old")]
+
+    @pytest.mark.parametrize("step", [90_000.0, -90_000.0])
+    def test_are_not_what_is_old_by_a_clock_that_was_set(self, make: Any, step: float) -> None:
+        delivery = make(failure(), failure(), waiting="1", max_delay=1.0)
+        delivery.sink.next_call()
+        delivery.clock.set_back(step)
+        assert delivery.retry() == ["1"]
+        append(delivery.outbox, entry("2", at=delivery.clock.now()))
+        assert delivery.retry() == ["1", "2"]
+        assert delivery.outbox.dead_letters() == []
 
     def test_are_never_what_comes_after_an_entry_that_is_young_enough(self, make: Any) -> None:
         delivery = make()

@@ -73,6 +73,7 @@ def told_of_delays(sink: str) -> dict[str, str]:
 def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
     told = sorted(line for line in exposed(lambda: READING) if DELAY not in line and "sink_state" not in line)
     assert told == [
+        'kpe_clock_offset_seconds{kafka_cluster="prod"} 0.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="debounced"} 7.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="flapping"} 0.0',
         'kpe_events_suppressed_total{kafka_cluster="prod",reason="rate_limited"} 0.0',
