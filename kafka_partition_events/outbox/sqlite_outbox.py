@@ -109,8 +109,7 @@ class SqliteOutbox:
     def subscribe(self, reader: str, stream: Stream, *, from_start: bool = True) -> None:
         """Make a reader known; one that is known already keeps its cursor."""
         with self._transaction() as db:
-            last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
-            cursor = 0 if from_start or last is None else last[0]
+            cursor = 0 if from_start else _last_seq(db)
             db.execute(
                 "INSERT INTO readers (name, stream, cursor) VALUES (?, ?, ?)"
                 " ON CONFLICT (name) DO UPDATE SET stream = excluded.stream",
@@ -234,6 +233,12 @@ class SqliteOutbox:
             return ReaderStats(waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
 
     @property
+    def last_seq(self) -> int:
+        """The place of the entry that was recorded last, ever; 0 if there was none."""
+        with self._connection() as db:
+            return _last_seq(db)
+
+    @property
     def size_bytes(self) -> int:
         """The bytes of the file's pages that are in use."""
         with self._connection() as db:
@@ -321,6 +326,11 @@ def _drop(db: sqlite3.Connection, query: str, *parameters: int) -> bool:
         if unread:
             db.execute("UPDATE readers SET dropped = dropped + ? WHERE name = ?", (unread, name))
     return bool(victims)
+
+
+def _last_seq(db: sqlite3.Connection) -> int:
+    row = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entries'").fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def _drop_dead_letters(db: sqlite3.Connection) -> bool:

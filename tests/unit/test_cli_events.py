@@ -164,11 +164,13 @@ def test_a_moment_is_how_long_ago_or_a_time() -> None:
 # -- tail and show -----------------------------------------------------------------------------------------
 
 
-def test_tail_shows_what_comes(path: Path, kpe: Callable[..., int], capsys: Captured) -> None:
+@pytest.mark.parametrize(("since", "told"), [(("--since", "15m"), ["e", "f"]), ((), ["f"])])
+def test_tail_shows_what_comes(
+    path: Path, kpe: Callable[..., int], capsys: Captured, since: tuple[str, ...], told: list[str]
+) -> None:
+    """What happened before it began and is recorded later comes, too."""
     clock, codes = ManualClock(), []
-    following = threading.Thread(
-        target=lambda: codes.append(kpe("tail", "--since", "15m", "--for", "5s", clock=clock))
-    )
+    following = threading.Thread(target=lambda: codes.append(kpe("tail", *since, "--for", "5s", clock=clock)))
     following.start()
     clock.wait_for_waiters(1)
     with contextlib.closing(SqliteOutbox(path, clock=clock)) as outbox:
@@ -177,7 +179,31 @@ def test_tail_shows_what_comes(path: Path, kpe: Callable[..., int], capsys: Capt
         clock.advance(1)
         following.join(0.01)
     assert codes == [0]
-    assert told_ids(capsys) == ["e", "f"]
+    assert told_ids(capsys) == told
+
+
+def test_tail_looks_at_nothing_twice(
+    path: Path, kpe: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+    history = SqliteOutbox.history
+
+    def noting(outbox: SqliteOutbox, *given: Any, **options: Any) -> Any:
+        looked.append(options["after_seq"])
+        return history(outbox, *given, **options)
+
+    monkeypatch.setattr(SqliteOutbox, "history", noting)
+    clock = ManualClock()
+    following = threading.Thread(
+        target=lambda: kpe("tail", "--since", "9d", "--type", "no.such", "--for", "2s", clock=clock)
+    )
+    following.start()
+    while following.is_alive():
+        clock.advance(0.5)
+        following.join(0.01)
+    with contextlib.closing(SqliteOutbox(path, clock=clock)) as outbox:
+        end = outbox.last_seq
+    assert (looked[0], {*looked[1:]}) == (0, {end})
 
 
 def test_show_prints_the_whole_event(kpe: Callable[..., int], capsys: Captured) -> None:

@@ -264,8 +264,7 @@ def tail_command(
     Exit codes: 0 the time of --for is over, or Ctrl-C; 2 no such outbox, wrong option.
     """  # noqa: D301
     services: Services = context.obj
-    begin = "1ms" if since is None else since
-    selection = _selection(services, stream, begin, None, type_, topics, planned=planned)
+    selection = _selection(services, stream, since, None, type_, topics, planned=planned)
     limit = math.inf if for_ is None else parse_duration(for_)
     with where.opened() as opened, contextlib.suppress(KeyboardInterrupt):
         _write(_follow(opened, selection, services, limit), listing)
@@ -372,11 +371,14 @@ def _follow(outbox: SqliteOutbox, selection: Selection, services: Services, limi
     """Yield entries as they come. Another process writes them, so it takes looking, once a second."""
     clock, reader_gone, pause = services.clock, reader_check(sys.stdout), threading.Condition()
     deadline = clock.monotonic() + limit
-    last = 0
+    last = outbox.last_seq if selection.since is None else 0
     while True:
+        # What comes meanwhile lies behind it; what lies before it and does not match is looked at once.
+        end = outbox.last_seq
         for entry in selection.entries(outbox, after=last):
             last = entry.seq
             yield entry
+        last = max(last, end)
         if reader_gone():
             raise BrokenPipeError
         left = deadline - clock.monotonic()
