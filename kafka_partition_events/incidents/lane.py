@@ -141,6 +141,14 @@ class Lane:
                 self._came_up(own, Happening(id=incident.latest, name="", at=now, initial=True))
         return self._collected()
 
+    def clock_set_back(self) -> Sequence[Notice]:
+        """Tell what is held down: it began by a clock that nobody has any more, and would come too late."""
+        incidents = ((t, t.incident) for t in self.troubles.values() if t.members)
+        held = [due(t.members, self.rules) for t, held in incidents if held and held.opened_at is None]
+        if held:
+            self._advance(max(held) + timedelta.resolution)
+        return self._collected()
+
     @property
     def standing(self) -> Standing:
         """How things stand."""

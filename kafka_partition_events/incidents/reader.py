@@ -30,6 +30,9 @@ GRACE: Final = timedelta(seconds=1)
 """How long what happened may be on its way into the journal. What time brings about is told so much later: an
 answer that says that something is back must not be overtaken by the end of its hold-down."""
 
+STEP: Final = timedelta(seconds=10)
+"""By how much a clock must go back for what is held down to be told at once, rather than so much later."""
+
 _log = get_logger(__name__)
 
 
@@ -93,6 +96,7 @@ class IncidentReader:
         self._thread: threading.Thread | None = None
         self._closed = False
         self._restarted = True  # since the state was written; until the first round is done
+        self._taken_in_at: datetime | None = None
         self._hearing: Entry | None = None  # the entry that the lane is at
         self._refused: dict[str, bytes] = {}  # values that are no silences, so that each is logged once
         outbox.subscribe(READER, Stream.EVENTS)
@@ -200,6 +204,9 @@ class IncidentReader:
     def _take_in(self, entries: Sequence[Entry], now: datetime, *, at_end: bool) -> None:
         lane = self._lane
         told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
+        if self._taken_in_at is not None and now < self._taken_in_at - STEP:
+            _log.warning("clock_set_back", now=now.isoformat(), before=self._taken_in_at.isoformat())
+            told += self._as_entries(lane.clock_set_back(), now)
         for self._hearing in entries:
             told += self._heard(self._hearing, now)
         self._hearing = None
@@ -207,7 +214,7 @@ class IncidentReader:
             told += self._as_entries(lane.tick(now - GRACE), now)
         if entries or told:  # what time alone has changed, and nobody is told, it would change again
             self._write(entries, told)
-        self._restarted = False
+        self._restarted, self._taken_in_at = False, now
 
     def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
         """Set an entry aside that raised; take in what was read before it."""

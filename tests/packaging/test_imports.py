@@ -184,9 +184,9 @@ LARGEST = {
     "routing": 1_440,
     "partitioners": 1_900,
     "clients": 3_685,
-    "outbox": 1_070,
+    "outbox": 1_080,
     "events": 600,
-    "incidents": 1_070,
+    "incidents": 1_085,
     "observe": 1_800,
     "control": 4_880,
 }

@@ -210,6 +210,17 @@ class TestWhatIsWritten:
         assert watch.reader.stats.failures == 0
         assert decode(encode(watch.reader._lane), Rules()) == watch.reader._lane
 
+    @pytest.mark.parametrize("step", [3600.0, 86_400.0])
+    def test_a_clock_that_is_set_back_delays_nobody(self, watch: Watch, step: float) -> None:
+        watch.world.down(2)
+        watch.look()
+        assert watch.after(10) == []
+        watch.clock.set_back(step)
+        assert [entry.name for entry in watch.after(1)] == ["incident.opened"]
+        watch.world.up(2)
+        watch.look()
+        assert [entry.name for entry in watch.after(40)] == ["incident.closed"]
+
     def test_it_says_up_to_when_all_is_told(self, watch: Watch) -> None:
         assert watch.reader.stats.told_to is None
         watch.after(10)
