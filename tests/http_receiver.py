@@ -57,6 +57,11 @@ class Receiver:
             assert self._arrived.wait_for(lambda: len(self._requests) >= count, timeout), self._requests
             return list(self._requests)
 
+    def answer(self, answer: Answer) -> None:
+        """Answer so from now on."""
+        with self._arrived:
+            self._answers = [answer]
+
     def take(self, request: Request) -> Answer:
         """Keep a request and return what to answer."""
         with self._arrived:

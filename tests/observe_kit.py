@@ -46,22 +46,33 @@ class Observer:
             f'[outbox]\npath = "{self.outbox}"\n[http]\nlisten = "127.0.0.1:{self.port}"\n{more}'
         )
         self.illness = directory / f"{name}.illness"
+        self.clock = directory / f"{name}.clock"
+        """By how many seconds its clock is to be wrong, while the file is there; in a sick observer."""
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, module: str = "kafka_partition_events.cli") -> "Observer":
         command = [sys.executable, "-m", module, "observe", "-v", "--config", str(self.config)]
-        env = {**os.environ, sick_observer.FILE: str(self.illness)}
+        env = {**os.environ, sick_observer.FILE: str(self.illness), sick_observer.CLOCK: str(self.clock)}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, env=env)
         return self
 
     def fall_ill(self, illness: str) -> None:
         """Let a part of it fail; one that is ``"full"`` can't write any file, its log included."""
-        assert self.process is not None
         if illness == "full":
-            resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (0, 0))
+            self._limit_files(0)
         else:
             self.illness.write_text(illness)
+
+    def recover(self) -> None:
+        """End its illness, but for a thread that has ended."""
+        self.illness.unlink(missing_ok=True)
+        self._limit_files(resource.RLIM_INFINITY)
+
+    def _limit_files(self, size: int) -> None:
+        assert self.process is not None
+        _, most = resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, most))
 
     def ready(self) -> "Observer":
         self.wait_until("ready", lambda: self.get("/readyz")[0] == 200)

@@ -2,15 +2,18 @@
 
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from kafka_partition_events.cli import main
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.incidents import IncidentReader
+from kafka_partition_events.metadata.clock import SystemClock
 from kafka_partition_events.observe.narrowed import NarrowedSource
 
 FILE = "KPE_TEST_ILLNESS"
+CLOCK = "KPE_TEST_CLOCK"
 
 
 def has(illness: str) -> bool:
@@ -32,6 +35,15 @@ def fetch(source: Any, *args: Any, healthy: Any = NarrowedSource.fetch, **option
     return healthy(source, *args, **options)
 
 
+def now(_clock: Any) -> datetime:
+    try:
+        wrong_by = float(Path(os.environ[CLOCK]).read_text() or 0)
+    except OSError:
+        wrong_by = 0.0
+    return datetime.now(UTC) + timedelta(seconds=wrong_by)
+
+
 if __name__ == "__main__":
+    SystemClock.now = now  # type: ignore[method-assign, assignment]
     IncidentReader.run_once, NarrowedSource.fetch = run_once, fetch  # type: ignore[method-assign, assignment]
     main()

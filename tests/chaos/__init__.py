@@ -1,0 +1,1 @@
+"""Long runs of random faults, by hand: what nobody thought of. Not part of ``make test``."""

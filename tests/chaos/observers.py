@@ -1,0 +1,246 @@
+"""Two observers: killed, frozen, full, blind, stuck, their clocks set, their target dead; and brokers die.
+
+::
+
+    python -m tests.chaos.observers --seconds 3600 --seed 1
+
+2,000 partitions on three brokers, each with one replica, so what is down is exactly what was killed. The sink
+is a webhook. Who decides knows nothing of our code but what came to it: every outage that lasted must have
+been told as opened, and as closed; none that did not happen, and none that was over before its hold-down; no two
+bodies under one id.
+Exit codes: 0 all of it held; 1 something did not; it is listed with the seed.
+"""
+
+import argparse
+import json
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from kafka_partition_events.testing import KafkaCluster
+from tests.http_receiver import Receiver
+from tests.observe_kit import Observer, election
+
+HOLD_DOWN_S = 20.0
+LASTS_S = (70.0, 100.0)
+"""An outage that must be told, whoever of the two is ill meanwhile."""
+BLIP_S = 0.0
+"""What the killed broker waits before it is started again; that takes some ten seconds."""
+TOPICS, PARTITIONS = 4, 500
+SETTLE_S = 120.0
+
+CONFIG = """
+[incidents]
+hold_down = "{hold_down}s"
+broker_hold_down = "{hold_down}s"
+[[sinks]]
+name = "pager"
+type = "webhook"
+stream = "incidents"
+url = "{url}"
+allow_private = true
+"""
+
+
+@define
+class Outage:
+    """A broker that was killed, by the machine's clock."""
+
+    broker: int
+    down_at: float
+    up_at: float = 0.0
+    must_be_told: bool = True
+
+
+@define
+class Run:
+    """What happened, and to whom."""
+
+    cluster: KafkaCluster
+    observers: list[Observer]
+    receiver: Receiver
+    dice: random.Random
+    ends_at: float
+    outages: list[Outage] = field(factory=list)
+    done: Counter[str] = field(factory=Counter)
+
+    def say(self, what: str) -> None:
+        print(f"{datetime.now(UTC):%H:%M:%S} {what}", flush=True)  # noqa: T201 - a program
+
+    def left(self) -> float:
+        return self.ends_at - time.time()
+
+    # -- brokers -------------------------------------------------------------------------------------
+
+    def kill_brokers(self) -> None:
+        while self.left() > LASTS_S[1] + 60:
+            lasts = self.dice.uniform(*LASTS_S) if self.dice.random() < 0.6 else BLIP_S
+            outage = Outage(self.dice.choice(self.cluster.brokers), time.time(), must_be_told=lasts > 0)
+            self.say(f"broker {outage.broker} dies for {lasts:.0f} s")
+            self.cluster.kill(outage.broker)
+            self.outages.append(outage)
+            time.sleep(lasts)
+            self.cluster.restart(outage.broker)
+            outage.up_at = time.time()
+            self.say(f"broker {outage.broker} is back after {outage.up_at - outage.down_at:.0f} s")
+            time.sleep(self.dice.uniform(25, 60))
+
+    # -- observers: one of them is ill at a time -----------------------------------------------------
+
+    def torment_observers(self) -> None:
+        torments = [
+            self.kill, self.freeze, self.fill, self.illness("blind"), self.illness("stuck"), self.die,
+            self.set_clock, self.silence_target,
+        ]  # fmt: skip
+        while self.left() > 90:
+            torment, victim = self.dice.choice(torments), self.dice.choice(self.observers)
+            name = getattr(torment, "__name__", "illness")
+            self.say(f"{victim.config.stem}: {name}")
+            self.done[name] += 1
+            torment(victim)
+            self.say(f"{victim.config.stem}: {name} is over")
+            time.sleep(self.dice.uniform(15, 40))
+
+    def kill(self, victim: Observer) -> None:
+        victim.kill()
+        time.sleep(self.dice.uniform(1, 30))
+        victim.start(MODULE)
+
+    def freeze(self, victim: Observer) -> None:
+        assert victim.process is not None
+        victim.process.send_signal(signal.SIGSTOP)
+        time.sleep(self.dice.uniform(2, 40))
+        victim.process.send_signal(signal.SIGCONT)
+
+    def fill(self, victim: Observer) -> None:
+        victim.fall_ill("full")
+        time.sleep(self.dice.uniform(10, 40))
+        victim.recover()
+
+    def illness(self, name: str) -> Callable[[Observer], None]:
+        def be_ill(victim: Observer) -> None:
+            victim.fall_ill(name)
+            time.sleep(self.dice.uniform(10, 40))
+            victim.recover()
+
+        be_ill.__name__ = name
+        return be_ill
+
+    def die(self, victim: Observer) -> None:
+        """End the thread of the incidents; then whoever watches /livez starts the process anew."""
+        victim.fall_ill("dead")
+        time.sleep(self.dice.uniform(10, 30))
+        victim.recover()
+        victim.kill()
+        victim.start(MODULE)
+
+    def set_clock(self, victim: Observer) -> None:
+        step = self.dice.choice([-3600, -300, 300, 3600, 90_000, 8 * 86_400])
+        victim.clock.write_text(str(step))
+        time.sleep(self.dice.choice([1, 30, 400]))
+        victim.clock.unlink()
+
+    def silence_target(self, _victim: Observer) -> None:
+        self.receiver.answer(self.dice.choice([500, 503, 401]))
+        time.sleep(self.dice.uniform(5, 40))
+        self.receiver.answer(204)
+
+
+MODULE = "tests.sick_observer"
+
+
+def verdict(run: Run) -> Iterator[str]:
+    """Yield what did not hold."""
+    told: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    closed: set[str] = set()
+    bodies: dict[str, set[bytes]] = defaultdict(set)
+    twice = 0
+    for request in run.receiver.requests:
+        event = json.loads(request.body)
+        twice += event["id"] in bodies
+        bodies[event["id"]].add(json.dumps(event["data"], sort_keys=True).encode())
+        cause = event["data"].get("cause") or {}
+        name = ".".join(event["type"].split(".")[-3:-1])
+        if name == "incident.closed":
+            closed.add(event["data"]["incident_id"])
+        if name == "incident.opened" and "broker" in cause:
+            told[cause["broker"]].append(event)
+    yield from (f"{id_}: {len(found)} bodies" for id_, found in bodies.items() if len(found) > 1)
+    matched: set[str] = set()
+    for outage in run.outages:
+        fits = [e for e in told[outage.broker] if outage.down_at - 5 <= began(e) <= outage.up_at + 15]
+        matched |= {e["id"] for e in fits}
+        when = f"broker {outage.broker} at {datetime.fromtimestamp(outage.down_at, UTC):%H:%M:%S}"
+        ids = {e["data"]["incident_id"] for e in fits}
+        if outage.must_be_told and not fits:
+            yield f"{when}: not told"
+        if not outage.must_be_told and fits:
+            yield f"{when}: was over after {outage.up_at - outage.down_at:.0f} s, and told"
+        yield from (f"{when}: {id_} was not closed" for id_ in ids - closed)
+        if len(ids) > 1:
+            run.say(f"{when}: told as {len(ids)} incidents")
+    false = [e for events in told.values() for e in events if e["id"] not in matched]
+    yield from (f"false: {e['data']['cause']} began {e['data']['began']}" for e in false)
+    lasting = sum(outage.must_be_told for outage in run.outages)
+    run.say(
+        f"{len(run.outages)} outages, {lasting} to be told; {len(bodies)} ids came, {twice} of them again; "
+        f"{dict(run.done)}"
+    )
+
+
+def began(event: dict[str, Any]) -> float:
+    return datetime.fromisoformat(event["data"]["began"]["by"]).timestamp()
+
+
+def main() -> int:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=raw)
+    parser.add_argument("--seconds", type=float, default=3600.0)
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    with ExitStack() as ending:
+        directory = Path(ending.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True)))
+        cluster = ending.enter_context(KafkaCluster(brokers=3))
+        receiver = ending.enter_context(Receiver(204))
+        brokers = cluster.brokers
+        for number in range(TOPICS):
+            places = {p: [brokers[p % len(brokers)]] for p in range(PARTITIONS)}
+            cluster.create_topic(f"orders-{number}", assignment=places)
+        config = CONFIG.format(hold_down=int(HOLD_DOWN_S), url=receiver.url) + election("chaos")
+        observers = [Observer(directory, cluster, name, config) for name in ("first", "second")]
+        for observer in observers:
+            ending.callback(observer.kill)
+            observer.start(MODULE).ready()
+        observers[0].wait_until("elected", lambda: any(each.feeds() for each in observers))
+        run = Run(cluster, observers, receiver, random.Random(options.seed), time.time() + options.seconds)
+        run.say(f"seed {options.seed}")
+        tormentor = threading.Thread(target=run.torment_observers)
+        tormentor.start()
+        run.kill_brokers()
+        tormentor.join()
+        time.sleep(SETTLE_S)
+        found = list(verdict(run))
+        for line in found:
+            run.say(f"seed {options.seed}: {line}")
+        if found:
+            kept = Path(tempfile.mkdtemp(prefix="kpe-chaos-"))
+            for observer in observers:
+                (kept / observer.log.name).write_bytes(observer.log.read_bytes())
+            (kept / "requests.jsonl").write_bytes(b"\n".join(r.body for r in receiver.requests))
+            run.say(f"logs and what came: {kept}")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
