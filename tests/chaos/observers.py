@@ -6,8 +6,8 @@
 
 2,000 partitions on three brokers, each with one replica, so what is down is exactly what was killed. The sink
 is a webhook. Who decides knows nothing of our code but what came to it: every outage that lasted must have
-been told as opened, and as closed; none that did not happen, and none that was over before its hold-down; no two
-bodies under one id.
+been told as opened, and as closed; none that did not happen, and none that was over before its hold-down; no
+two bodies under one id.
 Exit codes: 0 all of it held; 1 something did not; it is listed with the seed.
 """
 
