@@ -1,9 +1,17 @@
-"""A small HTTP server for machines: metrics and health. GET only, a bounded number of requests at a time."""
+"""A small HTTP server for machines: metrics and health. GET only, a bounded number of requests at a time.
 
+A client that sends its request byte by byte is not waited for: a socket's time-out counts from the last byte,
+so sixteen of them would keep all others out for as long as they like. Each connection has an end, and when
+there is no room the oldest one that has not asked anything yet makes some.
+"""
+
+import contextlib
 import errno
+import ipaddress
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -16,7 +24,10 @@ from kafka_partition_events.log import get_logger
 
 AT_ONCE: Final = 16
 """How many requests are served at a time; one more gets a 503 at once."""
-_REQUEST_S: Final = 10.0
+ASKING_S: Final = 5.0
+"""How long a client may take to send its request."""
+ANSWERING_S: Final = 30.0
+"""How long a connection may last."""
 _CURES: Final = {
     errno.EADDRINUSE: "another program may listen there",
     errno.EADDRNOTAVAIL: "this machine has no such address; 0.0.0.0 listens at all that it has",
@@ -51,18 +62,21 @@ Route = Callable[[Request], Response]
 class HttpServer:
     """Serves some routes on threads of its own. A slow client holds up its own request only."""
 
-    def __init__(self, address: tuple[str, int], routes: Mapping[str, Route]) -> None:
+    def __init__(
+        self, address: tuple[str, int], routes: Mapping[str, Route], *, hosts: Iterable[str] = ()
+    ) -> None:
         """Listen; nothing is answered before `start`.
 
         Args:
             address: Host and port; port 0 takes a free one, see `address`.
             routes: What to answer, by path. A route runs on several threads at once.
+            hosts: By which names it may be asked, besides this machine's own ones and any address.
 
         Raises:
             ConfigurationError: the address can't be listened on.
         """
         try:
-            self._server = _Server(address, routes)
+            self._server = _Server(address, routes, frozenset(map(str.lower, (*hosts, *_own_names()))))
         except OSError as error:
             where = f"{address[0]}:{address[1]}"
             raise ConfigurationError(
@@ -93,14 +107,24 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = AT_ONCE
 
-    def __init__(self, address: tuple[str, int], routes: Mapping[str, Route]) -> None:
-        self.routes = routes
-        self._free = threading.BoundedSemaphore(AT_ONCE)
+    def __init__(self, address: tuple[str, int], routes: Mapping[str, Route], hosts: frozenset[str]) -> None:
+        self.routes, self.hosts = routes, hosts
+        self._lock = threading.Lock()
+        # When each connection began, the oldest first: those that have not asked yet, and the others.
+        self._asking: dict[Any, float] = {}
+        self._answered: dict[Any, float] = {}
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, _Handler)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        if not self._free.acquire(blocking=False):
+        with self._lock:
+            full = len(self._asking) + len(self._answered) >= AT_ONCE
+            if full and self._asking:
+                self._cut(next(iter(self._asking)))
+                full = False
+            if not full:
+                self._asking[request] = time.monotonic()
+        if full:
             request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\nbusy\n")
             self.shutdown_request(request)
             return
@@ -110,17 +134,52 @@ class _Server(ThreadingHTTPServer):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            with self._lock:
+                self._asking.pop(request, None)
+                self._answered.pop(request, None)
+
+    def asked(self, request: Any) -> None:
+        """Note that a request has come as a whole."""
+        with self._lock:
+            if (began := self._asking.pop(request, None)) is not None:
+                self._answered[request] = began
+
+    def service_actions(self) -> None:
+        """Cut what takes too long; called twice a second."""
+        now = time.monotonic()
+        with self._lock:
+            late = [request for request, began in self._asking.items() if now - began > ASKING_S]
+            late += [request for request, began in self._answered.items() if now - began > ANSWERING_S]
+            for request in late:
+                self._cut(request)
+
+    def _cut(self, request: Any) -> None:
+        """End a connection; its thread notices, and closes the socket."""
+        self._asking.pop(request, None)
+        self._answered.pop(request, None)
+        with contextlib.suppress(OSError):  # the client was quicker
+            request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that hang up or are too slow."""
 
 
 class _Handler(BaseHTTPRequestHandler):
-    timeout = _REQUEST_S
+    timeout = ANSWERING_S
     server: _Server
 
+    def parse_request(self) -> bool:
+        """Return whether it is a request, as a whole."""
+        whole = super().parse_request()
+        self.server.asked(self.request)
+        return whole
+
     def do_GET(self) -> None:
+        if not self._is_for_us(self.headers.get("host")):
+            # A page in a browser may be led here by a name of its own (DNS rebinding), and read the answer.
+            body = b"there is nobody of this name here; add it to http.hosts, or ask by address\n"
+            self._answer(Response(status=HTTPStatus.MISDIRECTED_REQUEST, body=body))
+            return
         url = urlsplit(self.path)
         route = self.server.routes.get(url.path)
         if route is None:
@@ -137,6 +196,18 @@ class _Handler(BaseHTTPRequestHandler):
 
     do_HEAD = do_GET  # noqa: N815 - so http.server looks for it
 
+    def _is_for_us(self, host: str | None) -> bool:
+        if host is None:
+            return True
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(name)
+            return True
+        return name in self.server.hosts
+
     def _answer(self, response: Response) -> None:
         self.send_response(response.status)
         self.send_header("Content-Type", response.content_type)
@@ -151,3 +222,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
         """Log no requests: there is one every few seconds."""
+
+
+def _own_names() -> Iterator[str]:
+    yield "localhost"
+    yield socket.gethostname()

@@ -90,6 +90,7 @@ class Service:
             self._http = HttpServer(
                 settings.http.listen,
                 {"/metrics": self._metrics, "/livez": self._livez, "/readyz": self._readyz},
+                hosts=settings.http.hosts,
             )
             parts.callback(self._http.close)
             self._feeder = Feeder(

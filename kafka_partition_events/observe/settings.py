@@ -75,6 +75,7 @@ class Http:
     """``[http]``: where metrics and health are to be had."""
 
     listen: tuple[str, int] = setting(ADDRESS, "127.0.0.1:9404")
+    hosts: tuple[str, ...] = setting(TEXTS, [])
 
 
 @frozen(kw_only=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe import http as http_module
 from kafka_partition_events.observe.http import AT_ONCE, HttpServer, Request, Response
 
 LIMIT_S = 20.0
@@ -97,6 +98,55 @@ def test_slow_requests_hold_up_nobody_else_until_there_are_too_many(server: Http
 def test_a_client_that_says_nothing_holds_up_nobody(server: HttpServer) -> None:
     with socket.create_connection(server.address, timeout=LIMIT_S):
         assert ask(server, "/echo")[0] == 200
+
+
+def test_clients_that_trickle_hold_up_nobody_however_many_there_are(server: HttpServer) -> None:
+    with contextlib.ExitStack() as sockets:
+        slow = [
+            sockets.enter_context(socket.create_connection(server.address, timeout=LIMIT_S))
+            for _ in range(4 * AT_ONCE)
+        ]
+        for _ in range(20):
+            for each in slow:
+                with contextlib.suppress(OSError):
+                    each.sendall(b"G")
+            assert ask(server, "/echo")[0] == 200
+
+
+def test_a_connection_has_an_end(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_module, "ASKING_S", 0.5)
+    with socket.create_connection(server.address, timeout=LIMIT_S) as slow:
+        began = time.monotonic()
+        with contextlib.suppress(OSError):
+            while time.monotonic() - began < LIMIT_S:
+                slow.sendall(b"G")
+                time.sleep(0.05)
+        assert time.monotonic() - began < LIMIT_S / 2
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:9404", 200),
+        ("127.0.0.1", 200),
+        ("[::1]:9404", 200),
+        (socket.gethostname(), 200),
+        ("KPE.example", 200),
+        (None, 200),
+        ("evil.example", 421),
+        ("evil.example:9404", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("[", 421),
+        ("", 421),
+    ],
+)
+def test_it_answers_to_its_own_names_only(host: str | None, status: int) -> None:
+    server = HttpServer(("127.0.0.1", 0), {"/ok": lambda _: Response(body=b"ok")}, hosts=["kpe.example"])
+    server.start()
+    with contextlib.closing(server), socket.create_connection(server.address, timeout=LIMIT_S) as client:
+        header = "" if host is None else f"Host: {host}\r\n"
+        client.sendall(f"GET /ok HTTP/1.0\r\n{header}\r\n".encode())
+        assert client.recv(100).split()[1] == str(status).encode()
 
 
 def test_an_address_that_is_taken_is_told(server: HttpServer) -> None:
