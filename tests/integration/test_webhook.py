@@ -160,6 +160,36 @@ def test_an_answer_that_trickles_does_not_keep_us() -> None:
         over.set()
 
 
+@pytest.mark.parametrize("part", ["status line", "headers"])
+def test_a_target_that_trickles_before_its_answer_is_not_waited_for(part: str) -> None:
+    over = threading.Event()
+
+    def trickle(handler: BaseHTTPRequestHandler) -> None:
+        if part == "headers":
+            handler.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        number = 0
+        while not over.wait(0.05):
+            number += 1
+            handler.wfile.write(b"H" if part == "status line" else b"x-%d: y\r\n" % number)
+        handler.close_connection = True
+
+    with Receiver(trickle) as receiver:
+        started = time.monotonic()
+        assert failure(receiver.url, timeout=0.3).reason == "timeout"
+        assert time.monotonic() - started < 5
+        over.set()
+
+
+def test_a_connection_is_used_again_within_a_new_deadline() -> None:
+    with Receiver(200) as receiver:
+        sink = WebhookSink(receiver.url, allow_private=True, timeout=0.5)
+        for number in range(4):
+            sink.deliver([entry(number)])
+            time.sleep(0.2)
+        sink.close()
+        assert receiver.connections == 1
+
+
 # -- addresses -----------------------------------------------------------------------------------------
 
 

@@ -29,6 +29,7 @@ PUBLIC, OTHER_PUBLIC = "93.184.216.34", "2606:2800:220:1::1"
         "2001:db8::1", "100::1", "2001::1", "4000::1",
         "::ffff:127.0.0.1", "::ffff:10.0.0.1", "::ffff:a9fe:a9fe", "::ffff:224.0.0.1", "::127.0.0.1",
         "2002:7f00:1::", "2002:a00:1::1", "2002:c0a8:101::", "2002:a9fe:a9fe::1",
+        "3fff::1", "3fff:fff::1", "168.63.129.16", "::ffff:168.63.129.16",
         "64:ff9b::127.0.0.1", "64:ff9b::a00:1", "64:ff9b::169.254.169.254", "64:ff9b:1::1",
     ],
 )  # fmt: skip
@@ -65,7 +66,8 @@ def test_addresses_that_are(address: str) -> None:
         ("http://127.0.0.1/T0K3N", "no public address"),
         ("http://[::1]:8080/", "no public address"),
         ("http://[::ffff:10.0.0.1]/", "no public address"),
-        ("http://169.254.169.254/latest/meta-data", "allow_private=True"),
+        ("http://192.168.1.1/", "allow_private=True"),
+        ("http://169.254.169.254/latest/meta-data", "nothing is ever posted there"),
     ],
 )
 def test_a_url_that_cannot_be_a_target_is_refused_at_once_without_being_repeated(url: str, why: str) -> None:
@@ -76,6 +78,22 @@ def test_a_url_that_cannot_be_a_target_is_refused_at_once_without_being_repeated
 
 def test_private_addresses_can_be_allowed() -> None:
     assert check_url("http://10.0.0.1:9093/x", allow_private=True).host == "10.0.0.1"
+
+
+@pytest.mark.parametrize(
+    "address", ["169.254.169.254", "168.63.129.16", "fe80::1", "::ffff:169.254.1.1", "2002:a9fe:a9fe::1"]
+)
+def test_what_a_machine_is_told_its_credentials_by_never_is(address: str) -> None:
+    host = f"[{address}]" if ":" in address else address
+    with pytest.raises(ConfigurationError, match="nothing is ever posted there"):
+        check_url(f"http://{host}/x", allow_private=True)
+    anything = CheckedTransport(
+        allow_private=True,
+        resolve=lambda _host, _port: [address],
+        inner=httpx.MockTransport(lambda _: httpx.Response(204)),
+    )
+    with pytest.raises(AddressRefusedError, match="nothing is ever posted there"):
+        anything.handle_request(httpx.Request("POST", "http://pager.example/"))
 
 
 def test_only_scheme_host_and_port_of_a_url_may_be_told() -> None:

@@ -88,7 +88,7 @@ class WebhookSink:
             runbook_url: Where it is written what to do, for ``format="alertmanager"``.
             secrets: To sign with, each ``whsec_`` and base64; all are used, so that one can be replaced.
             headers: To send along, such as ``Authorization``; ``Content-Type`` takes the place of ours.
-            timeout: Seconds to wait for a connection, and for each part of the answer.
+            timeout: Seconds for all of a request, from the connection to the last byte of the answer.
             batch: How many entries to post at once; more than 1 with CloudEvents only.
             allow_private: Whether to connect to addresses that are not public.
             transport: What connects in place of `CheckedTransport`, for a proxy or a client certificate;
@@ -182,11 +182,11 @@ class WebhookSink:
 
     def _use_up(self, response: httpx.Response) -> None:
         """Read what comes with the answer, within limits; the status has been told, whatever happens now."""
-        left, deadline = MOST_READ_BYTES, self._clock.monotonic() + self._timeout
+        left = MOST_READ_BYTES
         with suppress(httpx.TransportError):
             for chunk in cast("Iterable[bytes]", response.stream):
                 left -= len(chunk)
-                if left <= 0 or self._clock.monotonic() > deadline:
+                if left <= 0:
                     break
         response.close()
 

@@ -8,12 +8,16 @@ certificate.
 """
 
 import ipaddress
+import math
 import socket
 import ssl
+import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
+import httpcore
 import httpx
 
 from kafka_partition_events.errors import ConfigurationError
@@ -26,7 +30,14 @@ _PORTS: Final = {"http": 80, "https": 443}
 _MOST_TRIED: Final = 4
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 _PROTOCOL_ASSIGNMENTS: Final = ipaddress.IPv4Network("192.0.0.0/24")
+_NOT_GLOBAL: Final = (_PROTOCOL_ASSIGNMENTS, ipaddress.IPv6Network("3fff::/20"))
+"""What Python's tables call global: the latter is for documentation (RFC 9637)."""
+_AZURE: Final = ipaddress.IPv4Address("168.63.129.16")
+"""What tells an Azure machine about itself: an address of a public range that leads nowhere else."""
 _NOT_PUBLIC: Final = "which is no public address: allow_private=True allows it, if that is what you mean"
+
+
+_OF_THE_MACHINE: Final = "which is link-local or the cloud's own address: nothing is ever posted there"
 
 
 class AddressRefusedError(httpx.ConnectError):
@@ -55,8 +66,11 @@ def check_url(url: str, *, allow_private: bool) -> httpx.URL:
         raise ConfigurationError("url must name a port from 1 to 65535, or none")
     if parsed.userinfo:
         raise ConfigurationError("url must not hold a user or a password: use headers={'Authorization': ...}")
-    if not allow_private and _is_address(parsed.host) and not is_public(parsed.host):
-        raise ConfigurationError(f"url names {parsed.host}, {_NOT_PUBLIC}")
+    if _is_address(parsed.host):
+        if is_of_the_machine(parsed.host):
+            raise ConfigurationError(f"url names {parsed.host}, {_OF_THE_MACHINE}")
+        if not allow_private and not is_public(parsed.host):
+            raise ConfigurationError(f"url names {parsed.host}, {_NOT_PUBLIC}")
     return parsed
 
 
@@ -77,8 +91,21 @@ def is_public(address: str) -> bool:
             ip = embedded
         elif ip.is_site_local:
             return False
-    elsewhere = ip.is_multicast or ip.is_reserved or ip.is_unspecified or ip in _PROTOCOL_ASSIGNMENTS
-    return ip.is_global and not elsewhere
+    elsewhere = ip.is_multicast or ip.is_reserved or ip.is_unspecified
+    return (
+        ip.is_global and not elsewhere and not any(ip in network for network in _NOT_GLOBAL) and ip != _AZURE
+    )
+
+
+def is_of_the_machine(address: str) -> bool:
+    """Tell whether an address is link-local, or the cloud's own.
+
+    There a machine is told its credentials; nobody keeps a pager there, so nothing allows it.
+    """
+    ip = ipaddress.ip_address(address)
+    if isinstance(ip, ipaddress.IPv6Address):
+        ip = _embedded(ip) or ip
+    return ip.is_link_local or ip == _AZURE
 
 
 def _embedded(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
@@ -111,6 +138,9 @@ def resolve(host: str, port: int) -> Sequence[str]:
 class CheckedTransport(httpx.BaseTransport):
     """Connects directly, and to checked addresses only. Follows no redirect and no proxy of the environment.
 
+    The time-out of a request (``extensions["timeout"]["read"]``, seconds) is one for all of it, from the
+    connection to the last byte of the answer: a target that sends a byte now and then is not waited for.
+
     Certificates are checked against httpx's authorities and the machine's, or those in the file that the
     environment variable ``SSL_CERT_FILE`` names. Thread-safe; a forked child makes connections of its own.
     """
@@ -125,23 +155,25 @@ class CheckedTransport(httpx.BaseTransport):
         """Make a transport.
 
         Args:
-            allow_private: Whether any address will do.
+            allow_private: Whether any address will do, but for link-local ones.
             resolve: How to find addresses.
             inner: What connects; it sees URLs with addresses in place of names.
         """
         self._allow_private = allow_private
         self._resolve = resolve
         self._authorities: ssl.SSLContext | None = None
+        self._deadline = _Deadline()
         if inner is None:
             self._authorities = _authorities()
-            inner = _direct(self._authorities)
+            inner = _direct(self._authorities, self._deadline)
         self._inner = inner
         reset_in_children(self)
 
     def reset_after_fork(self) -> None:
         """Leave all connections to the parent, which goes on using them."""
         if self._authorities is not None:
-            self._inner = _direct(self._authorities)
+            self._deadline = _Deadline()
+            self._inner = _direct(self._authorities, self._deadline)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request to the first address that can be connected to.
@@ -150,6 +182,7 @@ class CheckedTransport(httpx.BaseTransport):
             AddressRefusedError: there is no address that may be.
             httpx.TransportError: it can't be sent or is not answered.
         """
+        self._deadline.begin(request.extensions.get("timeout", {}).get("read"))
         *others, last = self._addresses(request.url)
         for address in others:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # before anything was sent
@@ -162,7 +195,10 @@ class CheckedTransport(httpx.BaseTransport):
 
     def _addresses(self, url: httpx.URL) -> Sequence[str]:
         found = self._resolve(url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
+        found = [address for address in found if not is_of_the_machine(address)]
         allowed = [address for address in found if self._allow_private or is_public(address)]
+        if not found:
+            raise AddressRefusedError(f"the host resolves to an address {_OF_THE_MACHINE}")
         if not allowed:
             raise AddressRefusedError(f"the host resolves to {', '.join(found)}, {_NOT_PUBLIC}")
         return allowed[:_MOST_TRIED]
@@ -179,8 +215,70 @@ class CheckedTransport(httpx.BaseTransport):
         )
 
 
-def _direct(authorities: ssl.SSLContext) -> httpx.HTTPTransport:
-    return httpx.HTTPTransport(verify=authorities, trust_env=False)
+class _Deadline(threading.local):
+    """Until when the request of this thread may take; a time-out of httpx's is for one read or write."""
+
+    at = math.inf
+
+    def begin(self, seconds: float | None) -> None:
+        self.at = math.inf if seconds is None else time.monotonic() + seconds
+
+    def left(self, timeout: float | None, late: type[Exception]) -> float | None:
+        """Return how many seconds one step may take.
+
+        Raises:
+            Exception: of the type ``late``: there are none left.
+        """
+        if self.at == math.inf:
+            return timeout
+        if (left := self.at - time.monotonic()) <= 0:
+            raise late("the time for the whole request is over")
+        return left if timeout is None else min(left, timeout)
+
+
+class _Stream(httpcore.NetworkStream):
+    """A connection of which no step goes beyond the deadline."""
+
+    def __init__(self, stream: httpcore.NetworkStream, deadline: _Deadline) -> None:
+        self._stream, self._deadline = stream, deadline
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, self._deadline.left(timeout, httpcore.ReadTimeout))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, self._deadline.left(timeout, httpcore.WriteTimeout))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        left = self._deadline.left(timeout, httpcore.ConnectTimeout)
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, left), self._deadline)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+class _Connecting(httpcore.SyncBackend):
+    def __init__(self, deadline: _Deadline) -> None:
+        self._deadline = deadline
+
+    def connect_tcp(
+        self, host: str, port: int, timeout: float | None = None, *args: Any, **options: Any
+    ) -> httpcore.NetworkStream:
+        left = self._deadline.left(timeout, httpcore.ConnectTimeout)
+        return _Stream(super().connect_tcp(host, port, left, *args, **options), self._deadline)
+
+
+def _direct(authorities: ssl.SSLContext, deadline: _Deadline) -> httpx.HTTPTransport:
+    transport = httpx.HTTPTransport(verify=authorities, trust_env=False)
+    # httpx has no parameter for what connects; its transport is a translation around this pool.
+    transport._pool = httpcore.ConnectionPool(  # noqa: SLF001
+        ssl_context=authorities, network_backend=_Connecting(deadline)
+    )
+    return transport
 
 
 def _authorities() -> ssl.SSLContext:
