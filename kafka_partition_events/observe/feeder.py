@@ -4,10 +4,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.settings import Kafka, SinkSettings
 from kafka_partition_events.observe.sinks import make_sink
-from kafka_partition_events.outbox import Deliverer, DeliveryStats, Outbox, ReaderStats, Sink, Stream, Write
+from kafka_partition_events.outbox import (
+    Deliverer,
+    DeliveryStats,
+    Outbox,
+    ReaderStats,
+    RetryPolicy,
+    Sink,
+    Stream,
+    Write,
+)
 
 _CLOSE_S = 5.0
 
@@ -49,6 +59,7 @@ class Feeder:
         self._lock = threading.Lock()
         self._deliverers: dict[str, Deliverer] = {}
         for sink in sinks:
+            _patience(sink)
             make(sink, kafka).close()  # what is wrong with it is told now, not when it is elected
             # A new pager must not be told a week of old incidents; `kpe events replay` brings the past.
             outbox.subscribe(sink.name, Stream(sink.stream), from_start=False)
@@ -60,7 +71,7 @@ class Feeder:
                 return
             for name, sink in self._sinks.items():
                 self._deliverers[name] = Deliverer(
-                    self._outbox, self._make(sink, self._kafka), clock=self._clock
+                    self._outbox, self._make(sink, self._kafka), retry=_patience(sink), clock=self._clock
                 )
             for deliverer in self._deliverers.values():
                 deliverer.start()
@@ -137,3 +148,11 @@ class Feeder:
             )
             for name in self._sinks
         }
+
+
+def _patience(sink: SinkSettings) -> RetryPolicy:
+    try:
+        first = min(RetryPolicy().first_delay, sink.max_delay)
+        return RetryPolicy(first_delay=first, max_delay=sink.max_delay, max_age=sink.max_age)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"sinks.{sink.name}: max_delay and max_age: {error}") from error

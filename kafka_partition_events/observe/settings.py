@@ -138,6 +138,8 @@ class KafkaSinkSettings:
     topic: str = setting(TEXT, "kpe.events")
     bootstrap_servers: str | None = setting(TEXT)
     properties: Mapping[str, str] = setting(PROPERTIES, {})
+    max_delay: float = setting(DURATION, "1m")
+    max_age: float = setting(DURATION, "7d")
 
 
 @frozen(kw_only=True)
@@ -156,6 +158,8 @@ class WebhookSinkSettings:
     allow_private: bool = setting(BOOLEAN, False)
     timeout: float = setting(DURATION, "10s")
     batch: int = setting(whole_number(1), 1)
+    max_delay: float = setting(DURATION, "1m")
+    max_age: float = setting(DURATION, "7d")
 
 
 @frozen(kw_only=True)

@@ -5,9 +5,6 @@ from attrs import frozen
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.outbox.sink import DeliveryError
 
-RETRY_AFTER_LIMIT_S = 3600.0
-"""How long a target may ask for patience at a time."""
-
 
 @frozen(kw_only=True)
 class RetryPolicy:
@@ -15,14 +12,14 @@ class RetryPolicy:
 
     Attributes:
         first_delay: Seconds to wait at most after a first failure; doubled with each failure in a row.
-        max_delay: Seconds to wait at most after any.
+        max_delay: Seconds to wait at most after any, even if the target asks for more.
         max_age: Seconds after which an entry that is still not delivered goes to the dead letters.
         open_after: How many failures in a row open the circuit: then single entries are tried, not batches.
     """
 
     first_delay: float = 1.0
     max_delay: float = 900.0
-    max_age: float = 86_400.0
+    max_age: float = 604_800.0
     open_after: int = 5
 
     def __attrs_post_init__(self) -> None:
@@ -82,5 +79,5 @@ def decide(
         return Decision(delivered=delivered, refused=True)
     row = 1 if delivered else failures + 1
     bound = min(policy.max_delay, policy.first_delay * 2.0 ** min(row - 1, 63))
-    asked = min(error.retry_after or 0.0, RETRY_AFTER_LIMIT_S)
+    asked = min(error.retry_after or 0.0, policy.max_delay)
     return Decision(delivered=delivered, failures=row, delay=max(jitter * bound, asked))

@@ -6,7 +6,7 @@ import pytest
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.outbox import RetryPolicy
-from kafka_partition_events.outbox.retry import RETRY_AFTER_LIMIT_S, Decision, decide
+from kafka_partition_events.outbox.retry import Decision, decide
 from tests.unit.delivery.at_work import failure
 
 POLICY = RetryPolicy()
@@ -33,7 +33,7 @@ class TestDecisions:
     def test_a_target_may_ask_for_patience_up_to_a_limit(self) -> None:
         assert decide(POLICY, 0, 3, failure(retry_after=30.0), 0.5).delay == 30.0
         assert decide(POLICY, 9, 3, failure(retry_after=30.0), 0.5).delay == 256.0, "at least, it said"
-        assert decide(POLICY, 0, 3, failure(retry_after=1e9), 0.5).delay == RETRY_AFTER_LIMIT_S
+        assert decide(POLICY, 0, 3, failure(retry_after=1e9), 0.5).delay == POLICY.max_delay
         assert decide(POLICY, 0, 3, failure(retry_after=-5.0), 0.5).delay == 0.5
 
     def test_a_refusal_is_about_the_next_entry_and_the_one_after_it_is_tried_at_once(self) -> None:

@@ -32,7 +32,7 @@ from tests.config_kit import Writer
             '[[sinks]]\nname = "k"\ntype = "kafka"\nbatch.size = 3\n',
             (
                 "sinks.k.batch: there is no such setting; "
-                "there are name, type, stream, topic, bootstrap_servers, properties"
+                "there are name, type, stream, topic, bootstrap_servers, properties, max_delay, max_age"
             ),
         ),
     ],
