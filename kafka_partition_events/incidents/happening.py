@@ -52,6 +52,17 @@ class Happening:
     data: Mapping[str, Any] = field(factory=dict)
 
     @property
+    def known_to(self) -> datetime:
+        """Up to when things are known to have stood as they did before it: until the look before it.
+
+        What a look finds to be back may have been so for as long as nobody looked.
+        """
+        found_by_looking = self.name.partition(".")[0] in {"topic", "partition", "partitions"}
+        if found_by_looking or self.name in {"broker.joined", "broker.left"}:
+            return self.prev_at or self.at
+        return self.at
+
+    @property
     def bounds(self) -> Bounds:
         """When it happened."""
         return Bounds(self.prev_at, self.at)

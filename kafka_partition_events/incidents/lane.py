@@ -113,7 +113,7 @@ class Lane:
         Returns:
             What is to be told now, and whether after that what happened is, too: as it is, under its own id.
         """
-        self._advance(happening.at)
+        self._advance(happening.at, happening.known_to)
         passes = False
         if happening.id not in self.recent:
             self.recent[happening.id] = None
@@ -250,20 +250,27 @@ class Lane:
         if moment is not None:
             self._wake = moment if self._wake is None else min(self._wake, moment)
 
-    def _advance(self, before: datetime) -> None:
-        """Do what is due before a moment. What is due at it waits: an event of that moment may undo it."""
-        while self._wake is not None and self._wake < before:
-            moment = self._wake
+    def _advance(self, before: datetime, known_to: datetime | None = None) -> None:
+        """Do what is due before a moment. What is due at it waits: an event of that moment may undo it.
+
+        What is held down is not opened after ``known_to``, which an event may undo, too.
+        """
+        wake = self._wake
+        while wake is not None and wake < before:
+            moment = wake
             for mute in [*self.mutes.values()]:
                 if mute.until <= moment:
                     self._unmute(mute)
             for trouble in [*self.troubles.values()]:
                 self._look_at_flapping(trouble, moment)
-                if trouble.incident is not None:
+                if trouble.incident is not None and (
+                    known_to is None or moment <= known_to or trouble.incident.opened_at is not None
+                ):
                     self._look_at_incident(trouble, trouble.incident, moment)
                 if trouble.over:
                     del self.troubles[trouble.cause]
-            self._wake = min(self._deadlines(), default=None)
+            wake = min((due for due in self._deadlines() if due > moment), default=None)
+        self._wake = min(self._deadlines(), default=None)
 
     def _look_at_incident(self, trouble: Trouble, incident: Incident, moment: datetime) -> None:
         if incident.opened_at is None and incident.due <= moment:

@@ -2,7 +2,7 @@
 
 import threading
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self
 
@@ -33,6 +33,8 @@ answer that says that something is back must not be overtaken by the end of its 
 STEP: Final = timedelta(seconds=10)
 """By how much a clock must go back for what is held down to be told at once, rather than so much later."""
 
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+
 _log = get_logger(__name__)
 
 
@@ -46,14 +48,16 @@ class IncidentStats:
         unreadable: Entries of the journal that could not be understood, in this process; they are dead
             letters of this reader's.
         failures: How often the outbox could not be read or written, in this process.
-        told_to: Up to when all that the journal holds, and all that time brings about, has been told; None
-            before the first round.
+        read_to: Up to when all that the journal holds has been read; None before the first round.
+        told_to: Up to when all that time brings about has been told, too: not later than the cluster was
+            looked at.
     """
 
     standing: Standing = field(factory=Standing)
     suppressed: Mapping[Suppressed, int] = field(factory=lambda: dict.fromkeys(Suppressed, 0))
     unreadable: int = 0
     failures: int = 0
+    read_to: datetime | None = None
     told_to: datetime | None = None
 
 
@@ -76,6 +80,7 @@ class IncidentReader:
         *,
         clock: Clock | None = None,
         type_prefix: str = TYPE_PREFIX,
+        looked_to: Callable[[], datetime | None] = lambda: None,
     ) -> None:
         """Make a reader; it goes on where the last one on this outbox stopped.
 
@@ -84,6 +89,9 @@ class IncidentReader:
             rules: When something is worth attention.
             clock: Tells when a hold-down is over; the system's by default.
             type_prefix: What comes before the name in the CloudEvents ``type``.
+            looked_to: Returns up to when the cluster was looked at. Nothing is known to be down for longer,
+                so no hold-down is over later: a process that was frozen, or has just begun, would tell what
+                came back while it did not look. None: time alone counts.
 
         Raises:
             OutboxError: the outbox can't be read.
@@ -92,11 +100,13 @@ class IncidentReader:
         self._rules = rules or Rules()
         self._clock: Clock = clock or SystemClock()
         self._type_prefix = type_prefix
+        self._looked_to = looked_to
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._restarted = True  # since the state was written; until the first round is done
         self._taken_in_at: datetime | None = None
+        self._ticked_to = _NEVER
         self._hearing: Entry | None = None  # the entry that the lane is at
         self._refused: dict[str, bytes] = {}  # values that are no silences, so that each is logged once
         outbox.subscribe(READER, Stream.EVENTS)
@@ -163,10 +173,12 @@ class IncidentReader:
         """
         now = self._clock.now().astimezone(UTC)
         self._lane.silences = self._silences()
+        # Before the journal is read: what was found up to then is in it.
+        looked_to = self._looked_to()
         entries = self._outbox.read(READER, BATCH)
         more = len(entries) == BATCH
         try:
-            self._take_in(entries, now, at_end=not more)
+            self._take_in(entries, now, None if more else min(now - GRACE, looked_to or now))
         except OutboxError:
             raise
         except Exception as error:
@@ -176,7 +188,8 @@ class IncidentReader:
             more = True  # the rest is read anew
         self._count()
         if not more:
-            self._stats = evolve(self._stats, told_to=now - GRACE)
+            told_to = None if self._ticked_to == _NEVER else self._ticked_to
+            self._stats = evolve(self._stats, told_to=told_to, read_to=now - GRACE)
         return more
 
     # -- inside ----------------------------------------------------------------------------------------
@@ -201,26 +214,28 @@ class IncidentReader:
             if not self._closed:
                 self._clock.wait(self._condition, TICK_S)
 
-    def _take_in(self, entries: Sequence[Entry], now: datetime, *, at_end: bool) -> None:
-        lane = self._lane
+    def _take_in(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> None:
+        lane, ticked_to = self._lane, self._ticked_to
         told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
         if self._taken_in_at is not None and now < self._taken_in_at - STEP:
             _log.warning("clock_set_back", now=now.isoformat(), before=self._taken_in_at.isoformat())
             told += self._as_entries(lane.clock_set_back(), now)
+            ticked_to = _NEVER
         for self._hearing in entries:
             told += self._heard(self._hearing, now)
         self._hearing = None
-        if at_end:
-            told += self._as_entries(lane.tick(now - GRACE), now)
+        if up_to is not None and up_to >= ticked_to:
+            told += self._as_entries(lane.tick(up_to), now)
+            ticked_to = up_to
         if entries or told:  # what time alone has changed, and nobody is told, it would change again
             self._write(entries, told)
-        self._restarted, self._taken_in_at = False, now
+        self._restarted, self._taken_in_at, self._ticked_to = False, now, ticked_to
 
     def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
         """Set an entry aside that raised; take in what was read before it."""
         self._restore()
         if before := [entry for entry in entries if entry.seq < bad.seq]:
-            self._take_in(before, now, at_end=False)
+            self._take_in(before, now, None)
         self._outbox.refuse(READER, bad, "not_understood")
         _log.error("journal_entry_not_understood", id=bad.id, name=bad.name, error=repr(error))
         self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)

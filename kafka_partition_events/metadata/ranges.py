@@ -1,11 +1,14 @@
-"""Sets of partition ids as text: ``"0-2,5"``. Half of a large topic stays a few bytes that way."""
+"""Sets of ids as text: ``"0-2,5"``. Half of a large topic stays a few bytes that way.
+
+A broker's id has up to ten digits: some are made of addresses.
+"""
 
 import itertools
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-_RUN: Final = re.compile(r"([0-9]{1,7})(?:-([0-9]{1,7}))?")
+_RUN: Final = re.compile(r"([0-9]{1,10})(?:-([0-9]{1,10}))?")
 
 
 def ranges(ids: Iterable[int]) -> str:
@@ -23,7 +26,7 @@ def ids_in(text: str, most: int = 1_000_000) -> Iterator[int]:
 
     Args:
         text: The text. Blanks around ids are passed over.
-        most: How many ids it may tell, those that come twice counted twice; nor may any be larger.
+        most: How many ids it may tell, those that come twice counted twice.
 
     Raises:
         ValueError: it made no such text, or tells more; known before the first id, so that a short text can't

@@ -3,7 +3,7 @@
 import contextlib
 import socket
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, Self
 
@@ -106,7 +106,10 @@ class Service:
             if self._election is not None:
                 parts.callback(self._election.close)
             self._incidents = IncidentReader(
-                self._outbox, Rules(**asdict(settings.incidents)), clock=self._clock
+                self._outbox,
+                Rules(**asdict(settings.incidents)),
+                clock=self._clock,
+                looked_to=self._looked_to,
             )
             parts.callback(self._incidents.close)
             self._labels = self._make_labels()
@@ -218,7 +221,7 @@ class Service:
 
     def _why_not_ready(self) -> str | None:
         journal, now = self._journal.stats, self._clock.now()
-        told_to = self._incidents.stats.told_to
+        read_to = self._incidents.stats.read_to
         return why_not_ready(
             self._poller.health,
             now=self._clock.monotonic(),
@@ -226,11 +229,20 @@ class Service:
             timeout=FETCH_S,
             journal_error=journal.last_error,
             journal_behind=0.0 if journal.holds_to is None else (now - journal.holds_to).total_seconds(),
-            incidents_behind=0.0 if told_to is None else (now - told_to).total_seconds(),
+            incidents_behind=0.0 if read_to is None else (now - read_to).total_seconds(),
         )
 
     def _why_unfit(self) -> str | None:
         return self._why_not_live() or self._why_not_ready()
+
+    def _looked_to(self) -> datetime | None:
+        """Return up to when the cluster was looked at and the outbox has what was found.
+
+        While it does not answer, what was down last passes for down still: an outage may be the reason.
+        """
+        if self._poller.health.failures:
+            return None
+        return self._journal.stats.holds_to or datetime.min.replace(tzinfo=UTC)
 
     def _holds_to(self, stream: Stream) -> datetime | None:
         """Return up to which moment everything that happened lies in a stream of the outbox."""

@@ -3,7 +3,7 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -75,12 +75,13 @@ class Watch:
 
     def __init__(self, outbox: Outbox, clock: ManualClock, **rules: Any) -> None:
         self.outbox, self.clock, self.rules = outbox, clock, Rules(**rules)
+        self.looked_to: datetime | None = None
         self.world = World([1, 2, 3], {"orders": [[1, 2], [2, 1]], "single": [[1], [2]]})
         self.look()
         self.reader = self.another_reader()
 
     def another_reader(self) -> IncidentReader:
-        return IncidentReader(self.outbox, self.rules, clock=self.clock)
+        return IncidentReader(self.outbox, self.rules, clock=self.clock, looked_to=lambda: self.looked_to)
 
     def look(self) -> None:
         self.journal(self.world.look(self.clock.monotonic()))
@@ -220,6 +221,37 @@ class TestWhatIsWritten:
         watch.world.up(2)
         watch.look()
         assert [entry.name for entry in watch.after(40)] == ["incident.closed"]
+
+    @pytest.mark.parametrize("restarted", [False, True])
+    def test_what_came_back_while_nobody_looked_is_not_told(self, watch: Watch, restarted: bool) -> None:
+        """As after a freeze, or between two processes: time has passed before the first look."""
+        watch.world.down(2)
+        watch.look()
+        watch.looked_to = moment(0)
+        assert watch.after(1) == []
+        if restarted:
+            watch.reader, watch.looked_to = watch.another_reader(), datetime.min.replace(tzinfo=UTC)
+        assert watch.after(600) == []
+        watch.world.up(2)
+        watch.journal(watch.world.look(601, previous_at=moment(0)))
+        watch.looked_to = moment(601)
+        assert watch.after(60) == []
+        assert watch.reader.stats.suppressed[Suppressed.DEBOUNCED] > 0
+
+    def test_what_is_still_down_at_the_next_look_is(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        watch.looked_to = moment(0)
+        assert watch.after(600) == []
+        assert watch.reader.stats.told_to == moment(0)
+        watch.looked_to = moment(600)
+        assert [entry.name for entry in watch.after(1)] == ["incident.opened"]
+
+    def test_while_the_cluster_does_not_answer_time_alone_counts(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        watch.looked_to = None
+        assert [entry.name for entry in watch.after(40)] == ["incident.opened"]
 
     def test_it_says_up_to_when_all_is_told(self, watch: Watch) -> None:
         assert watch.reader.stats.told_to is None

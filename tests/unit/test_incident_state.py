@@ -34,6 +34,16 @@ def test_20_000_partitions_of_one_broker_take_what_their_topics_names_take() -> 
     assert opened.data["offline_count"] == 20_000
 
 
+@pytest.mark.parametrize("broker", [10_000_000, 167_772_161, 2**31 - 1])
+def test_a_broker_whose_id_was_made_of_an_address_is_remembered(broker: int) -> None:
+    world, lane = World([1, broker], {"single": [[broker]]}), Lane()
+    told_by(lane, happenings(world.look(0)))
+    world.down(broker)
+    told_by(lane, happenings(world.look(60)))
+    (opened,) = decode(encode(lane), Rules()).tick(moment(90))
+    assert opened.data["brokers"] == [broker]
+
+
 def test_what_is_stable_and_up_again_is_forgotten() -> None:
     world = World([1, 2, 3], {"single": [[2]]})
     lane = lane_after(world)

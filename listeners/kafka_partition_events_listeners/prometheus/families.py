@@ -259,7 +259,7 @@ EVENTS_LABELLED = Family(
     ("event", "planned"),
 )
 INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
-INCIDENTS_BEHIND = Family("incidents_behind_seconds", "Age of the moment up to which incidents are told.")
+INCIDENTS_BEHIND = Family("incidents_behind_seconds", "Age of the moment up to which they have read.")
 INCIDENTS_FAILURES = Family("incidents_failures_total", "How often the outbox could not be read or written.")
 INCIDENTS_MISSED = Family(
     "incidents_missed_total", "Events of the journal that incidents did not take in.", ("reason",)

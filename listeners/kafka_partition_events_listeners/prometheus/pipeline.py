@@ -162,8 +162,8 @@ def _of_incidents(found: PipelineReading) -> Iterable[Reading]:
     yield single(fam.FLAPPING, incidents.standing.flapping)
     yield single(fam.INCIDENTS_OPEN, incidents.standing.open)
     yield fam.EVENTS_SUPPRESSED, {(str(why),): count for why, count in incidents.suppressed.items()}
-    if incidents.told_to is not None:
-        yield single(fam.INCIDENTS_BEHIND, found.age(incidents.told_to))
+    if incidents.read_to is not None:
+        yield single(fam.INCIDENTS_BEHIND, found.age(incidents.read_to))
     yield single(fam.INCIDENTS_FAILURES, incidents.failures)
     yield fam.INCIDENTS_MISSED, {(reason,): count for reason, count in _dropped(found.unread)}
 

@@ -41,7 +41,7 @@ READING = PipelineReading(
         standing=Standing(open=2, flapping=1),
         suppressed={**dict.fromkeys(Suppressed, 0), Suppressed.DEBOUNCED: 7},
         failures=6,
-        told_to=ago(9),
+        read_to=ago(9),
     ),
     unread=ReaderStats(dead=8),
     fit=False,
