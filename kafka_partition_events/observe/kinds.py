@@ -219,7 +219,9 @@ PROPERTIES = Kind(
 DURATIONS = Kind("a table of durations by regular expressions", dict, items=DURATION)
 HEADERS = Kind("a table of texts", dict, items=TEXT)
 
-_SECRET = re.compile(r"password|passphrase|secret|token|jaas|oauthbearer\.config|private\.key|key\.pem")
+_SECRET = re.compile(
+    r"password|passphrase|secret|token(?!\.endpoint)|jaas|oauthbearer\.(config|extensions)|private\.key|key\.pem"
+)
 
 
 def secret_property(name: str) -> bool:

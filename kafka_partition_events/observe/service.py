@@ -278,7 +278,11 @@ class Service:
         wanted = self._settings.outbox
         with locked(wanted.path):
             outbox = SqliteOutbox(
-                wanted.path, max_bytes=wanted.max_bytes, max_age_s=wanted.max_age, clock=self._clock
+                wanted.path,
+                max_bytes=wanted.max_bytes,
+                max_age_s=wanted.max_age,
+                on_corrupt="set_aside" if wanted.on_corrupt == "set_aside" else "raise",
+                clock=self._clock,
             )
             with contextlib.closing(outbox):
                 keep_windows(outbox, self._settings.windows)

@@ -63,11 +63,15 @@ class Observer:
 
 @frozen(kw_only=True)
 class Outbox:
-    """``[outbox]``: where events wait for the sinks, and how many of them."""
+    """``[outbox]``: where events wait for the sinks, and how many of them.
+
+    ``on_corrupt`` is what a start does with a damaged file: end with an error, or rename it and begin anew.
+    """
 
     path: str = setting(TEXT, "kpe-outbox.db")
     max_bytes: int = setting(SIZE, "512MiB")
     max_age: float = setting(DURATION, "7d")
+    on_corrupt: str = setting(one_of("refuse", "set_aside"), "refuse")
 
 
 @frozen(kw_only=True)

@@ -1,8 +1,10 @@
 """The file of an outbox: how it is opened, and what its errors mean."""
 
+import contextlib
 import fcntl
 import os
 import sqlite3
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -32,8 +34,8 @@ _DIAGNOSES: Final = {
     sqlite3.SQLITE_CANTOPEN: f"it can't be opened: {_PERMISSION}, and see that neither is missing",
 } | dict.fromkeys(
     _DAMAGED,
-    'it is damaged, or no outbox at all: restore it from a copy, or open it with on_corrupt="set_aside", '
-    "which renames it and begins a new one",
+    'it is damaged, or no outbox at all: restore it from a copy, or open it with on_corrupt="set_aside" '
+    "(`kpe outbox set-aside` does), which renames it and begins a new one",
 )
 _UNKNOWN: Final = "SQLite failed: please report what is in brackets"
 
@@ -53,14 +55,8 @@ def open_file(path: Path, on_corrupt: OnCorrupt, now: datetime) -> sqlite3.Conne
     Raises:
         OutboxError: it can't be opened; the message says why, and what to do.
     """
-    if path.is_dir():
-        raise OutboxError(f"{path} is a directory: give the path of a file in it")
     try:
-        # Two that switch a new file to WAL at once get SQLITE_BUSY, and SQLite does not wait there; and one
-        # must not rename what another one has just begun. So openers take turns. The lock file stays: if it
-        # were removed, two processes might lock two files of that name.
-        with open(path.with_name(f"{path.name}.lock"), "a", opener=private) as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+        with _turn(path):
             # SQLite would make it as the umask says, and the files beside it like it.
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             try:
@@ -68,15 +64,64 @@ def open_file(path: Path, on_corrupt: OnCorrupt, now: datetime) -> sqlite3.Conne
             except sqlite3.DatabaseError as error:
                 if on_corrupt == "raise" or _primary_code(error) not in _DAMAGED:
                     raise
-                _set_aside(path, now, error)
+                _set_aside(path, now, str(error))
             return _open(path, check=False)
+    except sqlite3.Error as error:
+        raise explained(path, error) from error
+
+
+def damage_of(path: Path) -> str | None:
+    """Read a whole outbox and return what is wrong with the file, in SQLite's words; None if it is sound.
+
+    Processes that are at work on it go on.
+
+    Raises:
+        OutboxError: it can't be read, or is another application's.
+    """
+    try:
+        _open(path, check=True).close()
+    except sqlite3.Error as error:
+        if _primary_code(error) in _DAMAGED:
+            return str(error)
+        raise explained(path, error) from error
+    return None
+
+
+def set_aside(path: Path, now: datetime) -> Path | None:
+    """Rename an outbox that is damaged to ``NAME.corrupt-TIME``; return that, None for one that is sound.
+
+    Nobody else may have it open: they would go on with the renamed one.
+
+    Raises:
+        OutboxError: it can't be read or renamed, or is another application's.
+    """
+    with _turn(path):
+        damage = damage_of(path)
+        return None if damage is None else _set_aside(path, now, damage)
+
+
+@contextlib.contextmanager
+def _turn(path: Path) -> Iterator[None]:
+    """Let one process at a time open or rename an outbox.
+
+    Two that switch a new file to WAL at once get SQLITE_BUSY, and SQLite does not wait there; and one must
+    not rename what another one has just begun. The lock file stays: if it were removed, two processes might
+    lock two files of that name.
+
+    Raises:
+        OutboxError: a file can't be opened.
+    """
+    if path.is_dir():
+        raise OutboxError(f"{path} is a directory: give the path of a file in it")
+    try:
+        with open(path.with_name(f"{path.name}.lock"), "a", opener=private) as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
     except OSError as error:
         raise OutboxError(
             f"{path}: can't open the outbox: {error.strerror or error}: give a file in a directory that "
             f"exists, and {_PERMISSION}"
         ) from error
-    except sqlite3.Error as error:
-        raise explained(path, error) from error
 
 
 def private(path: str, flags: int) -> int:
@@ -136,11 +181,12 @@ def _create_or_recognise(path: Path, db: sqlite3.Connection) -> None:
         )
 
 
-def _set_aside(path: Path, now: datetime, error: sqlite3.Error) -> None:
+def _set_aside(path: Path, now: datetime, cause: str) -> Path:
     aside = path.with_name(f"{path.name}.corrupt-{now:%Y%m%dT%H%M%SZ}")
     for suffix in ("-wal", "-shm"):
         beside = path.with_name(path.name + suffix)
         if beside.exists():
             beside.replace(aside.with_name(aside.name + suffix))
     path.replace(aside)
-    _log.error("outbox_set_aside", path=str(path), aside=str(aside), cause=str(error))
+    _log.error("outbox_set_aside", path=str(path), aside=str(aside), cause=cause)
+    return aside

@@ -32,6 +32,7 @@ from kafka_partition_events.control.protocol.acls import Part
 from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
+from tests.login_kit import login_options
 from tests.waiting_kit import waiting
 
 pytestmark = pytest.mark.kafka
@@ -59,9 +60,7 @@ class World:
 
     def kpe(self, user: str, *arguments: str) -> int:
         options = self.cluster.confluent_options if user == "alice" else self.config(user)
-        address = options.pop("bootstrap.servers")
-        login = [word for name, value in options.items() for word in ("-X", f"{name}={value}")]
-        return run([*arguments, "-b", address, *login])
+        return run([*arguments, "-b", options["bootstrap.servers"], *login_options(options)])
 
     def let(self, *lines: str) -> None:
         """Give the rights that lines for Kafka's own tool give."""

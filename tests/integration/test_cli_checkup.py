@@ -24,6 +24,7 @@ from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events.testing.ports import free_ports
 from tests.control_kit import ack, lease
+from tests.login_kit import login_options
 
 pytestmark = pytest.mark.kafka
 
@@ -185,12 +186,7 @@ def rights(guarded: KafkaCluster) -> None:
 
 
 def doctor(cluster: KafkaCluster, *options: str) -> "subprocess.CompletedProcess[str]":
-    login = [
-        word
-        for name, value in cluster.confluent_options.items()
-        if name != "bootstrap.servers"
-        for word in ("-X", f"{name}={value}")
-    ]
+    login = login_options(cluster.confluent_options)
     return kpe("doctor", "-b", cluster.bootstrap_servers, *login, *options)
 
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import sqlite3
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +12,7 @@ import pytest
 from attrs import evolve
 from structlog.testing import capture_logs
 
+from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
 from kafka_partition_events.observe.settings import Control, Http, Kafka, Observer, Outbox, Settings
@@ -172,3 +174,42 @@ def test_it_says_what_labels_events(settings: Settings) -> None:
     service = Service(labelling, lambda _config: ScriptedSource(TWO))
     assert "events are labelled by topic staging.changes: planned or not" in service.describe()
     service.close()
+
+
+def spoilt(settings: Settings) -> None:
+    """Let the disk return rubbish for what lies in the outbox behind its first page."""
+    path = Path(settings.outbox.path)
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        other.execute("UPDATE readers SET dead = dead")  # so that nobody goes by the pages that it holds
+        other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with path.open("r+b") as file:
+            file.seek(4096)
+            file.write(b"\xff" * (path.stat().st_size - 4096))
+    other.close()
+
+
+def test_an_observer_whose_outbox_is_damaged_while_it_runs_is_not_fit(settings: Settings) -> None:
+    source = ScriptedSource(TWO)
+    with Service(settings, lambda _config: source) as service:
+        wait_until(lambda: ask(service, "/readyz") == (200, "ok\n"))
+        spoilt(settings)
+        source.then(GROWN)
+        wait_until(lambda: ask(service, "/readyz")[0] == 503)
+        assert "it is damaged" in ask(service, "/readyz")[1]
+
+
+def test_a_damaged_outbox_is_refused_at_the_start_or_set_aside_as_it_is_configured(
+    settings: Settings,
+) -> None:
+    live_through(settings, TWO)
+    spoilt(settings)
+    with pytest.raises(OutboxError, match=r"damaged, .* \(`kpe outbox set-aside` does\)"):
+        Service(settings, lambda _config: ScriptedSource(TWO))
+    live_through(evolve(settings, outbox=evolve(settings.outbox, on_corrupt="set_aside")), TWO)
+    path = Path(settings.outbox.path)
+    assert [found.name for found in path.parent.glob("*.corrupt-*Z")]
+    assert [told for told in journal(settings) if told.startswith("topic")] == [
+        "topic.created topic/orders",
+        "topic.created topic/other",
+    ]

@@ -31,6 +31,7 @@ from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSourc
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.partitioners.pins import first_pin
 from kafka_partition_events.testing import KafkaCluster
+from tests.login_kit import login_options
 
 pytestmark = [
     pytest.mark.kafka,
@@ -256,13 +257,10 @@ def test_a_producer_logs_why_it_has_no_metadata(cluster: KafkaCluster, secrets: 
 
 
 def kpe(command: Sequence[str], options: Options) -> "subprocess.Popen[str]":
-    login = [
-        word for pair in without(options, "bootstrap.servers").items() for word in ("-X", "=".join(pair))
-    ]
     return subprocess.Popen(
         [
             sys.executable, "-m", "kafka_partition_events.cli",
-            *command, "-b", options["bootstrap.servers"], *login,
+            *command, "-b", options["bootstrap.servers"], *login_options(options),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -184,7 +184,7 @@ LARGEST = {
     "routing": 1_440,
     "partitioners": 1_900,
     "clients": 3_685,
-    "outbox": 1_080,
+    "outbox": 1_100,
     "events": 600,
     "incidents": 1_115,
     "observe": 1_880,

@@ -18,6 +18,7 @@ from kafka_partition_events.metadata.codec import Snapshot, encode_snapshot
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import TopicWords, cluster_of, observe
+from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
 
@@ -108,7 +109,7 @@ def test_watch_never_repeats_an_option_value(capsys: Captured) -> None:
     def refuse(config: Mapping[str, str]) -> MetadataSource:
         raise CliError(f'no such option: "{config["nonsense"]}" beside {config["sasl.password"]}')
 
-    options = ["-X", "nonsense=1", "-X", "sasl.password=hunter2"]
+    options = login_options({"nonsense": "1", "sasl.password": "hunter2"})
     assert run(["watch", "-b", "x:1", *options], Services(open_source=refuse)) == 2
     assert capsys.readouterr().err == "kpe: no such option: *** beside ***\n"
 

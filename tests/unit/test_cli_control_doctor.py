@@ -12,6 +12,7 @@ from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.control.protocol.codec import Oddity, Skipped
 from kafka_partition_events.errors import ControlTopicError
 from tests.control_kit import EVIL, SHOWN
+from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
 
@@ -116,7 +117,7 @@ def test_a_reason_that_is_made_for_a_terminal_is_shown_and_not_obeyed(capsys: Ca
 
 def test_topics_that_can_not_be_read_are_an_error_that_tells_no_secret(capsys: Captured) -> None:
     log = FakeLog(trouble="there is no topic kpe.commands for\n hunter2; `kpe topics init` creates them")
-    assert log.doctor("-X", "sasl.password=hunter2") == 2
+    assert log.doctor(*login_options({"sasl.password": "hunter2"})) == 2
     out, err = capsys.readouterr()
     assert (out, err) == ("", "kpe: there is no topic kpe.commands for ***; `kpe topics init` creates them\n")
     assert log.closed

@@ -10,6 +10,7 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.services.protocols import Sample, SampledRecord, SampleRequest, Tell
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.routing.fingerprint import known_hashes
+from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
 HASHES = known_hashes()
@@ -234,7 +235,7 @@ def test_options_reach_the_reader(capsys: Captured) -> None:
 
 def test_an_error_is_one_line_without_secrets(capsys: Captured) -> None:
     topic = Topic(CliError("topic orders: hunter2 may not"))
-    assert run([*COMMAND, "-X", "sasl.password=hunter2"], topic.services()) == 2
+    assert run([*COMMAND, *login_options({"sasl.password": "hunter2"})], topic.services()) == 2
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.splitlines()[-1] == "kpe: topic orders: *** may not"

@@ -46,14 +46,37 @@ def test_a_duration_has_to_be_something(text: str) -> None:
 
 
 def test_client_options_are_split_at_the_first_equals_sign() -> None:
-    config = parse_pairs(["sasl.password=p=q", "client.id="])
-    assert config == {"sasl.password": "p=q", "client.id": ""}
+    config = parse_pairs(["sasl.username=p=q", "client.id="])
+    assert config == {"sasl.username": "p=q", "client.id": ""}
 
 
 def test_a_malformed_client_option_is_named_by_its_place_only() -> None:
     with pytest.raises(CliError) as refused:
         parse_pairs(["client.id=x", "secret"])
     assert str(refused.value) == "-X number 2 is not of the form key=value"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "sasl.jaas.config",
+        "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config", "sasl.oauthbearer.extensions",
+    ],
+)  # fmt: skip
+def test_a_secret_is_refused_where_everybody_can_see_it(name: str) -> None:
+    with pytest.raises(CliError) as refused:
+        parse_pairs([f"{name}=hunter2"])
+    assert str(refused.value) == (
+        f"-X {name}: everybody on this machine can see a command line; write its value into a file and give "
+        f"-X {name}_file=PATH"
+    )
+
+
+def test_where_tokens_are_to_be_had_is_no_secret() -> None:
+    url = "https://login.example/token"
+    assert parse_pairs([f"sasl.oauthbearer.token.endpoint.url={url}"]) == {
+        "sasl.oauthbearer.token.endpoint.url": url
+    }
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ def config(**given: Any) -> dict[str, str]:
 
 class TestACluster:
     def test_is_named(self) -> None:
-        given = config(bootstrap="a:1", client_options=["sasl.password=p=q"])
-        assert given == {"bootstrap.servers": "a:1", "sasl.password": "p=q"}
+        given = config(bootstrap="a:1", client_options=["sasl.username=p=q"])
+        assert given == {"bootstrap.servers": "a:1", "sasl.username": "p=q"}
 
     @pytest.mark.parametrize("bootstrap", ["", " ", ",", ", ,"])
     def test_must_be_named_if_one_is(self, bootstrap: str) -> None:

@@ -25,6 +25,7 @@ from kafka_partition_events.spark.fleet.progress import (
     told_refresh,
 )
 from tests.every_event import EVERY_EVENT
+from tests.login_kit import login_options
 
 Captured = pytest.CaptureFixture[str]
 
@@ -84,7 +85,8 @@ class TestSubmitLine:
     def test_it_names_the_connector_and_what_was_given_and_no_secret(self, capsys: Captured) -> None:
         import pyspark  # noqa: PLC0415
 
-        given = ["-b", "kafka:9092", "--topic", "orders", "-X", "sasl.jaas.config=secret", "--offline", "1-2"]
+        login = login_options({"sasl.jaas.config": "secret"})
+        given = ["-b", "kafka:9092", "--topic", "orders", *login, "--offline", "1-2"]
         line = self.line(capsys, "whatif", "--to", "13,24", *given, "--offline", "3", "--distinct")
         package = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
         assert line[:5] == ["spark-submit", "--packages", package, str(SCRIPT), "whatif"]
@@ -93,7 +95,7 @@ class TestSubmitLine:
         assert ("--to", "13,24") in pairs
         assert ("--bootstrap-server", "kafka:9092") in pairs
         assert ("--topic", "orders") in pairs
-        assert ("-X", "sasl.jaas.config=...") in pairs
+        assert ("-X", "sasl.jaas.config_file=...") in pairs
         assert [value for option, value in pairs if option == "--offline"] == ["1-2", "3"]
         assert "--distinct" in line
         assert not {"--print-submit", "--cap", "--hottest", "--verbose"} & set(line)

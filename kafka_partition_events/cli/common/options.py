@@ -18,6 +18,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
 from kafka_partition_events.metadata.ranges import ids_in
 from kafka_partition_events.observe import quantities
+from kafka_partition_events.observe.kinds import secret_property
 
 Bootstrap = Annotated[
     str | None,
@@ -35,7 +36,7 @@ ClientOptions = Annotated[
         "-X",
         metavar="KEY=VALUE",
         help="An option of confluent-kafka (librdkafka), for TLS, SASL and the like; repeat it for more. "
-        "KEY_file=PATH has its value in a file. Values are never shown or logged.",
+        "KEY_file=PATH has its value in a file, as a secret must. Values are never shown or logged.",
     ),
 ]
 Topics = Annotated[
@@ -143,7 +144,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
     Raises:
         CliError: a pair has no ``=``; the message does not repeat it, because it may be a password. Or it is
-            about the brokers, or the file can't be read.
+            a secret without a file, or about the brokers, or the file can't be read.
     """
     config: dict[str, str] = {}
     for place, pair in enumerate(pairs, start=1):
@@ -154,6 +155,11 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
             raise CliError("give the brokers with -b, not with -X bootstrap.servers")
         if name.endswith(_FILE):
             name, value = name.removesuffix(_FILE), _in_file(name, value)
+        elif secret_property(name):
+            raise CliError(
+                f"-X {name}: everybody on this machine can see a command line; write its value into a file "
+                f"and give -X {name}{_FILE}=PATH"
+            )
         config[name] = value
     return config
 

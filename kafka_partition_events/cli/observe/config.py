@@ -37,6 +37,19 @@ class OutboxOptions:
         overrides = None if self.outbox is None else {"outbox.path": self.outbox}
         return FileOptions(file=self.file, profile=self.profile).read(overrides).settings
 
+    def path(self) -> Path:
+        """Return where the outbox is.
+
+        Raises:
+            CliError: there is none.
+        """
+        path = Path(self.settings().outbox.path)
+        if not path.exists():
+            raise CliError(
+                f"{path}: there is no outbox; kpe observe makes one. Name it by --outbox or --config"
+            )
+        return path
+
     @contextlib.contextmanager
     def opened(self) -> Iterator[SqliteOutbox]:
         """Open the outbox that is there; a service may be at work on it.
@@ -45,12 +58,8 @@ class OutboxOptions:
             CliError: there is none.
             OutboxError: it can't be opened.
         """
-        settings = self.settings().outbox
-        if not Path(settings.path).exists():
-            raise CliError(
-                f"{settings.path}: there is no outbox; kpe observe makes one. Name it by --outbox or --config"
-            )
-        outbox = SqliteOutbox(settings.path, max_bytes=settings.max_bytes, max_age_s=settings.max_age)
+        path, settings = self.path(), self.settings().outbox
+        outbox = SqliteOutbox(path, max_bytes=settings.max_bytes, max_age_s=settings.max_age)
         with contextlib.closing(outbox):
             yield outbox
 
