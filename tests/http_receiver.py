@@ -2,11 +2,12 @@
 
 import ssl
 import threading
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 Answer = int | Callable[[BaseHTTPRequestHandler], object]
 """A status, or what to do with the connection in its place."""
@@ -19,6 +20,10 @@ class Request:
     path: str
     headers: dict[str, str]
     body: bytes
+    at: float
+    """When it came, in seconds since the epoch."""
+    taken: bool = True
+    """Whether it was answered as a delivery."""
 
 
 class Receiver:
@@ -65,9 +70,10 @@ class Receiver:
     def take(self, request: Request) -> Answer:
         """Keep a request and return what to answer."""
         with self._arrived:
-            self._requests.append(request)
+            answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+            self._requests.append(evolve(request, taken=not isinstance(answer, int) or answer < 300))
             self._arrived.notify_all()
-            return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+            return answer
 
 
 class _Server(ThreadingHTTPServer):
@@ -89,7 +95,7 @@ def _handler(receiver: Receiver) -> type[BaseHTTPRequestHandler]:
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
             headers = {name.lower(): value for name, value in self.headers.items()}
-            answer = receiver.take(Request(self.path, headers, body))
+            answer = receiver.take(Request(self.path, headers, body, time.time()))
             if not isinstance(answer, int):
                 answer(self)
                 return
