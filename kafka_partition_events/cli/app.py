@@ -37,6 +37,7 @@ from kafka_partition_events.cli.doctor.replicas import replicas_command
 from kafka_partition_events.cli.observe.assets import assets_app
 from kafka_partition_events.cli.observe.config import config_app
 from kafka_partition_events.cli.observe.events import events_app
+from kafka_partition_events.cli.observe.incident import incident_app
 from kafka_partition_events.cli.observe.outbox import outbox_app
 from kafka_partition_events.cli.observe.service import observe_command
 from kafka_partition_events.cli.observe.silence import silence_app
@@ -50,7 +51,7 @@ _INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
 _PANELS: Final = {
     "See a cluster": ("watch", "snapshot", "diff", "check", "doctor", "group"),
     "Change it": ("change", "ack", "instances", "topics", "mapping"),
-    "Services": ("tracker", "observe", "events", "silence", "outbox", "config", "assets"),
+    "Services": ("tracker", "observe", "events", "incident", "silence", "outbox", "config", "assets"),
     "Spark": ("spark",),
     "kpe itself": ("profile", "demo"),
 }
@@ -98,6 +99,7 @@ app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned
 app.add_typer(tracker_app, name="tracker", short_help="Carry out changes, and follow who has followed.")
 app.command("observe", short_help="Run the service: journal, incidents, sinks, metrics.")(observe_command)
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
+app.add_typer(incident_app, name="incident", short_help="See what is open; close what will not end.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
 app.add_typer(outbox_app, name="outbox", short_help="Check the file where events wait; replace it.")
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")

@@ -141,6 +141,23 @@ class Lane:
                 self._came_up(own, Happening(id=incident.latest, name="", at=now, initial=True))
         return self._collected()
 
+    def close(self, id_: str, author: str, reason: str, now: datetime) -> tuple[bool, Sequence[Notice]]:
+        """Close an incident that is not over, on somebody's word: a broker that will not come back, say.
+
+        Nothing more is told of it. When all of it has been up, what goes down is a new incident.
+
+        Returns:
+            Whether there is such an incident, and what is to be told.
+        """
+        for trouble in self.troubles.values():
+            incident = trouble.incident
+            if incident is not None and incident.id == id_ and incident.open:
+                incident.closed_by, incident.closed_for, incident.muted_by = author, reason, None
+                if incident.told_at is not None:
+                    self._told.append(incident_notice("incident.closed", trouble, incident, now))
+                return True, self._collected()
+        return False, ()
+
     def clock_set_back(self) -> Sequence[Notice]:
         """Tell what is held down: it began by a clock that nobody has any more, and would come too late."""
         incidents = ((t, t.incident) for t in self.troubles.values() if t.members)
@@ -155,8 +172,8 @@ class Lane:
         incidents = [t.incident for t in self.troubles.values() if t.incident is not None]
         opened = [incident for incident in incidents if incident.opened_at is not None]
         return Standing(
-            open=len(opened),
-            silenced=sum(incident.muted_by is not None for incident in opened),
+            open=sum(incident.open for incident in opened),
+            silenced=sum(incident.open and incident.muted_by is not None for incident in opened),
             held=len(incidents) - len(opened),
             flapping=sum(trouble.flapping.active for trouble in self.troubles.values()),
         )
@@ -235,8 +252,10 @@ class Lane:
 
     def _close(self, trouble: Trouble, incident: Incident, at: datetime) -> None:
         trouble.incident = None
-        if incident.told_at is not None:  # who was told of the beginning is told of the end, silence or not
-            self._told.append(incident_notice("incident.closed", trouble, incident, at, incident.ended))
+        if (
+            incident.closed_by is None and incident.told_at is not None
+        ):  # who was told of the beginning is told of the end, silence or not
+            self._told.append(incident_notice("incident.closed", trouble, incident, at))
 
     # -- what time brings ----------------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from attrs import frozen
 from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_json
-from kafka_partition_events.events.moments import Bounds
 from kafka_partition_events.events.names import Severity
 from kafka_partition_events.incidents.causes import Kind, Member, packed
 from kafka_partition_events.incidents.silences import Silence
@@ -63,15 +62,16 @@ def identified(*parts: Any) -> str:
     return str(uuid.uuid5(_IDS, json.dumps(parts)))
 
 
-def incident_notice(
-    name: str, trouble: Trouble, incident: Incident, at: datetime, ended: Bounds | None = None
-) -> Notice:
-    """Return ``incident.opened``, ``.updated`` or, with the bounds of its end, ``.closed``."""
+def incident_notice(name: str, trouble: Trouble, incident: Incident, at: datetime) -> Notice:
+    """Return ``incident.opened``, ``.updated`` or ``.closed``; one that somebody closed has no end yet."""
+    closed = name == "incident.closed"
+    by_hand = {"closed_by": incident.closed_by, "reason": incident.closed_for} if incident.closed_by else {}
+    ended = incident.ended if closed and not by_hand else None
     suspicions = {member.name for member in incident.concerned if member.kind is Kind.SUSPICION}
     return Notice(
         name=name,
         at=at,
-        severity=incident.worst if ended is None else Severity.INFO,
+        severity=Severity.INFO if closed else incident.worst,
         subject=f"incident/{incident.id}",
         correlation=incident.id,
         causation=incident.latest,
@@ -79,7 +79,7 @@ def incident_notice(
             "incident_id": incident.id,
             "cause": trouble.cause.as_json(),
             "opened_at": None if incident.opened_at is None else encode_time(incident.opened_at),
-            "closed_at": None if ended is None else encode_time(at),
+            "closed_at": encode_time(at) if closed else None,
             "began": None if incident.began is None else incident.began.as_json(),
             "ended": None if ended is None else ended.as_json(),
             **_listing("partitions", "partition_count", incident.concerned),
@@ -90,6 +90,7 @@ def incident_notice(
             "events": incident.events,
             "worst": incident.worst,
             "silenced": incident.silenced,
+            **by_hand,
         },
     )
 

@@ -10,6 +10,7 @@ from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
+from kafka_partition_events.incidents.closings import CLOSING, decode_closing
 from kafka_partition_events.incidents.happening import happening_of
 from kafka_partition_events.incidents.lane import Lane, Standing, Suppressed
 from kafka_partition_events.incidents.notices import Notice, to_entry
@@ -227,8 +228,13 @@ class IncidentReader:
         if up_to is not None and up_to >= ticked_to:
             told += self._as_entries(lane.tick(up_to), now)
             ticked_to = up_to
-        if entries or told:  # what time alone has changed, and nobody is told, it would change again
-            self._write(entries, told)
+        closings = self._outbox.values(CLOSING)
+        for name, value in closings.items():
+            told += self._close_by_hand(name, value, now)
+        if (
+            entries or told or closings
+        ):  # what time alone has changed, and nobody is told, it would change again
+            self._write(entries, told, closings)
         self._restarted, self._taken_in_at, self._ticked_to = False, now, ticked_to
 
     def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
@@ -267,13 +273,24 @@ class IncidentReader:
     def _as_entries(self, notices: Iterable[Notice], now: datetime) -> list[Entry]:
         return [to_entry(notice, self._lane.cluster, now, self._type_prefix) for notice in notices]
 
-    def _write(self, entries: Sequence[Entry], told: Sequence[Entry]) -> None:
+    def _close_by_hand(self, name: str, value: bytes, now: datetime) -> Sequence[Entry]:
+        try:
+            closing = decode_closing(value)
+        except ConfigurationError as error:
+            _log.error("closing_not_understood", name=name, error=str(error))
+            return ()
+        found, notices = self._lane.close(closing.id, closing.author, closing.reason, now)
+        if not found:
+            _log.warning("no_such_incident_to_close", id=closing.id, author=closing.author)
+        return self._as_entries(notices, now)
+
+    def _write(self, entries: Sequence[Entry], told: Sequence[Entry], done: Iterable[str]) -> None:
         state = encode(self._lane)
         self._outbox.write(
             Write(
                 entries=told,
                 cursors={READER: entries[-1].seq} if entries else {},
-                values={} if state == self._state else {READER: state},
+                values={**dict.fromkeys(done), **({} if state == self._state else {READER: state})},
             )
         )
         self._state = state

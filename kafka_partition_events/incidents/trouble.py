@@ -30,6 +30,8 @@ class Incident:
         pending: Since when there is something that was not told.
         muted_by: The silence that prevented telling it.
         silenced: Whether a silence ever did.
+        closed_by: Who closed it although it is not over; None if nobody did. Nothing more is told of it then.
+        closed_for: Why.
     """
 
     id: str
@@ -46,6 +48,13 @@ class Incident:
     pending: datetime | None = None
     muted_by: str | None = None
     silenced: bool = False
+    closed_by: str | None = None
+    closed_for: str | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether it was opened, and nobody has closed it."""
+        return self.opened_at is not None and self.closed_by is None
 
     def note(self, happening: Happening) -> None:
         """Note an event that belongs to it."""
@@ -59,6 +68,8 @@ class Incident:
         """Return when it may have to be opened or told next; None if only an event can change that."""
         if self.opened_at is None:
             return self.due
+        if self.closed_by is not None:
+            return None
         if self.pending is None or self.told_at is None:
             return self.pending
         return max(self.pending, self.told_at + rules.update_span)

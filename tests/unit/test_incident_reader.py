@@ -21,7 +21,9 @@ from kafka_partition_events.incidents import (
     Suppressed,
     encode_silence,
 )
+from kafka_partition_events.incidents.closings import CLOSING, Closing, encode_closing
 from kafka_partition_events.incidents.reader import READER
+from kafka_partition_events.incidents.standing import standing_in
 from kafka_partition_events.incidents.state import decode, encode
 from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
 from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
@@ -252,6 +254,55 @@ class TestWhatIsWritten:
         watch.look()
         watch.looked_to = None
         assert [entry.name for entry in watch.after(40)] == ["incident.opened"]
+
+    def test_what_somebody_closes_is_told_to_be_closed_and_is_quiet_until_all_of_it_was_up(
+        self, watch: Watch
+    ) -> None:
+        watch.world.down(2)
+        watch.look()
+        (opened,) = watch.after(40)
+        id_ = json.loads(opened.body)["data"]["incident_id"]
+        closing = Closing(id=id_, author="ada", reason="it is scrapped")
+        watch.outbox.write(Write(values={closing.key: encode_closing(closing)}))
+        (closed,) = watch.after(1)
+        data = json.loads(closed.body)["data"]
+        assert (closed.name, data["closed_by"], data["reason"]) == (
+            "incident.closed",
+            "ada",
+            "it is scrapped",
+        )
+        assert (data["incident_id"], data["ended"]) == (id_, None)
+        assert watch.outbox.values(CLOSING) == {}
+        (told,) = standing_in(watch.outbox, watch.clock.now())
+        assert (told["incident_id"], told["open"]) == (id_, False)
+        assert watch.reader.stats.standing == Standing()
+        watch.reader = watch.another_reader()
+        assert watch.after(10_000) == []
+        watch.world.up(2)
+        watch.look()
+        assert watch.after(10_000) == []
+        assert standing_in(watch.outbox, watch.clock.now()) == []
+        watch.world.down(2)
+        watch.look()
+        (again,) = watch.after(40)
+        assert again.name == "incident.opened"
+        assert json.loads(again.body)["data"]["incident_id"] != id_
+
+    @pytest.mark.parametrize(
+        "value",
+        [b"", b"[]", b"{}", b'{"id": "x", "author": "", "reason": "y"}', b'{"id": 1}', b"[" * 100_000],
+    )
+    def test_what_is_no_closing_is_thrown_away(self, watch: Watch, value: bytes) -> None:
+        watch.outbox.write(Write(values={f"{CLOSING}x": value}))
+        assert watch.after(1) == []
+        assert watch.outbox.values(CLOSING) == {}
+        assert watch.reader.stats.failures == 0
+
+    def test_an_incident_that_is_not_there_can_not_be_closed(self, watch: Watch) -> None:
+        closing = Closing(id="nosuch", author="ada", reason="a guess")
+        watch.outbox.write(Write(values={closing.key: encode_closing(closing)}))
+        assert watch.after(1) == []
+        assert watch.outbox.values(CLOSING) == {}
 
     def test_it_says_up_to_when_all_is_told(self, watch: Watch) -> None:
         assert watch.reader.stats.told_to is None

@@ -213,7 +213,11 @@ class TestTheSecondLane:
 
     def test_a_closed_one_has(self) -> None:
         assert not complaints("incident.closed", INCIDENT | {"closed_at": NOON, "ended": BOUNDS})
-        assert complaints("incident.closed", INCIDENT) == ["$.closed_at", "$.ended"]
+        assert complaints("incident.closed", INCIDENT) == ["$.closed_at"]
+
+    def test_one_that_somebody_closed_has_none(self) -> None:
+        by_hand = {"closed_at": NOON, "ended": None, "closed_by": "ada", "reason": "it is scrapped"}
+        assert not complaints("incident.closed", INCIDENT | by_hand)
 
     @pytest.mark.parametrize("cause", [{"broker": 1}, {"topic": "orders"}, None])
     def test_its_cause_is_a_broker_a_topic_or_nothing(self, cause: object) -> None:

@@ -1,0 +1,139 @@
+"""``kpe incident``: what is open, and an end to what will not end by itself."""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.output import Listing, tell, write_json, write_line
+from kafka_partition_events.cli.observe.config import OutboxOptions
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.outbox import SqliteOutbox, Write
+
+incident_app = typer.Typer(rich_markup_mode=None)
+
+_HEADERS = ("ID", "OPENED", "CAUSE", "OFFLINE", "TOLD")
+_Id = Annotated[str, typer.Argument(metavar="ID", help="As `kpe incident ls` shows it.")]
+
+
+@incident_app.callback(
+    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    "`kpe incident COMMAND --help` has examples."
+)
+def incident() -> None:
+    """See what is open, and close what will not end by itself: a broker that was taken away for good.
+
+    Each observer has incidents of its own. Ask, and tell, the one that feeds the sinks: /readyz of the other
+    one says that it is standing by.
+
+    \b
+    kpe incident ls --config kpe.toml
+    kpe incident show ce63e373-fdbb-5ce4-a109-d2dca6134974 --config kpe.toml
+    kpe incident close ce63e373-fdbb-5ce4-a109-d2dca6134974 --config kpe.toml --reason "broker 3 is scrapped"
+    """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
+
+
+@incident_app.command("ls", short_help="List what is open or held down.")
+@with_options
+def ls_command(context: typer.Context, where: OutboxOptions, listing: Listing) -> None:
+    """List what is open or held down, as the observer wrote it last.
+
+    \b
+    kpe incident ls --config kpe.toml
+    kpe incident ls --outbox outbox.db --output jsonl | jq -r .incident_id
+
+    Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
+    """  # noqa: D301
+    with where.opened() as opened:
+        found = _standing(opened, context.obj)
+    listing.write(found, lambda each: each, _HEADERS, _cells)
+
+
+@incident_app.command("show", short_help="Show one in full.")
+@with_options
+def show_command(context: typer.Context, id_: _Id, *, where: OutboxOptions) -> None:
+    """Show one incident as its sinks would be told of it now.
+
+    \b
+    kpe incident show ce63e373-fdbb-5ce4-a109-d2dca6134974 --config kpe.toml
+
+    Exit codes: 0 shown; 2 there is none of that id, no such outbox.
+    """  # noqa: D301
+    with where.opened() as opened:
+        document = _found(id_, opened, context.obj)
+    write_json(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+@incident_app.command("close", short_help="Close one that is not over.")
+@with_options
+def close_command(
+    context: typer.Context,
+    id_: _Id,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why; others will want to know.")],
+    *,
+    author: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Who wants it; by default $USER.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False,
+    where: OutboxOptions,
+) -> None:
+    """Close an incident although it is not over. Sinks are told, with your name and the reason.
+
+    The observer does so within a second. Nothing more is told of what is down until all of it has been up;
+    what goes down after that is a new incident.
+
+    \b
+    kpe incident close ce63e373-fdbb-5ce4-a109-d2dca6134974 --config kpe.toml --reason "broker 3 is scrapped"
+    kpe incident close ce63e373-fdbb-5ce4-a109-d2dca6134974 --outbox outbox.db --reason test --dry-run
+
+    Exit codes: 0 it will be closed; 2 there is no open one of that id, no such outbox.
+    """  # noqa: D301
+    with where.opened() as opened:
+        if not _found(id_, opened, context.obj)["open"]:
+            raise CliError(f"incident {id_} is not open; see `kpe incident ls`")
+        key, record = _closing(id_, author or os.environ.get("USER", ""), reason)
+        if not dry_run:
+            opened.write(Write(values={key: record}))
+    if dry_run:
+        write_json(record.decode())
+        tell("note: nothing was written; it would be")
+        return
+    write_line(id_)
+
+
+def _standing(outbox: SqliteOutbox, services: Services) -> list[Mapping[str, Any]]:
+    try:
+        from kafka_partition_events.incidents import standing  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise CliError(
+            f'incidents need {error.name}; run: pip install "kafka-partition-events[observe]"'
+        ) from error
+    return standing.standing_in(outbox, services.clock.now())
+
+
+def _found(id_: str, outbox: SqliteOutbox, services: Services) -> Mapping[str, Any]:
+    for document in _standing(outbox, services):
+        if document["incident_id"] == id_:
+            return document
+    raise CliError(f"there is no incident {id_}; see `kpe incident ls`")
+
+
+def _closing(id_: str, author: str, reason: str) -> tuple[str, bytes]:
+    from kafka_partition_events.incidents.closings import Closing, encode_closing  # noqa: PLC0415 - an extra
+
+    try:
+        closing = Closing(id=id_, author=author, reason=reason)
+    except ValueError:
+        raise CliError("--author and --reason must have 1 to 500 characters") from None
+    return closing.key, encode_closing(closing)
+
+
+def _cells(document: Mapping[str, Any]) -> tuple[str, ...]:
+    cause = " ".join(f"{kind} {name}" for kind, name in (document["cause"] or {"metadata": ""}).items())
+    opened = document["opened_at"] or "held down"
+    told = f"closed by {document['closed_by']}" if "closed_by" in document else document["told_at"] or "-"
+    return document["incident_id"], opened, cause.strip(), str(document["offline_count"]), told
