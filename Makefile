@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AT_ONCE ?= 2
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers wheel lock clean setup
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -57,6 +57,9 @@ bench-converge: setup  ## one change under 1,000 - 10,000 simulated instances (1
 
 bench-spark: setup     ## the Spark jobs: partition column, what-if, fleet tables; see docs/spark-partition-column.md
 	@$(BIN)/python -m benchmarks.spark
+
+chaos-observers: setup ## two observers and three brokers, tormented at random for an hour (ARGS="--seconds 600 --seed 7")
+	@$(BIN)/python -m tests.chaos.observers $(ARGS)
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py
