@@ -80,7 +80,7 @@ class World:
 
     # -- what the observer puts into the journal -----------------------------------------------------
 
-    def look(self, at: float, **stamp: Any) -> list[Entry]:
+    def look(self, at: float, *, planned: bool | None = None, **stamp: Any) -> list[Entry]:
         found = cluster_of(
             self.topics, sorted(self.brokers), cluster_id="c-1", generation=self.seen.generation + 1
         )
@@ -97,7 +97,7 @@ class World:
             },
         )
         self.seen = found
-        return [self.entry(event) for event in changes]
+        return [self.entry(event, planned=planned) for event in changes]
 
     def tell(self, event: ev.Event, at: float) -> Entry:
         """Return the entry of an event that is not found by looking."""
@@ -111,9 +111,10 @@ class World:
             )
         )
 
-    def entry(self, event: ev.Event) -> Entry:
+    def entry(self, event: ev.Event, *, planned: bool | None = None) -> Entry:
         self.sequence += 1
-        return to_entry(event, to_cloudevent(event, observer="a", recorded_at=event.wall_time))
+        labels = {} if planned is None else {"planned": planned}
+        return to_entry(event, to_cloudevent(event, observer="a", recorded_at=event.wall_time, labels=labels))
 
 
 def suspected(broker: int, by: str = "sticky") -> ev.Event:
@@ -181,5 +182,6 @@ def _notice(told: Notice) -> str:
         return f"flapping {verb} {cause}: {data['transitions']} transitions, {data['offline_s']:g} s down"
     listed = data["partitions"] if verb == "closed" else data["offline"]
     extent = " ".join(f"{topic}:{ids}" for topic, ids in listed.items())
-    signs = [*(["gone"] if data["gone"] else []), *(f"suspected by {name}" for name in data["suspected_by"])]
+    signs = [word for word in ("gone", "reminder") if data.get(word)]
+    signs += [f"suspected by {name}" for name in data["suspected_by"]]
     return " ".join(filter(None, (verb, cause, f"({', '.join(signs)})" if signs else "", extent)))

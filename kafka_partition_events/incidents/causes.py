@@ -57,6 +57,9 @@ class Cause:
         return None if self.topic is None else {"topic": self.topic}
 
 
+MANY_TOPICS = Cause(topic="*")
+"""The cause of what goes down when many topics are causes already; no topic can be called so."""
+
 Names = dict[str, set[int]]
 """Ids by name."""
 

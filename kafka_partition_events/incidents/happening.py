@@ -63,6 +63,11 @@ class Happening:
         return self.at
 
     @property
+    def planned(self) -> bool:
+        """Whether a change had asked for it."""
+        return self.data.get("planned") is True
+
+    @property
     def bounds(self) -> Bounds:
         """When it happened."""
         return Bounds(self.prev_at, self.at)

@@ -2,15 +2,16 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
-from kafka_partition_events.incidents.closings import CLOSING, decode_closing
+from kafka_partition_events.incidents.decisions import DECISIONS, Decision, decode_decision
+from kafka_partition_events.incidents.handover import OPEN, decode_opened, encode_opened
 from kafka_partition_events.incidents.happening import happening_of
 from kafka_partition_events.incidents.lane import Lane, Standing, Suppressed
 from kafka_partition_events.incidents.notices import Notice, to_entry
@@ -34,6 +35,8 @@ answer that says that something is back must not be overtaken by the end of its 
 STEP: Final = timedelta(seconds=10)
 """By how much a clock must go back for what is held down to be told at once, rather than so much later."""
 
+T = TypeVar("T")
+
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 _log = get_logger(__name__)
@@ -49,6 +52,8 @@ class IncidentStats:
         unreadable: Entries of the journal that could not be understood, in this process; they are dead
             letters of this reader's.
         failures: How often the outbox could not be read or written, in this process.
+        told_open: What was told as opened and not as closed, as `handover` has it: name -> value; None while
+            another observer leads.
         read_to: Up to when all that the journal holds has been read; None before the first round.
         told_to: Up to when all that time brings about has been told, too: not later than the cluster was
             looked at.
@@ -58,6 +63,7 @@ class IncidentStats:
     suppressed: Mapping[Suppressed, int] = field(factory=lambda: dict.fromkeys(Suppressed, 0))
     unreadable: int = 0
     failures: int = 0
+    told_open: Mapping[str, bytes] | None = None
     read_to: datetime | None = None
     told_to: datetime | None = None
 
@@ -82,6 +88,7 @@ class IncidentReader:
         clock: Clock | None = None,
         type_prefix: str = TYPE_PREFIX,
         looked_to: Callable[[], datetime | None] = lambda: None,
+        is_unassigned: Callable[[int], bool] = lambda _broker: False,
     ) -> None:
         """Make a reader; it goes on where the last one on this outbox stopped.
 
@@ -93,6 +100,8 @@ class IncidentReader:
             looked_to: Returns up to when the cluster was looked at. Nothing is known to be down for longer,
                 so no hold-down is over later: a process that was frozen, or has just begun, would tell what
                 came back while it did not look. None: time alone counts.
+            is_unassigned: Tells of a broker that is not listed whether no partition is assigned to it, which
+                ends what waits for it.
 
         Raises:
             OutboxError: the outbox can't be read.
@@ -101,15 +110,17 @@ class IncidentReader:
         self._rules = rules or Rules()
         self._clock: Clock = clock or SystemClock()
         self._type_prefix = type_prefix
-        self._looked_to = looked_to
+        self._looked_to, self._is_unassigned = looked_to, is_unassigned
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._restarted = True  # since the state was written; until the first round is done
+        self._leads = self._takes_over = False
+        self._reached: datetime | None = None
         self._taken_in_at: datetime | None = None
         self._ticked_to = _NEVER
         self._hearing: Entry | None = None  # the entry that the lane is at
-        self._refused: dict[str, bytes] = {}  # values that are no silences, so that each is logged once
+        self._refused: dict[str, bytes] = {}  # values that can't be understood, so that each is logged once
         outbox.subscribe(READER, Stream.EVENTS)
         self._lane, self._state = self._restored()
         self._stats = IncidentStats()
@@ -137,6 +148,22 @@ class IncidentReader:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="kpe-incidents", daemon=True)
                 self._thread.start()
+
+    def lead(self, reached: datetime | None) -> None:
+        """Tell what is open as the leader from the next round on: go on with what the former one has told.
+
+        Args:
+            reached: What was told here before that reaches nobody; None: all that was told here does.
+        """
+        with self._condition:
+            self._reached, self._leads, self._takes_over = reached, True, True
+        self._outbox.wake(READER)
+
+    def stand_by(self) -> None:
+        """Be one that does not lead from now on."""
+        with self._condition:
+            self._leads = self._takes_over = False
+            self._stats = evolve(self._stats, told_open=None)
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop; what has not been read yet is read by the next reader. Idempotent.
@@ -216,7 +243,7 @@ class IncidentReader:
                 self._clock.wait(self._condition, TICK_S)
 
     def _take_in(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> None:
-        lane, ticked_to = self._lane, self._ticked_to
+        lane, ticked_to, taking_over = self._lane, self._ticked_to, False
         told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
         if self._taken_in_at is not None and now < self._taken_in_at - STEP:
             _log.warning("clock_set_back", now=now.isoformat(), before=self._taken_in_at.isoformat())
@@ -225,16 +252,22 @@ class IncidentReader:
         for self._hearing in entries:
             told += self._heard(self._hearing, now)
         self._hearing = None
-        if up_to is not None and up_to >= ticked_to:
-            told += self._as_entries(lane.tick(up_to), now)
-            ticked_to = up_to
-        closings = self._outbox.values(CLOSING)
-        for name, value in closings.items():
-            told += self._close_by_hand(name, value, now)
+        if up_to is not None:
+            if taking_over := self._takes_over:
+                theirs = self._understood(OPEN, decode_opened)
+                told += self._as_entries(lane.take_over(theirs, self._reached, now), now)
+            told += self._as_entries(lane.unassigned(self._is_unassigned, now), now)
+            if up_to >= ticked_to:
+                told += self._as_entries(lane.tick(up_to), now)
+                ticked_to = up_to
+        for decision in self._decisions():
+            told += self._as_entries(lane.decide(decision, now), now)
         if (
-            entries or told or closings
+            entries or told or taking_over
         ):  # what time alone has changed, and nobody is told, it would change again
-            self._write(entries, told, closings)
+            self._write(entries, told)
+        with self._condition:  # `lead` may have been called again since
+            self._takes_over = self._takes_over and not taking_over
         self._restarted, self._taken_in_at, self._ticked_to = False, now, ticked_to
 
     def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
@@ -273,39 +306,38 @@ class IncidentReader:
     def _as_entries(self, notices: Iterable[Notice], now: datetime) -> list[Entry]:
         return [to_entry(notice, self._lane.cluster, now, self._type_prefix) for notice in notices]
 
-    def _close_by_hand(self, name: str, value: bytes, now: datetime) -> Sequence[Entry]:
-        try:
-            closing = decode_closing(value)
-        except ConfigurationError as error:
-            _log.error("closing_not_understood", name=name, error=str(error))
-            return ()
-        found, notices = self._lane.close(closing.id, closing.author, closing.reason, now)
-        if not found:
-            _log.warning("no_such_incident_to_close", id=closing.id, author=closing.author)
-        return self._as_entries(notices, now)
-
-    def _write(self, entries: Sequence[Entry], told: Sequence[Entry], done: Iterable[str]) -> None:
+    def _write(self, entries: Sequence[Entry], told: Sequence[Entry]) -> None:
         state = encode(self._lane)
         self._outbox.write(
             Write(
                 entries=told,
                 cursors={READER: entries[-1].seq} if entries else {},
-                values={**dict.fromkeys(done), **({} if state == self._state else {READER: state})},
+                values={} if state == self._state else {READER: state},
             )
         )
         self._state = state
 
     def _silences(self) -> tuple[Silence, ...]:
-        found = []
-        for name, value in sorted(self._outbox.values(PREFIX).items()):
+        return tuple(self._understood(PREFIX, decode_silence))
+
+    def _decisions(self) -> Iterator[Decision]:
+        return self._understood(DECISIONS, decode_decision)
+
+    def _understood(self, prefix: str, decode: Callable[[bytes], T]) -> Iterator[T]:
+        for name, value in sorted(self._outbox.values(prefix).items()):
             try:
-                found.append(decode_silence(value))
+                yield decode(value)
             except ConfigurationError as error:
                 if self._refused.get(name) != value:
                     self._refused[name] = value
-                    _log.error("silence_not_understood", name=name, error=str(error))
-        return tuple(found)
+                    _log.error("value_not_understood", name=name, error=str(error))
 
     def _count(self) -> None:
         suppressed = {reason: self._lane.suppressed[reason] for reason in Suppressed}
-        self._stats = evolve(self._stats, standing=self._lane.standing, suppressed=suppressed)
+        with self._condition:
+            told_open = None
+            if self._leads and not self._takes_over:
+                told_open = {opened.key: encode_opened(opened) for opened in self._lane.told_open}
+            self._stats = evolve(
+                self._stats, standing=self._lane.standing, suppressed=suppressed, told_open=told_open
+            )

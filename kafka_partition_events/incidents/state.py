@@ -24,7 +24,9 @@ from kafka_partition_events.metadata.codec import encode_time
 
 VERSION: Final = 1
 
-_MOMENTS: Final = frozenset({"after", "at", "by", "due", "opened_at", "pending", "since", "told_at"})
+_MOMENTS: Final = frozenset(
+    {"acked_at", "after", "at", "by", "due", "opened_at", "pending", "since", "told_at"}
+)
 
 
 def encode(lane: Lane) -> bytes:
@@ -96,6 +98,7 @@ def _trouble(value: Mapping[str, Any]) -> Trouble:
     return Trouble(
         Cause(**value["cause"]),
         {member: _bounds(since) for since, those in value["members"] for member in unpacked(those)},
+        set(unpacked(value.get("planned", {}))),
         Flapping(
             **{
                 **_fields(flapping),

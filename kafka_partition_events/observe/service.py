@@ -102,14 +102,15 @@ class Service:
                 holds_to=self._holds_to,
             )
             parts.callback(self._feeder.stop)
-            self._election = self._make_election()
-            if self._election is not None:
-                parts.callback(self._election.close)
+            self._election, self._shared = self._make_election()
+            for part in filter(None, (self._shared, self._election)):
+                parts.callback(part.close)
             self._incidents = IncidentReader(
                 self._outbox,
                 Rules(**asdict(settings.incidents)),
                 clock=self._clock,
                 looked_to=self._looked_to,
+                is_unassigned=self._is_unassigned,
             )
             parts.callback(self._incidents.close)
             self._labels = self._make_labels()
@@ -138,6 +139,7 @@ class Service:
         if self._election is None:
             self._feeder.start()
         else:
+            self._shared.start()
             self._election.start()
         if self._labels is not None:
             self._labels.start()
@@ -214,6 +216,8 @@ class Service:
             yield "incidents"
         if self._election is not None and not self._election.alive:
             yield "election"
+        if self._shared is not None and not self._shared.alive:
+            yield "shared"
         yield from self._feeder.ended()
 
     def _readyz(self, _request: Request) -> Response:
@@ -313,28 +317,51 @@ class Service:
             clock=self._clock,
         )
 
-    def _make_election(self) -> Any:
+    def _is_unassigned(self, broker: int) -> bool:
+        """Tell whether all partitions are known, and none of them is assigned to a broker."""
+        cluster = self._poller.cluster
+        if cluster is None or self._poller.health.failures or self._settings.observer.topics != ".*":
+            return False
+        topics = (cluster.topic(name) for name in cluster.topics(exclude_internal_topics=False))
+        return not any(broker in p.replicas for topic in topics if topic for p in topic.partitions)
+
+    def _make_election(self) -> tuple[Any, Any]:
         wanted = self._settings.election
         if not wanted.enabled:
-            return None
+            return None, None
         from kafka_partition_events.observe.election import Election  # noqa: PLC0415 - an extra
+        from kafka_partition_events.observe.shared import Shared  # noqa: PLC0415
 
         def on_elected(progress: Progress) -> None:
-            self._feeder.catch_up(progress)
+            self._incidents.lead(self._feeder.skip_delivered(progress))
             self._feeder.start()
 
-        return Election(
+        def on_progress(progress: Progress) -> None:
+            self._feeder.skip_delivered(progress)
+
+        def on_deposed() -> None:
+            self._incidents.stand_by()
+            self._feeder.stop()
+
+        shared = Shared(
+            self._kafka,
+            wanted.shared_topic,
+            self._outbox,
+            told_open=lambda: self._incidents.stats.told_open,
+        )
+        election = Election(
             self._kafka,
             topic=wanted.topic,
             group=wanted.group,
             on_elected=on_elected,
-            on_deposed=self._feeder.stop,
-            on_progress=self._feeder.catch_up,
+            on_deposed=on_deposed,
+            on_progress=on_progress,
             progress=self._feeder.progress,
             why_unfit=self._why_unfit,
             patience=PAUSE_S + self._settings.observer.interval + 1.0,
             clock=self._clock,
         )
+        return election, shared
 
     def _make_labels(self) -> EventLabels | None:
         if not self._settings.control.enabled:

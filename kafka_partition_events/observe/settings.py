@@ -98,18 +98,25 @@ class Incidents:
     hold_down: float = setting(DURATION, "30s")
     broker_hold_down: float = setting(DURATION, "30s")
     topic_hold_downs: Mapping[str, float] = setting(DURATIONS, {})
+    planned_hold_down: float = setting(DURATION, "30m")
     update_interval: float = setting(DURATION, "5m")
+    reminder_interval: float = setting(DURATION, "4h")
+    max_topics: int = setting(whole_number(1), 50)
     flap_transitions: int = setting(whole_number(2), 4)
     flap_window: float = setting(DURATION, "10m")
 
 
 @frozen(kw_only=True)
 class Election:
-    """``[election]``: let one of several observers of a cluster feed the sinks."""
+    """``[election]``: let one of several observers of a cluster feed the sinks.
+
+    ``shared_topic`` holds what all of them must know: silences, decisions, and what is told as open.
+    """
 
     enabled: bool = setting(BOOLEAN, False)
     topic: str = setting(TEXT, "kpe.election")
     group: str = setting(TEXT, "kpe-observers")
+    shared_topic: str = setting(TEXT, "kpe.observers")
 
 
 @frozen(kw_only=True)

@@ -186,8 +186,8 @@ LARGEST = {
     "clients": 3_685,
     "outbox": 1_100,
     "events": 600,
-    "incidents": 1_190,
-    "observe": 1_890,
+    "incidents": 1_360,
+    "observe": 2_080,
     "control": 4_880,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

@@ -6,7 +6,8 @@ with the same ``replicas``) and ``steps``. All of that is there and seen at seco
 
 - ``at``: the second;
 - ``silence``: the fields of a silence, ``for`` so many seconds from now; ``unsilence``: its id;
-- ``up``, ``down``: brokers; ``create``, ``grow``, ``recreate``: topics as above; ``delete``: a topic;
+- ``up``, ``down``: brokers; ``planned``: whether a change had asked for what is found;
+  ``create``, ``grow``, ``recreate``: topics as above; ``delete``: a topic;
 - ``tell``: what else reaches the journal, see `EVENTS`;
 
 and then ``expect`` what is told, in the words of `in_words` (all since the step before; nothing if it does
@@ -93,7 +94,7 @@ class Player:
             world.create(name, replicas(words))
         for name, words in step.get("grow", {}).items():
             world.grow(name, replicas(words))
-        found = world.look(at)
+        found = world.look(at, planned=step.get("planned"))
         return happenings([*found, *(world.tell(EVENTS[words], at) for words in step.get("tell", ()))])
 
     def silence(self, step: dict[str, Any]) -> None:

@@ -123,19 +123,19 @@ def test_what_the_outbox_does_not_hold_is_not_claimed(world: World) -> None:
 
 def test_what_another_observer_has_delivered_is_left_out_but_for_a_margin(world: World) -> None:
     world.append(1, 10, 50, 90)
-    world.feeder.catch_up({"journal": NOW + timedelta(seconds=65)})
+    world.feeder.skip_delivered({"journal": NOW + timedelta(seconds=65)})
     assert world.waiting("journal") == ["at-50", "at-90"]
 
 
 def test_what_came_late_is_not_left_out(world: World) -> None:
     world.append(1, 90, 2)
-    world.feeder.catch_up({"journal": NOW + timedelta(seconds=65)})
+    world.feeder.skip_delivered({"journal": NOW + timedelta(seconds=65)})
     assert world.waiting("journal") == ["at-90", "at-2"]
 
 
 def test_progress_that_is_behind_or_of_others_changes_nothing(world: World) -> None:
     world.append(1, 2)
-    world.feeder.catch_up({"journal": NOW, "somebody-elses": NOW + timedelta(days=1)})
+    world.feeder.skip_delivered({"journal": NOW, "somebody-elses": NOW + timedelta(days=1)})
     assert world.waiting("journal") == ["at-1", "at-2"]
 
 

@@ -22,6 +22,7 @@ from tests.every_event import EVERY_EVENT
 from tests.property.worlds import snapshots
 
 INCIDENTS = {
+    "incident.acknowledged",
     "incident.opened", "incident.updated", "incident.closed",
     "flapping.started", "flapping.stopped", "silence.ended",
 }  # fmt: skip

@@ -13,7 +13,10 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
 from kafka_partition_events.cli.common.output import Listing
 from kafka_partition_events.cli.common.settings import FileOptions, ProfileName
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.settings import Settings
+from kafka_partition_events.outbox import Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
 config_app = typer.Typer(rich_markup_mode=None)
@@ -62,6 +65,34 @@ class OutboxOptions:
         outbox = SqliteOutbox(path, max_bytes=settings.max_bytes, max_age_s=settings.max_age)
         with contextlib.closing(outbox):
             yield outbox
+
+    def share(self, key: str, value: bytes | None) -> None:
+        """Write a value for all observers of the cluster, or without an election for the one of this outbox.
+
+        Raises:
+            CliError: there is no outbox, or Kafka does not take it.
+        """
+        settings = self.settings()
+        alone = self.outbox is not None or not settings.election.enabled
+        if alone or value is None:  # what is removed may have been for this one alone
+            with self.opened() as opened:
+                opened.write(Write(values={key: value}))
+        if alone:
+            return
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
+
+        from kafka_partition_events.observe.shared import share  # noqa: PLC0415
+
+        kafka, topic = settings.kafka, settings.election.shared_topic
+        config = {"bootstrap.servers": str(kafka.bootstrap_servers), **kafka.properties}
+        try:
+            share(config, topic, {key: value})
+        except (KafkaException, TimeoutError, ConfigurationError) as error:
+            why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            raise CliError(
+                f"topic {topic} of {kafka.bootstrap_servers} does not take it: {redacted(why, config)}. With "
+                "--outbox PATH it is for the observer of that outbox alone"
+            ) from None
 
 
 @config_app.callback(

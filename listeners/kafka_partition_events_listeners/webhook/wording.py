@@ -28,6 +28,7 @@ ENDS: Final[Mapping[str, str]] = {
 _INCIDENT: Final = {
     "incident.opened": "Incident",
     "incident.updated": "Incident goes on",
+    "incident.acknowledged": "Somebody looks after the incident",
     "incident.closed": "Incident is over",
 }
 _LASTS: Final = _INCIDENT.keys() | ENDS.values() | {"metadata.stale"}

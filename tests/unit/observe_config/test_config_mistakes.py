@@ -22,7 +22,7 @@ from tests.config_kit import Writer
         ),
         (
             "[election]\nquorum = 3\n",
-            "election.quorum: there is no such setting; there are enabled, topic, group",
+            "election.quorum: there is no such setting; there are enabled, topic, group, shared_topic",
         ),
         (
             '[[sinks]]\nname = "k"\ntype = "kafka"\ntopics = "x"\n',
@@ -46,7 +46,7 @@ def test_an_unknown_key_names_the_nearest_one(file: str, problem: str, config: W
     [
         ("KPE_OBSERVER__INTERVALL", "did you mean KPE_OBSERVER__INTERVAL?"),
         ("KPE_OBSERVR__INTERVAL", "did you mean KPE_OBSERVER__INTERVAL?"),
-        ("KPE_ELECTION__QUORUM", "there are ENABLED, TOPIC, GROUP"),
+        ("KPE_ELECTION__QUORUM", "there are ENABLED, TOPIC, GROUP, SHARED_TOPIC"),
     ],
 )
 def test_an_unknown_variable_names_the_nearest_one(variable: str, hint: str, config: Writer) -> None:
