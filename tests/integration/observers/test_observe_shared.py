@@ -2,14 +2,21 @@
 
 import contextlib
 import json
+import time
 import uuid
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from kafka_partition_events.cli.app import run
+from kafka_partition_events.observe.shared import Shared, share
+from kafka_partition_events.outbox import Write
+from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.testing import KafkaCluster
-from tests.observe_kit import TAKE_OVER_S, Observer, Reader, election, kafka_sink
+from kafka_partition_events.testing.ports import free_ports
+from tests.observe_kit import LIMIT_S, TAKE_OVER_S, Observer, Reader, election, kafka_sink
 
 pytestmark = pytest.mark.kafka
 
@@ -70,3 +77,54 @@ def silences(observer: Observer) -> str:
 def incidents(observer: Observer) -> list[dict[str, Any]]:
     listed = observer.kpe("incident", "ls", "--output", "jsonl")
     return [json.loads(line) for line in listed.splitlines()]
+
+
+def test_a_copy_follows_the_topic_and_takes_nothing_else(cluster: KafkaCluster, tmp_path: Path) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    topic = f"shared-{uuid.uuid4().hex[:8]}"
+    told: dict[str, bytes] = {}
+    with contextlib.closing(SqliteOutbox(tmp_path / "outbox.db")) as outbox:
+        outbox.write(Write(values={"silence/window.sunday": b"its own"}))
+
+        def wait_for(**copied: bytes) -> None:
+            wanted = {f"silence/{name}": value for name, value in copied.items()}
+            deadline = time.monotonic() + LIMIT_S
+            while outbox.values("silence/") != {"silence/window.sunday": b"its own", **wanted}:
+                assert time.monotonic() < deadline, outbox.values("")
+                time.sleep(0.1)
+
+        def following() -> contextlib.closing[Shared]:
+            shared = Shared(config, topic, outbox, told_open=lambda: told)
+            shared.start()
+            return contextlib.closing(shared)
+
+        odd = {"journal": b"x", "silence/" + "x" * 700: b"x", "silence/large": b"x" * 20_000, "": b"x"}
+        share(config, topic, {"silence/a": b"1", "silence/b": b"1", **odd, "open/broker/7": b"stale"})
+        with following():
+            wait_for(a=b"1", b=b"1")
+            share(config, topic, {"silence/a": b"2", "silence/b": None, "silence/c": b"1"})
+            wait_for(a=b"2", c=b"1")
+        share(config, topic, {"silence/a": None})  # while nobody follows
+        told["open/broker/3"] = b"told"
+        with following():
+            wait_for(c=b"1")
+            deadline = time.monotonic() + LIMIT_S
+            while outbox.values("open/") != told:  # the leader corrects the topic
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        assert set(outbox.values("")) == {"silence/window.sunday", "silence/c", "open/broker/3", "shared"}
+
+
+def test_who_can_not_reach_kafka_is_told_what_to_do(tmp_path: Path, capsys: Any) -> None:
+    SqliteOutbox(tmp_path / "outbox.db").close()
+    config = tmp_path / "kpe.toml"
+    (port,) = free_ports(1)
+    config.write_text(
+        f'[kafka]\nbootstrap_servers = "127.0.0.1:{port}"\n[outbox]\npath = "{tmp_path}/outbox.db"\n'
+        "[election]\nenabled = true\n"
+    )
+    words = ["silence", "add", "--config", str(config), "--event", "*", "--for", "1h", "--reason", "a test"]
+    assert run([*words, "--author", "ada"]) == 2
+    told = capsys.readouterr().err
+    assert "topic kpe.observers of 127.0.0.1" in told
+    assert "With --outbox PATH it is for the observer of that outbox alone" in told
