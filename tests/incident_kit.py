@@ -9,7 +9,7 @@ from attrs import evolve
 from kafka_partition_events.events.cloudevents import to_cloudevent
 from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.incidents.causes import Cause
-from kafka_partition_events.incidents.happening import Happening, happening_of
+from kafka_partition_events.incidents.happening import Happening, happenings_of
 from kafka_partition_events.incidents.lane import Lane
 from kafka_partition_events.incidents.notices import Notice
 from kafka_partition_events.metadata import events as ev
@@ -140,7 +140,7 @@ def cleared(broker: int, by: str = "sticky") -> ev.Event:
 
 
 def happenings(entries: Iterable[Entry]) -> list[Happening]:
-    return [happening for happening in map(happening_of, entries) if happening is not None]
+    return [happening for entry in entries for happening in happenings_of(entry)]
 
 
 Told = Notice | Happening

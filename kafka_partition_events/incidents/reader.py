@@ -12,7 +12,7 @@ from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.incidents.decisions import DECISIONS, Decision, decode_decision
 from kafka_partition_events.incidents.handover import OPEN, decode_opened, encode_opened
-from kafka_partition_events.incidents.happening import happening_of
+from kafka_partition_events.incidents.happening import happenings_of
 from kafka_partition_events.incidents.lane import Lane, Standing, Suppressed
 from kafka_partition_events.incidents.notices import Notice, to_entry
 from kafka_partition_events.incidents.rules import Rules
@@ -295,13 +295,12 @@ class IncidentReader:
             _log.critical("incidents_forgotten", error=str(error))
             return Lane(rules=self._rules), None
 
-    def _heard(self, entry: Entry, now: datetime) -> Sequence[Entry]:
-        happening = happening_of(entry)
-        if happening is None:
-            return ()
-        notices, passes = self._lane.hear(happening)
-        passed = [evolve(entry, stream=Stream.INCIDENTS, seq=0)] if passes else []
-        return [*self._as_entries(notices, now), *passed]
+    def _heard(self, entry: Entry, now: datetime) -> Iterator[Entry]:
+        for happening in happenings_of(entry):
+            notices, passes = self._lane.hear(happening)
+            yield from self._as_entries(notices, now)
+            if passes:
+                yield evolve(entry, stream=Stream.INCIDENTS, seq=0)
 
     def _as_entries(self, notices: Iterable[Notice], now: datetime) -> list[Entry]:
         return [to_entry(notice, self._lane.cluster, now, self._type_prefix) for notice in notices]

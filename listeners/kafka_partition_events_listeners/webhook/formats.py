@@ -14,6 +14,7 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.digests import unfold
 from kafka_partition_events.events.names import Severity
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry
@@ -117,25 +118,29 @@ def alertmanager(
     (entry,) = entries
     news = read(entry)
     labels, annotations = _labels(news), _annotations(news, runbook_url)
-    alert = {
-        "status": "resolved" if news.closed else "firing",
-        "labels": labels,
-        "annotations": annotations,
-        **_times(news),
-        "generatorURL": "",
-        "fingerprint": _fingerprint(news),
-    }
+    # One for each partition, however they came together: its end may come with others.
+    alerts = [
+        {
+            "status": "resolved" if news.closed else "firing",
+            "labels": labels,
+            "annotations": annotations,
+            **_times(news),
+            "generatorURL": "",
+            "fingerprint": _fingerprint(each),
+        }
+        for each in map(read, unfold(entry))
+    ]
     body = {
         "version": "4",
-        "groupKey": f"kpe:{alert['fingerprint']}",
+        "groupKey": f"kpe:{_fingerprint(news)}",
         "truncatedAlerts": 0,
-        "status": alert["status"],
+        "status": alerts[0]["status"],
         "receiver": receiver,
         "groupLabels": {name: labels[name] for name in ("alertname", "kafka_cluster")},
         "commonLabels": labels,
         "commonAnnotations": annotations,
         "externalURL": "",
-        "alerts": [alert],
+        "alerts": alerts,
     }
     return Payload(body=json.dumps(body).encode(), content_type="application/json")
 
