@@ -185,7 +185,7 @@ LARGEST = {
     "partitioners": 1_900,
     "clients": 3_685,
     "outbox": 1_100,
-    "events": 600,
+    "events": 790,
     "incidents": 1_360,
     "observe": 2_080,
     "control": 4_880,

@@ -86,8 +86,9 @@ class TestTheFiles:
     def test_each_is_a_schema_that_says_what_it_is(self, name: str) -> None:
         schema = schemas()[name]
         Draft202012Validator.check_schema(schema)
-        assert schema["$id"] == f"urn:kpe:schema:{name}:1"
-        assert name in SHARED or schema["title"] == name
+        event, _, version = name.partition(".v")
+        assert schema["$id"] == f"urn:kpe:schema:{event}:{version or 1}"
+        assert name in SHARED or schema["title"] == event
         assert name in SHARED or schema["description"]
 
     @pytest.mark.parametrize("name", schemas())
