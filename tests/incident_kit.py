@@ -9,9 +9,9 @@ from attrs import evolve
 from kafka_partition_events.events.cloudevents import to_cloudevent
 from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.incidents.causes import Cause
-from kafka_partition_events.incidents.happening import Happening, happenings_of
-from kafka_partition_events.incidents.lane import Lane
-from kafka_partition_events.incidents.notices import Notice
+from kafka_partition_events.incidents.inputs import Happening, happenings_of
+from kafka_partition_events.incidents.outputs import Notice
+from kafka_partition_events.incidents.reducer import Reducer
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import diff
@@ -147,11 +147,11 @@ Told = Notice | Happening
 """What is told: a notice, or what happened, as it is."""
 
 
-def told_by(lane: Lane, found: Iterable[Happening]) -> list[Told]:
-    """Return what a lane tells on hearing of this."""
+def told_by(reducer: Reducer, found: Iterable[Happening]) -> list[Told]:
+    """Return what a reducer tells on hearing of this."""
     told: list[Told] = []
     for happening in found:
-        notices, passes = lane.hear(happening)
+        notices, passes = reducer.hear(happening)
         told += [*notices, *([happening] if passes else [])]
     return told
 

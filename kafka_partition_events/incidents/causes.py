@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 
-from kafka_partition_events.incidents.happening import Happening
+from kafka_partition_events.incidents.inputs import Happening
 from kafka_partition_events.metadata.ranges import ids_in, ranges
 
 

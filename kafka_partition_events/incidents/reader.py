@@ -12,9 +12,9 @@ from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.incidents.decisions import DECISIONS, Decision, decode_decision
 from kafka_partition_events.incidents.handover import OPEN, decode_opened, encode_opened
-from kafka_partition_events.incidents.happening import happenings_of
-from kafka_partition_events.incidents.lane import Lane, Standing, Suppressed
-from kafka_partition_events.incidents.notices import Notice, to_entry
+from kafka_partition_events.incidents.inputs import happenings_of
+from kafka_partition_events.incidents.outputs import Notice, to_entry
+from kafka_partition_events.incidents.reducer import Reducer, Standing, Suppressed
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import PREFIX, Silence, decode_silence
 from kafka_partition_events.incidents.state import decode, encode
@@ -119,10 +119,10 @@ class IncidentReader:
         self._reached: datetime | None = None
         self._taken_in_at: datetime | None = None
         self._ticked_to = _NEVER
-        self._hearing: Entry | None = None  # the entry that the lane is at
+        self._hearing: Entry | None = None  # the entry that the reducer is at
         self._refused: dict[str, bytes] = {}  # values that can't be understood, so that each is logged once
         outbox.subscribe(READER, Stream.EVENTS)
-        self._lane, self._state = self._restored()
+        self._reducer, self._state = self._restored()
         self._stats = IncidentStats()
         self._count()
         reset_in_children(self)
@@ -139,7 +139,7 @@ class IncidentReader:
 
     @property
     def stats(self) -> IncidentStats:
-        """How the lane is doing, as of the last round."""
+        """How it is doing, as of the last round."""
         return self._stats
 
     def start(self) -> None:
@@ -200,7 +200,7 @@ class IncidentReader:
             OutboxError: the outbox can't be read or written; what was not written is done again.
         """
         now = self._clock.now().astimezone(UTC)
-        self._lane.silences = self._silences()
+        self._reducer.silences = self._silences()
         # Before the journal is read: what was found up to then is in it.
         looked_to = self._looked_to()
         entries = self._outbox.read(READER, BATCH)
@@ -243,11 +243,11 @@ class IncidentReader:
                 self._clock.wait(self._condition, TICK_S)
 
     def _take_in(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> None:
-        lane, ticked_to, taking_over = self._lane, self._ticked_to, False
-        told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
+        reducer, ticked_to, taking_over = self._reducer, self._ticked_to, False
+        told = self._as_entries(reducer.observer_restarted(now), now) if self._restarted else []
         if self._taken_in_at is not None and now < self._taken_in_at - STEP:
             _log.warning("clock_set_back", now=now.isoformat(), before=self._taken_in_at.isoformat())
-            told += self._as_entries(lane.clock_set_back(), now)
+            told += self._as_entries(reducer.clock_set_back(), now)
             ticked_to = _NEVER
         for self._hearing in entries:
             told += self._heard(self._hearing, now)
@@ -255,13 +255,13 @@ class IncidentReader:
         if up_to is not None:
             if taking_over := self._takes_over:
                 theirs = self._understood(OPEN, decode_opened)
-                told += self._as_entries(lane.take_over(theirs, self._reached, now), now)
-            told += self._as_entries(lane.unassigned(self._is_unassigned, now), now)
+                told += self._as_entries(reducer.take_over(theirs, self._reached, now), now)
+            told += self._as_entries(reducer.unassigned(self._is_unassigned, now), now)
             if up_to >= ticked_to:
-                told += self._as_entries(lane.tick(up_to), now)
+                told += self._as_entries(reducer.tick(up_to), now)
                 ticked_to = up_to
         for decision in self._decisions():
-            told += self._as_entries(lane.decide(decision, now), now)
+            told += self._as_entries(reducer.decide(decision, now), now)
         if (
             entries or told or taking_over
         ):  # what time alone has changed, and nobody is told, it would change again
@@ -280,33 +280,33 @@ class IncidentReader:
         self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
 
     def _restore(self) -> None:
-        """Go back to what is written: the lane is ahead of it, or half changed."""
+        """Go back to what is written: the reducer is ahead of it, or half changed."""
         self._hearing = None
-        self._lane, self._state = self._restored()
-        self._lane.silences = self._silences()
+        self._reducer, self._state = self._restored()
+        self._reducer.silences = self._silences()
 
-    def _restored(self) -> tuple[Lane, bytes | None]:
+    def _restored(self) -> tuple[Reducer, bytes | None]:
         state = self._outbox.values(READER).get(READER)
         if state is None:
-            return Lane(rules=self._rules), None
+            return Reducer(rules=self._rules), None
         try:
             return decode(state, self._rules), state
         except OutboxError as error:
             _log.critical("incidents_forgotten", error=str(error))
-            return Lane(rules=self._rules), None
+            return Reducer(rules=self._rules), None
 
     def _heard(self, entry: Entry, now: datetime) -> Iterator[Entry]:
         for happening in happenings_of(entry):
-            notices, passes = self._lane.hear(happening)
+            notices, passes = self._reducer.hear(happening)
             yield from self._as_entries(notices, now)
             if passes:
                 yield evolve(entry, stream=Stream.INCIDENTS, seq=0)
 
     def _as_entries(self, notices: Iterable[Notice], now: datetime) -> list[Entry]:
-        return [to_entry(notice, self._lane.cluster, now, self._type_prefix) for notice in notices]
+        return [to_entry(notice, self._reducer.cluster, now, self._type_prefix) for notice in notices]
 
     def _write(self, entries: Sequence[Entry], told: Sequence[Entry]) -> None:
-        state = encode(self._lane)
+        state = encode(self._reducer)
         self._outbox.write(
             Write(
                 entries=told,
@@ -332,11 +332,11 @@ class IncidentReader:
                     _log.error("value_not_understood", name=name, error=str(error))
 
     def _count(self) -> None:
-        suppressed = {reason: self._lane.suppressed[reason] for reason in Suppressed}
+        suppressed = {reason: self._reducer.suppressed[reason] for reason in Suppressed}
         with self._condition:
             told_open = None
             if self._leads and not self._takes_over:
-                told_open = {opened.key: encode_opened(opened) for opened in self._lane.told_open}
+                told_open = {opened.key: encode_opened(opened) for opened in self._reducer.told_open}
             self._stats = evolve(
-                self._stats, standing=self._lane.standing, suppressed=suppressed, told_open=told_open
+                self._stats, standing=self._reducer.standing, suppressed=suppressed, told_open=told_open
             )

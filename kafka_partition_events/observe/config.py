@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.kinds import (
+from kafka_partition_events.observe.setting_kinds import (
     NAME,
     PROPERTIES,
     Kind,

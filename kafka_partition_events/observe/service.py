@@ -19,15 +19,15 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alternatives import AlternativesListener
-from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.http import HttpServer, Request, Response
-from kafka_partition_events.observe.kinds import masked
 from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
+from kafka_partition_events.observe.setting_kinds import masked
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, Settings, SinkSettings
+from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.observe.sources import (
     how_to_install,
     installed_client,
@@ -93,7 +93,7 @@ class Service:
                 hosts=settings.http.hosts,
             )
             parts.callback(self._http.close)
-            self._feeder = Feeder(
+            self._runner = SinkRunner(
                 self._outbox,
                 settings.sinks,
                 settings.kafka,
@@ -101,7 +101,7 @@ class Service:
                 clock=self._clock,
                 holds_to=self._holds_to,
             )
-            parts.callback(self._feeder.stop)
+            parts.callback(self._runner.stop)
             self._election, self._shared = self._make_election()
             for part in filter(None, (self._shared, self._election)):
                 parts.callback(part.close)
@@ -137,7 +137,7 @@ class Service:
         self._http.start()
         self._incidents.start()
         if self._election is None:
-            self._feeder.start()
+            self._runner.start()
         else:
             self._shared.start()
             self._election.start()
@@ -218,7 +218,7 @@ class Service:
             yield "election"
         if self._shared is not None and not self._shared.alive:
             yield "shared"
-        yield from self._feeder.ended()
+        yield from self._runner.ended()
 
     def _readyz(self, _request: Request) -> Response:
         return _probe(self._why_not_ready(), "ok" if self.elected else "ok, standing by")
@@ -260,7 +260,7 @@ class Service:
     def _read_pipeline(self) -> PipelineReading:
         return PipelineReading(
             at=self._clock.now(),
-            sinks=self._feeder.stats(),
+            sinks=self._runner.stats(),
             journal=self._journal.stats,
             incidents=self._incidents.stats,
             unread=self._outbox.stats(READER),
@@ -333,15 +333,15 @@ class Service:
         from kafka_partition_events.observe.shared import Shared  # noqa: PLC0415
 
         def on_elected(progress: Progress) -> None:
-            self._incidents.lead(self._feeder.skip_delivered(progress))
-            self._feeder.start()
+            self._incidents.lead(self._runner.skip_delivered(progress))
+            self._runner.start()
 
         def on_progress(progress: Progress) -> None:
-            self._feeder.skip_delivered(progress)
+            self._runner.skip_delivered(progress)
 
         def on_deposed() -> None:
             self._incidents.stand_by()
-            self._feeder.stop()
+            self._runner.stop()
 
         shared = Shared(
             self._kafka,
@@ -356,7 +356,7 @@ class Service:
             on_elected=on_elected,
             on_deposed=on_deposed,
             on_progress=on_progress,
-            progress=self._feeder.progress,
+            progress=self._runner.progress,
             why_unfit=self._why_unfit,
             patience=PAUSE_S + self._settings.observer.interval + 1.0,
             clock=self._clock,

@@ -6,7 +6,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kafka_partition_events.control.protocol.topics import PREFIX
-from kafka_partition_events.observe.kinds import (
+from kafka_partition_events.observe.setting_kinds import (
     ADDRESS,
     BOOLEAN,
     DURATION,

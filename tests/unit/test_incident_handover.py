@@ -12,9 +12,9 @@ from kafka_partition_events.incidents import Rules
 from kafka_partition_events.incidents.causes import Cause
 from kafka_partition_events.incidents.decisions import Decision
 from kafka_partition_events.incidents.handover import Opened, decode_opened, encode_opened
-from kafka_partition_events.incidents.happening import Happening
-from kafka_partition_events.incidents.lane import Lane
-from kafka_partition_events.incidents.notices import Notice
+from kafka_partition_events.incidents.inputs import Happening
+from kafka_partition_events.incidents.outputs import Notice
+from kafka_partition_events.incidents.reducer import Reducer
 from kafka_partition_events.incidents.state import decode, encode
 from tests.incident_kit import World, happenings, in_words, moment, told_by
 
@@ -24,14 +24,14 @@ OTHER_ID = "0f0f0f0f-0000-5000-8000-000000000000"
 
 
 class Standby:
-    """An observer that has told nobody what its lane says, until it leads."""
+    """An observer that has told nobody what its reducer says, until it leads."""
 
     def __init__(self) -> None:
-        self.world, self.lane = World([1, 2, 3], {"single": [[2]]}), Lane(rules=RULES)
+        self.world, self.reducer = World([1, 2, 3], {"single": [[2]]}), Reducer(rules=RULES)
         self.look(0)
 
     def look(self, at: float) -> list[str]:
-        words = [in_words(told) for told in told_by(self.lane, happenings(self.world.look(at)))]
+        words = [in_words(told) for told in told_by(self.reducer, happenings(self.world.look(at)))]
         return words + self.tick(at)
 
     def down(self, at: float) -> list[str]:
@@ -43,12 +43,12 @@ class Standby:
         return self.look(at)
 
     def tick(self, at: float) -> list[str]:
-        return [in_words(told) for told in self.lane.tick(moment(at))]
+        return [in_words(told) for told in self.reducer.tick(moment(at))]
 
     def lead(self, at: float, *theirs: Opened, reached: float | None = None) -> list[str]:
         before = None if reached is None else moment(reached)
-        notices = self.lane.take_over(theirs, before, moment(at))
-        self.lane = decode(encode(self.lane), RULES)
+        notices = self.reducer.take_over(theirs, before, moment(at))
+        self.reducer = decode(encode(self.reducer), RULES)
         return [in_words(notice) for notice in notices] + self.tick(at)
 
 
@@ -65,7 +65,7 @@ def test_what_both_know_goes_on_under_the_id_that_was_told(standby: Standby) -> 
     standby.down(60)
     assert standby.tick(100) == ["90 s: opened broker/2 (gone) single:0"]
     assert standby.lead(200, opened(), reached=180) == []
-    assert standby.lane.told_open == [opened(at=90)]
+    assert standby.reducer.told_open == [opened(at=90)]
     assert standby.up(300) == ["300 s: closed broker/2 single:0"]
 
 
@@ -83,14 +83,14 @@ def test_what_is_over_here_is_told_as_over(standby: Standby) -> None:
         "200 s: closed topic/orders",
         "200 s: closed cluster",
     ]
-    assert standby.lane.told_open == []
+    assert standby.reducer.told_open == []
 
 
 def test_what_reached_nobody_is_told_anew(standby: Standby) -> None:
     standby.down(60)
     standby.tick(100)
     assert standby.lead(200, reached=180) == ["200 s: opened broker/2 (gone) single:0"]
-    assert len(standby.lane.told_open) == 1
+    assert len(standby.reducer.told_open) == 1
 
 
 def test_what_is_yet_to_be_delivered_is_not_told_twice(standby: Standby) -> None:
@@ -104,7 +104,7 @@ def test_what_was_told_under_another_id_and_will_be_under_this_one_is_closed_onc
     standby.down(60)
     standby.tick(100)
     assert standby.lead(110, opened(), reached=80) == ["110 s: closed broker/2"]
-    ((mine),) = standby.lane.told_open
+    ((mine),) = standby.reducer.told_open
     assert mine.id != OTHER_ID
     assert standby.up(300) == ["300 s: closed broker/2 single:0"]
 
@@ -116,9 +116,9 @@ def test_an_outage_is_told_although_this_one_took_the_last_two_for_flapping(stan
     standby.up(150)
     standby.down(200)
     assert standby.up(260)[1:] == ["260 s: flapping started broker/2: 4 transitions, 150 s down"]
-    assert len(standby.lane.told_open) == 1  # as far as this one knows
+    assert len(standby.reducer.told_open) == 1  # as far as this one knows
     assert standby.lead(300, reached=290) == []
-    assert standby.lane.told_open == []
+    assert standby.reducer.told_open == []
     standby.down(400)
     assert standby.tick(440) == ["430 s: opened broker/2 (gone) single:0"]
 
@@ -127,7 +127,7 @@ def test_what_somebody_closed_stays_closed(standby: Standby) -> None:
     standby.down(60)
     standby.tick(100)
     word = Decision(verb="close", cause="broker/2", at=moment(110), author="ada", reason="scrapped")
-    assert [n.name for n in standby.lane.decide(word, moment(110))] == ["incident.closed"]
+    assert [n.name for n in standby.reducer.decide(word, moment(110))] == ["incident.closed"]
     assert standby.lead(200, opened(), reached=180) == ["200 s: closed broker/2"]
     assert standby.lead(300, reached=290) == []
 
@@ -161,11 +161,11 @@ def offline(topic: str, partition: int, second: float) -> Happening:
 
 
 def test_beyond_so_many_topics_at_a_time_the_rest_is_one_incident() -> None:
-    lane = Lane(rules=Rules(max_topics=2, hold_down=10))
+    reducer = Reducer(rules=Rules(max_topics=2, hold_down=10))
     found = [offline(topic, partition, 1) for topic in "abcd" for partition in (0, 1)]
     for happening in found:
-        lane.hear(happening)
-    told = lane.tick(moment(12))
+        reducer.hear(happening)
+    told = reducer.tick(moment(12))
     assert [in_words(notice) for notice in told] == [
         "11 s: opened topic/a a:0-1",
         "11 s: opened topic/b b:0-1",
@@ -174,7 +174,7 @@ def test_beyond_so_many_topics_at_a_time_the_rest_is_one_incident() -> None:
     back: list[Notice] = []
     for happening in found:
         up = Happening(id=f"{happening.id}-up", name="partition.online", at=moment(60), data=happening.data)
-        back += lane.hear(up)[0]
+        back += reducer.hear(up)[0]
     assert [in_words(notice) for notice in back] == [
         "60 s: closed topic/a a:0-1",
         "60 s: closed topic/b b:0-1",

@@ -223,7 +223,7 @@ class TestWhatIsWritten:
         ]
         assert [2] in opened
         assert watch.reader.stats.failures == 0
-        assert decode(encode(watch.reader._lane), Rules()) == watch.reader._lane
+        assert decode(encode(watch.reader._reducer), Rules()) == watch.reader._reducer
 
     @pytest.mark.parametrize("step", [3600.0, 86_400.0])
     def test_a_clock_that_is_set_back_delays_nobody(self, watch: Watch, step: float) -> None:

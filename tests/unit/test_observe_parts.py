@@ -10,12 +10,12 @@ from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
-from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Report, decode_report, encode_report
 from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, WebhookSinkSettings
+from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryStats, MemoryOutbox, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource
@@ -34,10 +34,10 @@ class World:
         self.outbox = MemoryOutbox(clock=self.clock)
         self.made: dict[str, list[ScriptedSink]] = {"journal": [], "pager": []}
         self.holds_to: dict[Stream, datetime | None] = {}  # if it is not what it was just now
-        self.feeder = self.another_feeder()
+        self.feeder = self.another_runner()
 
-    def another_feeder(self) -> Feeder:
-        return Feeder(
+    def another_runner(self) -> SinkRunner:
+        return SinkRunner(
             self.outbox,
             SETTINGS,
             KAFKA,
@@ -86,7 +86,7 @@ def test_a_new_sink_begins_with_what_comes_and_a_known_one_goes_on_where_it_was(
     incident = evolve(entry("old"), stream=Stream.INCIDENTS)
     append(world.outbox, entry("event"), incident)
     world.outbox.unsubscribe("pager")
-    world.another_feeder()
+    world.another_runner()
     assert (world.waiting("journal"), world.waiting("pager")) == (["event"], [])
     append(world.outbox, evolve(incident, id="new"))
     assert world.waiting("pager") == ["new"]

@@ -25,7 +25,7 @@ from kafka_partition_events.control.protocol.topics import (
     tracker_name,
 )
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.observe import kinds
+from kafka_partition_events.observe import setting_kinds
 
 LEAVING_S: Final = 45.0
 """How many seconds it may take to end, once it is told to."""
@@ -267,7 +267,7 @@ def _check_topics(found: ControlTopics) -> None:
 
 def _parse_address(text: str) -> tuple[str, int]:
     try:
-        host, port = kinds.ADDRESS.read(text)
+        host, port = setting_kinds.ADDRESS.read(text)
     except ValueError:
-        raise CliError(f"--listen: {text!r} is not {kinds.ADDRESS.expected}") from None
+        raise CliError(f"--listen: {text!r} is not {setting_kinds.ADDRESS.expected}") from None
     return str(host), int(port)

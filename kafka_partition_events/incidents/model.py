@@ -8,7 +8,7 @@ from kafka_partition_events.events.moments import Bounds
 from kafka_partition_events.incidents.causes import Cause, Kind, Member
 from kafka_partition_events.incidents.decisions import Decision
 from kafka_partition_events.incidents.flapping import Flapping
-from kafka_partition_events.incidents.happening import Happening
+from kafka_partition_events.incidents.inputs import Happening
 from kafka_partition_events.incidents.rules import Rules
 
 

@@ -1,9 +1,9 @@
-"""The second lane: what happened goes in, what is worth attention comes out.
+"""What happened goes in, what is worth attention comes out: the second lane.
 
 It does no I/O and reads no clock; what it says depends on what it was told, and when that was. Everything
 that time brings about (a hold-down is over, an update is due, something is stable again, a silence ends)
-bears the moment at which it was due, however late the lane is asked. So a journal that is read again gives
-the same notices under the same ids, and so does a lane that was encoded and decoded in between.
+bears the moment at which it was due, however late it is asked. So a journal that is read again gives
+the same notices under the same ids, and so does a reducer that was encoded and decoded in between.
 
 It changes in place, for 20,000 partitions of one broker are 20,000 steps.
 """
@@ -21,9 +21,10 @@ from kafka_partition_events.incidents.causes import MANY_TOPICS, Cause, Kind, Me
 from kafka_partition_events.incidents.decisions import Decision
 from kafka_partition_events.incidents.flapping import Flapping, Transition
 from kafka_partition_events.incidents.handover import Opened
-from kafka_partition_events.incidents.happening import DOWN, PASSING, UP, Happening
 from kafka_partition_events.incidents.hold_down import due, hold_down
-from kafka_partition_events.incidents.notices import (
+from kafka_partition_events.incidents.inputs import DOWN, PASSING, UP, Happening
+from kafka_partition_events.incidents.model import Incident, Trouble
+from kafka_partition_events.incidents.outputs import (
     Notice,
     flapping_notice,
     identified,
@@ -32,7 +33,6 @@ from kafka_partition_events.incidents.notices import (
 )
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import Silence
-from kafka_partition_events.incidents.trouble import Incident, Trouble
 
 REMEMBERED: Final = 512
 """How many ids are remembered, so that an event that comes twice counts once."""
@@ -79,7 +79,7 @@ class Standing:
 
 
 @define(kw_only=True)
-class Lane:
+class Reducer:
     """The reducer. Not thread-safe.
 
     Attributes:

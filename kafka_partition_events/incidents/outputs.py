@@ -12,8 +12,8 @@ from cloudevents.core.v1.event import CloudEvent
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_json
 from kafka_partition_events.events.names import Severity
 from kafka_partition_events.incidents.causes import Kind, Member, packed
+from kafka_partition_events.incidents.model import Incident, Trouble
 from kafka_partition_events.incidents.silences import Silence
-from kafka_partition_events.incidents.trouble import Incident, Trouble
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry, Stream
 

@@ -22,7 +22,7 @@ from kafka_partition_events.outbox import (
 _CLOSE_S = 5.0
 
 
-class Feeder:
+class SinkRunner:
     """A deliverer for each sink, from `start` to `stop`, again and again. Thread-safe."""
 
     def __init__(
