@@ -24,7 +24,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.dispatch import Mailbox
 from kafka_partition_events.metadata.events import Event, MetadataUnavailable
 from kafka_partition_events.metadata.listener import ClusterAdopter, Registrable, Registration
-from kafka_partition_events.metadata.publisher import CAPACITY, Publisher, check_runner
+from kafka_partition_events.metadata.publisher import CAPACITY, Publisher, check_feeder
 from kafka_partition_events.metadata.source import MetadataSource, Observation
 from kafka_partition_events.metadata.state import JITTER, Health, News, State, Timing, step
 
@@ -457,7 +457,7 @@ def check_free(partitioner: ClusterAdopter, poller: MetadataPoller | None) -> No
     Raises:
         ConfigurationError: it does.
     """
-    check_runner(partitioner, None if poller is None else poller._news)  # noqa: SLF001 - of this file
+    check_feeder(partitioner, None if poller is None else poller._news)  # noqa: SLF001 - of this file
 
 
 class Follower:

@@ -56,7 +56,7 @@ _feeders: "weakref.WeakKeyDictionary[ClusterAdopter, weakref.ref[Publisher]]" = 
 """Whose snapshots each partitioner adopts."""
 
 
-def check_runner(partitioner: ClusterAdopter, wanted: "Publisher | None") -> None:
+def check_feeder(partitioner: ClusterAdopter, wanted: "Publisher | None") -> None:
     """Raise if a partitioner follows another poller: each would overwrite what the other one has told.
 
     Raises:
@@ -99,7 +99,7 @@ class Publisher:
         if self.mailbox_of(listener) is not None:
             raise ConfigurationError(f"{mailbox.name} is registered with this poller already")
         if isinstance(listener, ClusterAdopter):
-            check_runner(listener, self)
+            check_feeder(listener, self)
             _feeders[listener] = weakref.ref(self)
         found = self._adopt(mailbox, state.usable)
         if replay and state.confirmed:
