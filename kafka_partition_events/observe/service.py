@@ -21,6 +21,7 @@ from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alternatives import AlternativesListener
 from kafka_partition_events.observe.http import HttpServer, Request, Response
 from kafka_partition_events.observe.labels import EventLabels
+from kafka_partition_events.observe.login import guard, warn_if_open
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
@@ -87,12 +88,17 @@ class Service:
         with contextlib.ExitStack() as parts:  # closed from the last to the first, see `close`
             self._outbox = parts.enter_context(self._open_outbox())
             self._registry = CollectorRegistry()
+            certificates, login = guard(settings.http)
+            self._scheme = "http" if certificates is None else "https"
             self._http = HttpServer(
                 settings.http.listen,
                 {"/metrics": self._metrics, "/livez": self._livez, "/readyz": self._readyz},
                 hosts=settings.http.hosts,
+                certificates=certificates,
+                login=login,
             )
             parts.callback(self._http.close)
+            warn_if_open(self._http.address[0], certificates, login)
             self._runner = SinkRunner(
                 self._outbox,
                 settings.sinks,
@@ -188,7 +194,7 @@ class Service:
         if self._labels is not None:
             yield f"events are labelled by topic {settings.control.prefix}changes: planned or not"
         host, port = self.address
-        yield f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz"
+        yield f"{self._scheme}://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz"
 
     # -- HTTP ----------------------------------------------------------------------------------------
 

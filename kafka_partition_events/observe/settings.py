@@ -6,6 +6,7 @@ from typing import Final
 from attrs import field, frozen
 
 from kafka_partition_events.control.protocol.topics import PREFIX
+from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.setting_kinds import (
     ADDRESS,
     BOOLEAN,
@@ -13,6 +14,7 @@ from kafka_partition_events.observe.setting_kinds import (
     DURATIONS,
     HEADERS,
     NAME,
+    PASSWORDS,
     PATTERN,
     PROPERTIES,
     SIZE,
@@ -76,10 +78,20 @@ class Outbox:
 
 @frozen(kw_only=True)
 class Http:
-    """``[http]``: where metrics and health are to be had."""
+    """``[http]``: where metrics and health are to be had, and by whom.
+
+    ``client_ca`` asks for certificates of clients, ``client_names`` for one of these names in them, ``users``
+    for passwords, by their hashes.
+    """
 
     listen: tuple[str, int] = setting(ADDRESS, "127.0.0.1:9404")
     hosts: tuple[str, ...] = setting(TEXTS, [])
+    tls_cert: str | None = setting(TEXT)
+    tls_key: str | None = setting(TEXT)
+    tls_min_version: str = setting(one_of("1.2", "1.3"), "1.2")
+    client_ca: str | None = setting(TEXT)
+    client_names: tuple[str, ...] = setting(TEXTS, [])
+    users: Mapping[str, PasswordHash] = setting(PASSWORDS, {}, secret=True)
 
 
 @frozen(kw_only=True)

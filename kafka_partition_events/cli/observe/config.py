@@ -1,6 +1,8 @@
 """``kpe config``: which settings are in force, and who has set them; and the outbox that they name."""
 
 import contextlib
+import getpass
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +13,11 @@ from attrs import asdict, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
-from kafka_partition_events.cli.common.output import Listing
+from kafka_partition_events.cli.common.output import Listing, write_line
 from kafka_partition_events.cli.common.settings import FileOptions, ProfileName
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.passwords import hash_password
 from kafka_partition_events.observe.settings import Settings
 from kafka_partition_events.outbox import Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
@@ -104,6 +107,7 @@ def config() -> None:
 
     \b
     kpe config show --config /etc/kpe/kpe.toml
+    kpe config hash-password > /etc/kpe/prometheus.hash
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
@@ -139,6 +143,31 @@ def show_command(
         ("SETTING", "VALUE", "SET BY"),
         lambda value: (value.key, value.value or "-", value.origin),
     )
+
+
+@config_app.command("hash-password", short_help="Make what [http.users] has of a password.")
+def hash_password_command() -> None:
+    """Write the hash of a password (scrypt, salted), for [http.users]: who may read metrics.
+
+    The password is asked for twice on a terminal; elsewhere it is the first line of standard input. It is no
+    option, since everybody on the machine can see a command line.
+
+    \b
+    kpe config hash-password
+    kpe config hash-password < /run/secrets/scrape-password > /etc/kpe/prometheus.hash
+    echo 'users = { prometheus_file = "/etc/kpe/prometheus.hash" }'       what [http] has then
+
+    Exit codes: 0 it was written; 2 there is no password, or the two differ.
+    """  # noqa: D301
+    if sys.stdin.isatty():
+        password = getpass.getpass("Password: ", sys.stderr)
+        if password != getpass.getpass("Once more: ", sys.stderr):
+            raise CliError("the two passwords differ; nothing was written")
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise CliError("there is no password; type one, or give it on standard input")
+    write_line(hash_password(password).text)
 
 
 def _plain(text: str) -> Any:
