@@ -1,11 +1,13 @@
 """The settings of the service, section by section, with their defaults."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.control.protocol.topics import PREFIX
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.setting_kinds import (
     ADDRESS,
@@ -203,6 +205,27 @@ class Window:
     event: str = setting(TEXT, "*")
 
 
+@frozen(kw_only=True)
+class ClusterSettings:
+    """``[[clusters]]``: one of several clusters, in place of ``[kafka]``'s. All else holds for each of them.
+
+    Attributes:
+        name: What it is called here.
+        bootstrap_servers: Where its brokers are.
+        properties: librdkafka's own, beside those of ``[kafka]``.
+        outbox: Its outbox; by default that of ``[outbox]`` with ``-NAME`` before the suffix.
+        topics: Those to be looked at; by default those of ``[observer]``.
+        sinks: The names of those that are fed from it; none means all.
+    """
+
+    name: str = setting(NAME, required=True)
+    bootstrap_servers: str = setting(TEXT, required=True)
+    properties: Mapping[str, str] = setting(PROPERTIES, {})
+    outbox: str | None = setting(TEXT)
+    topics: str | None = setting(PATTERN)
+    sinks: tuple[str, ...] = setting(TEXTS, [])
+
+
 SinkSettings = KafkaSinkSettings | WebhookSinkSettings
 SINK_TYPES: Mapping[str, type] = {"kafka": KafkaSinkSettings, "webhook": WebhookSinkSettings}
 
@@ -222,6 +245,45 @@ class Settings:
     policy: PolicySettings = field(factory=PolicySettings)
     sinks: tuple[SinkSettings, ...] = ()
     windows: tuple[Window, ...] = ()
+    clusters: tuple[ClusterSettings, ...] = ()
+
+    def by_cluster(self) -> Mapping[str, "Settings"]:
+        """Return the settings of each cluster by its name; the only one has none.
+
+        Raises:
+            ConfigurationError: two have one outbox, a sink is not there, or there is one in ``[kafka]``, too.
+        """
+        if not self.clusters:
+            return {"": self}
+        if self.kafka.bootstrap_servers is not None:
+            raise ConfigurationError("kafka.bootstrap_servers: there are [[clusters]]: name it there instead")
+        found = {cluster.name: self._of(cluster) for cluster in self.clusters}
+        by_outbox: dict[str, str] = {}
+        for name, own in found.items():
+            if (other := by_outbox.setdefault(own.outbox.path, name)) != name:
+                raise ConfigurationError(
+                    f"clusters.{name}.outbox: {own.outbox.path} is that of {other}: each cluster has its own"
+                )
+        return found
+
+    def _of(self, cluster: ClusterSettings) -> "Settings":
+        by_name = {sink.name: sink for sink in self.sinks}
+        for name in cluster.sinks:
+            if name not in by_name:
+                there = ", ".join(by_name) or "none"
+                raise ConfigurationError(f"clusters.{cluster.name}.sinks: there is no {name}, only {there}")
+        shared = Path(self.outbox.path)
+        outbox = cluster.outbox or str(shared.with_name(f"{shared.stem}-{cluster.name}{shared.suffix}"))
+        properties = {**self.kafka.properties, **cluster.properties}
+        kafka = evolve(self.kafka, bootstrap_servers=cluster.bootstrap_servers, properties=properties)
+        return evolve(
+            self,
+            kafka=kafka,
+            outbox=evolve(self.outbox, path=outbox),
+            observer=evolve(self.observer, topics=cluster.topics or self.observer.topics),
+            sinks=tuple(by_name[name] for name in cluster.sinks) or self.sinks,
+            clusters=(),
+        )
 
 
 SECTIONS: Mapping[str, type] = {

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
 from kafka_partition_events.cli.common.output import Listing, write_line
-from kafka_partition_events.cli.common.settings import FileOptions, ProfileName
+from kafka_partition_events.cli.common.settings import ClusterName, FileOptions, ProfileName, of_cluster
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.passwords import hash_password
@@ -37,11 +37,16 @@ class OutboxOptions:
     ] = None
     file: ConfigFile = None
     profile: ProfileName = None
+    cluster_name: ClusterName = None
 
     def settings(self) -> Settings:
-        """Return the settings in force."""
-        overrides = None if self.outbox is None else {"outbox.path": self.outbox}
-        return FileOptions(file=self.file, profile=self.profile).read(overrides).settings
+        """Return the settings in force, those of one cluster."""
+        read = FileOptions(file=self.file, profile=self.profile).read().settings
+        if self.outbox is None:
+            return of_cluster(read, self.cluster_name)
+        # Whoever names an outbox need not name its cluster, too.
+        settings = read if self.cluster_name is None else of_cluster(read, self.cluster_name)
+        return evolve(settings, outbox=evolve(settings.outbox, path=self.outbox))
 
     def path(self) -> Path:
         """Return where the outbox is.
