@@ -1,12 +1,14 @@
 """What tests of `kpe` on secured clusters share: options of a login, with no secret on the command line."""
 
+import atexit
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from kafka_partition_events.observe.setting_kinds import secret_property
 
-_FILES = tempfile.TemporaryDirectory(prefix="kpe-login-")  # removed when the tests end
+_FILES = tempfile.TemporaryDirectory(prefix="kpe-login-")
+atexit.register(_FILES.cleanup)
 
 
 def login_options(options: Mapping[str, str]) -> list[str]:
