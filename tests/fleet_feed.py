@@ -124,7 +124,7 @@ class Feed:
             self.junk += 1
         if rng.random() < 0.05:
             newer = json.loads(next(record for record in self.records if record.key is not None).value)
-            newer |= {"id": f"newer-{len(self.records)}", "type": "x.partition.offline.v2"}
+            newer |= {"id": f"newer-{len(self.records)}", "type": "x.partition.offline.v3"}
             self.records.append(Record(b"newer", json.dumps(newer).encode()))
             self.unknown += 1
 

@@ -166,7 +166,7 @@ def test_records_that_are_no_events_are_counted(spark: "SparkSession") -> None:
 
     story = Story("orders")
     story.look(story.up, story.down, 8, 10)
-    newer = json.loads(story.values[0]) | {"type": "x.partition.offline.v2"}
+    newer = json.loads(story.values[0]) | {"type": "x.partition.offline.v3"}
     junk = (b"not json", b"{}", b"\xff", None, json.dumps(newer).encode())
     (row,) = events.quality(events.parse(frame(spark, *junk, *story.values, *story.values))).collect()
     assert row.asDict() == {"read": 9, "unparsed": 4, "unknown": 1, "distinct": 2}
