@@ -21,13 +21,13 @@ from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alternatives import AlternativesListener
 from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.http import HttpServer, Request, Response
-from kafka_partition_events.observe.kinds import masked
 from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
-from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, Settings, SinkSettings
+from kafka_partition_events.observe.settings import Kafka, Settings
+from kafka_partition_events.observe.sinks import described_target
 from kafka_partition_events.observe.sources import (
     how_to_install,
     installed_client,
@@ -178,7 +178,7 @@ class Service:
         seen = f", last look {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
         yield f"journal in {self._outbox.path}{seen}"
         for sink in settings.sinks:
-            yield f"sink {sink.name}: {sink.stream} to {_target(sink)}"
+            yield f"sink {sink.name}: {sink.stream} to {described_target(sink)}"
         if not settings.sinks:
             yield "no sinks: events are in the journal, see `kpe events`"
         if self._election is not None:
@@ -367,10 +367,3 @@ def _probe(trouble: str | None, well: str = "ok") -> Response:
     if trouble is None:
         return Response(body=f"{well}\n".encode())
     return Response(status=HTTPStatus.SERVICE_UNAVAILABLE, body=f"{trouble}\n".encode())
-
-
-def _target(sink: SinkSettings) -> str:
-    if isinstance(sink, KafkaSinkSettings):
-        where = f" at {sink.bootstrap_servers}" if sink.bootstrap_servers else ""
-        return f"topic {sink.topic}{where}"
-    return f"{masked(sink.url)} ({sink.format})"

@@ -25,6 +25,7 @@ from kafka_partition_events.observe.kinds import (
     setting,
     whole_number,
 )
+from kafka_partition_events.observe.on_call import ON_CALL_TYPES, OnCallSinkSettings
 from kafka_partition_events.outbox import Stream
 
 KAFKA_PYTHON: Final = "kafka-python"
@@ -154,7 +155,7 @@ class WebhookSinkSettings:
     type: str = setting(one_of("webhook"), "webhook")
     stream: str = setting(_STREAMS, "incidents")
     url: str = setting(URL, required=True, secret=True)
-    format: str = setting(one_of("cloudevents", "alertmanager", "slack", "template"), "cloudevents")
+    format: str = setting(one_of("cloudevents", "alertmanager", "slack", "teams", "template"), "cloudevents")
     template: str | None = setting(TEXT, in_file=True)
     runbook_url: str | None = setting(URL)
     secrets: tuple[str, ...] = setting(TEXTS, [], secret=True)
@@ -184,8 +185,12 @@ class Window:
     event: str = setting(TEXT, "*")
 
 
-SinkSettings = KafkaSinkSettings | WebhookSinkSettings
-SINK_TYPES: Mapping[str, type] = {"kafka": KafkaSinkSettings, "webhook": WebhookSinkSettings}
+SinkSettings = KafkaSinkSettings | WebhookSinkSettings | OnCallSinkSettings
+SINK_TYPES: Mapping[str, type] = {
+    "kafka": KafkaSinkSettings,
+    "webhook": WebhookSinkSettings,
+    **ON_CALL_TYPES,
+}
 
 
 @frozen(kw_only=True)
