@@ -2,12 +2,10 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from kafka_partition_events.incidents import IncidentReader
@@ -18,58 +16,13 @@ from kafka_partition_events.observe.settings import Kafka
 from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.ports import HOST, free_ports
-from kafka_partition_events.testing.processes import SupervisedProcess, tail
+from tests.alertmanager_kit import LIMIT_S, Alertmanager
 from tests.http_receiver import Receiver
 from tests.incident_kit import World
 
-LIMIT_S = 30.0
-REPEAT_S = 0.5
+REPEAT_S = 1.0
 LASTS_S = 4 * REPEAT_S
 """Until when an alert lasts that is not posted again."""
-
-Alert = dict[str, Any]
-
-
-class Alertmanager:
-    """One process, which notifies a webhook within a second."""
-
-    def __init__(self, program: str, directory: Path, webhook: str) -> None:
-        directory.mkdir()
-        (self.port,) = free_ports(1)
-        self.url = f"http://{HOST}:{self.port}"
-        self.log = directory / "log"
-        config = directory / "alertmanager.yml"
-        config.write_text(
-            "route: {receiver: hook, group_by: ['...'], group_wait: 0s, group_interval: 1s}\n"
-            f"receivers: [{{name: hook, webhook_configs: [{{url: '{webhook}'}}]}}]\n"
-        )
-        self.process = SupervisedProcess(
-            [
-                program,
-                f"--config.file={config}",
-                f"--storage.path={directory / 'data'}",
-                f"--web.listen-address={HOST}:{self.port}",
-                "--cluster.listen-address=",
-            ],
-            log=self.log,
-        )
-        self.wait_until("ready", lambda: httpx.get(f"{self.url}/-/ready").is_success)
-
-    @property
-    def active(self) -> list[Alert]:
-        found: list[Alert] = httpx.get(f"{self.url}/api/v2/alerts").json()
-        return found
-
-    def wait_until(self, what: str, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + LIMIT_S
-        while time.monotonic() < deadline:
-            try:
-                if holds():
-                    return
-            except httpx.TransportError:
-                pass  # it is starting
-            time.sleep(0.1)
-        raise AssertionError(f"after {LIMIT_S:g} s: not {what}\n{tail(self.log)}")
 
 
 class Observer:
