@@ -77,6 +77,12 @@ def systemd_analyze() -> str:
     return _installed("systemd-analyze", "Debian's package systemd has it")
 
 
+@pytest.fixture(scope="session")
+def openssl() -> str:
+    """The path of the program that makes certificates."""
+    return _installed("openssl", "Debian's package openssl has it")
+
+
 def _installed(program: str, whence: str) -> str:
     """Return a program's path; skip the test where it is missing, and fail it under CI."""
     if path := shutil.which(program):

@@ -9,9 +9,9 @@ from attrs import evolve
 from kafka_partition_events.events.cloudevents import to_cloudevent
 from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.incidents.causes import Cause
-from kafka_partition_events.incidents.happening import Happening, happening_of
-from kafka_partition_events.incidents.lane import Lane
-from kafka_partition_events.incidents.notices import Notice
+from kafka_partition_events.incidents.inputs import Happening, happenings_of
+from kafka_partition_events.incidents.outputs import Notice
+from kafka_partition_events.incidents.reducer import Reducer
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.diff import diff
@@ -80,7 +80,7 @@ class World:
 
     # -- what the observer puts into the journal -----------------------------------------------------
 
-    def look(self, at: float, **stamp: Any) -> list[Entry]:
+    def look(self, at: float, *, planned: bool | None = None, **stamp: Any) -> list[Entry]:
         found = cluster_of(
             self.topics, sorted(self.brokers), cluster_id="c-1", generation=self.seen.generation + 1
         )
@@ -97,7 +97,7 @@ class World:
             },
         )
         self.seen = found
-        return [self.entry(event) for event in changes]
+        return [self.entry(event, planned=planned) for event in changes]
 
     def tell(self, event: ev.Event, at: float) -> Entry:
         """Return the entry of an event that is not found by looking."""
@@ -111,9 +111,10 @@ class World:
             )
         )
 
-    def entry(self, event: ev.Event) -> Entry:
+    def entry(self, event: ev.Event, *, planned: bool | None = None) -> Entry:
         self.sequence += 1
-        return to_entry(event, to_cloudevent(event, observer="a", recorded_at=event.wall_time))
+        labels = {} if planned is None else {"planned": planned}
+        return to_entry(event, to_cloudevent(event, observer="a", recorded_at=event.wall_time, labels=labels))
 
 
 def suspected(broker: int, by: str = "sticky") -> ev.Event:
@@ -139,18 +140,18 @@ def cleared(broker: int, by: str = "sticky") -> ev.Event:
 
 
 def happenings(entries: Iterable[Entry]) -> list[Happening]:
-    return [happening for happening in map(happening_of, entries) if happening is not None]
+    return [happening for entry in entries for happening in happenings_of(entry)]
 
 
 Told = Notice | Happening
 """What is told: a notice, or what happened, as it is."""
 
 
-def told_by(lane: Lane, found: Iterable[Happening]) -> list[Told]:
-    """Return what a lane tells on hearing of this."""
+def told_by(reducer: Reducer, found: Iterable[Happening]) -> list[Told]:
+    """Return what a reducer tells on hearing of this."""
     told: list[Told] = []
     for happening in found:
-        notices, passes = lane.hear(happening)
+        notices, passes = reducer.hear(happening)
         told += [*notices, *([happening] if passes else [])]
     return told
 
@@ -181,5 +182,6 @@ def _notice(told: Notice) -> str:
         return f"flapping {verb} {cause}: {data['transitions']} transitions, {data['offline_s']:g} s down"
     listed = data["partitions"] if verb == "closed" else data["offline"]
     extent = " ".join(f"{topic}:{ids}" for topic, ids in listed.items())
-    signs = [*(["gone"] if data["gone"] else []), *(f"suspected by {name}" for name in data["suspected_by"])]
+    signs = [word for word in ("gone", "reminder") if data.get(word)]
+    signs += [f"suspected by {name}" for name in data["suspected_by"]]
     return " ".join(filter(None, (verb, cause, f"({', '.join(signs)})" if signs else "", extent)))

@@ -4,7 +4,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from kafka_partition_events.observe.kinds import secret_property
+from kafka_partition_events.observe.setting_kinds import secret_property
 
 _FILES = tempfile.TemporaryDirectory(prefix="kpe-login-")  # removed when the tests end
 

@@ -167,7 +167,10 @@ def kafka_sink(topic: str, stream: str = "events") -> str:
 
 def election(topic: str) -> str:
     """Return the settings of an election for the observers of one test."""
-    return f'[election]\nenabled = true\ntopic = "elect-{topic}"\ngroup = "group-{topic}"\n'
+    return (
+        f'[election]\nenabled = true\ntopic = "elect-{topic}"\ngroup = "group-{topic}"\n'
+        f'shared_topic = "shared-{topic}"\n'
+    )
 
 
 def growths(reader: Reader, topic: str) -> list[int]:

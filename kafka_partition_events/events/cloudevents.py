@@ -170,10 +170,10 @@ def id_of(event: Event, name: str, facts: Facts, observer: str | None) -> str:
         identity += facts.transition
     else:
         identity += [facts.subject, _rfc3339(event.wall_time), event.sequence, observer]
-    return _uuid5(json.dumps(identity))
+    return uuid_of(json.dumps(identity))
 
 
-def _uuid5(name: str) -> str:
+def uuid_of(name: str) -> str:
     """Return what `uuid.uuid5` does, as text, in a third of the time: there is one for each event."""
     digest = hashlib.sha1(_IDS.bytes + name.encode(), usedforsecurity=False).hexdigest()
     variant = "89ab"[int(digest[16], 16) & 3]

@@ -4,8 +4,7 @@ Pure, and free of any CloudEvents library, so that webhooks and logs can say the
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, TypedDict, cast
 
 from attrs import asdict, field, frozen
 
@@ -18,7 +17,6 @@ MAX_LISTED = 5_000
 """Partitions of one event whose leaders are listed: round robin defeats ranges, 5,000 ids take 25 kB, and
 CloudEvents promises transport for 64 KiB only."""
 
-_NO_DATA: Final[Mapping[str, Any]] = MappingProxyType({})
 _ELECTIONS: Final = (ev.PartitionOffline, ev.PartitionOnline, ev.LeaderChanged)
 
 
@@ -120,29 +118,18 @@ def _growth_facts(event: ev.PartitionsAdded) -> Facts:
 
 def _partition_facts(event: ev.PartitionEvent) -> Facts:
     born = event.old is event.new or event.old == event.new
-    data = {
-        "topic_id": event.topic_id,
-        "partitions": str(event.partition),
-        "before": None if born else _partition(event.old),
-        "after": _partition(event.new),
-    }
-    return bare_facts_of(event, data)
-
-
-def bare_facts_of(event: ev.PartitionEvent, data: Mapping[str, Any] = _NO_DATA) -> Facts:
-    """Return what a change of a partition says, but for the data: enough to name it, and soon found.
-
-    Args:
-        event: The change.
-        data: The data, if it is known.
-    """
     # A leader epoch numbers the transitions of leadership only: an ISR or a replica list can come back to
     # what it was within one epoch, so these have no identity of their own.
     epoch = event.new.leader_epoch if isinstance(event, _ELECTIONS) else None
     return Facts(
         subject=f"topic/{event.topic}/{event.partition}",
         topic=event.topic,
-        data=data,
+        data={
+            "topic_id": event.topic_id,
+            "partitions": str(event.partition),
+            "before": None if born else _partition(event.old),
+            "after": _partition(event.new),
+        },
         transition=_proved(event.topic_id, event.partition, epoch),
     )
 
@@ -200,7 +187,16 @@ def _by_leader(partitions: Iterable[PartitionInfo]) -> dict[str, int | None]:
     return {ranges(ids): leader for leader, ids in by_leader.items()}
 
 
-def _partition(info: PartitionInfo) -> dict[str, Any]:
+class PartitionState(TypedDict):
+    """A partition as one look found it."""
+
+    leader: int | None
+    leader_epoch: int | None
+    replicas: list[int]
+    isr: list[int]
+
+
+def _partition(info: PartitionInfo) -> PartitionState:
     return {
         "leader": info.leader,
         "leader_epoch": info.leader_epoch,

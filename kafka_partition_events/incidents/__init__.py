@@ -6,8 +6,8 @@ silences mute it. The journal stays as it is. See docs/decisions/2026-11-21-ops-
 Needs the extra ``events`` (the CloudEvents SDK).
 """
 
-from kafka_partition_events.incidents.lane import Standing, Suppressed
 from kafka_partition_events.incidents.reader import IncidentReader, IncidentStats
+from kafka_partition_events.incidents.reducer import Standing, Suppressed
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import (
     PREFIX,

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 
-from kafka_partition_events.incidents.happening import Happening
+from kafka_partition_events.incidents.inputs import Happening
 from kafka_partition_events.metadata.ranges import ids_in, ranges
 
 
@@ -56,6 +56,9 @@ class Cause:
             return {"broker": self.broker}
         return None if self.topic is None else {"topic": self.topic}
 
+
+MANY_TOPICS = Cause(topic="*")
+"""The cause of what goes down when many topics are causes already; no topic can be called so."""
 
 Names = dict[str, set[int]]
 """Ids by name."""

@@ -1,7 +1,7 @@
 """What is back soon is a blip, and nobody's incident. Pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 
 from kafka_partition_events.events.moments import Bounds
@@ -9,8 +9,8 @@ from kafka_partition_events.incidents.causes import Kind, Member
 from kafka_partition_events.incidents.rules import Rules
 
 
-def hold_down(member: Member, rules: Rules) -> timedelta:
-    """Return how long something must be down before anybody is told."""
+def hold_down(member: Member, rules: Rules, *, planned: bool) -> timedelta:
+    """Return how long something must be down before anybody is told; longer if somebody had planned it."""
     seconds = rules.hold_down
     match member:
         case Member(Kind.BROKER):
@@ -22,12 +22,14 @@ def hold_down(member: Member, rules: Rules) -> timedelta:
                 if re.fullmatch(pattern, topic):
                     seconds = own
                     break
-    return timedelta(seconds=seconds)
+    return timedelta(seconds=max(seconds, rules.planned_hold_down) if planned else seconds)
 
 
-def due(members: Mapping[Member, Bounds], rules: Rules) -> datetime:
+def due(members: Mapping[Member, Bounds], planned: Collection[Member], rules: Rules) -> datetime:
     """Return when the first of what is down will have been so for its hold-down.
 
     Counted from the upper bound of when it went down: what may have lasted longer is not known to have.
     """
-    return min(since.by + hold_down(member, rules) for member, since in members.items())
+    return min(
+        since.by + hold_down(member, rules, planned=member in planned) for member, since in members.items()
+    )

@@ -2,18 +2,19 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
-from kafka_partition_events.incidents.closings import CLOSING, decode_closing
-from kafka_partition_events.incidents.happening import happening_of
-from kafka_partition_events.incidents.lane import Lane, Standing, Suppressed
-from kafka_partition_events.incidents.notices import Notice, to_entry
+from kafka_partition_events.incidents.decisions import DECISIONS, Decision, decode_decision
+from kafka_partition_events.incidents.handover import OPEN, decode_opened, encode_opened
+from kafka_partition_events.incidents.inputs import happenings_of
+from kafka_partition_events.incidents.outputs import Notice, to_entry
+from kafka_partition_events.incidents.reducer import Reducer, Standing, Suppressed
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import PREFIX, Silence, decode_silence
 from kafka_partition_events.incidents.state import decode, encode
@@ -34,6 +35,8 @@ answer that says that something is back must not be overtaken by the end of its 
 STEP: Final = timedelta(seconds=10)
 """By how much a clock must go back for what is held down to be told at once, rather than so much later."""
 
+T = TypeVar("T")
+
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 _log = get_logger(__name__)
@@ -49,6 +52,8 @@ class IncidentStats:
         unreadable: Entries of the journal that could not be understood, in this process; they are dead
             letters of this reader's.
         failures: How often the outbox could not be read or written, in this process.
+        told_open: What was told as opened and not as closed, as `handover` has it: name -> value; None while
+            another observer leads.
         read_to: Up to when all that the journal holds has been read; None before the first round.
         told_to: Up to when all that time brings about has been told, too: not later than the cluster was
             looked at.
@@ -58,6 +63,7 @@ class IncidentStats:
     suppressed: Mapping[Suppressed, int] = field(factory=lambda: dict.fromkeys(Suppressed, 0))
     unreadable: int = 0
     failures: int = 0
+    told_open: Mapping[str, bytes] | None = None
     read_to: datetime | None = None
     told_to: datetime | None = None
 
@@ -82,6 +88,7 @@ class IncidentReader:
         clock: Clock | None = None,
         type_prefix: str = TYPE_PREFIX,
         looked_to: Callable[[], datetime | None] = lambda: None,
+        is_unassigned: Callable[[int], bool] = lambda _broker: False,
     ) -> None:
         """Make a reader; it goes on where the last one on this outbox stopped.
 
@@ -93,6 +100,8 @@ class IncidentReader:
             looked_to: Returns up to when the cluster was looked at. Nothing is known to be down for longer,
                 so no hold-down is over later: a process that was frozen, or has just begun, would tell what
                 came back while it did not look. None: time alone counts.
+            is_unassigned: Tells of a broker that is not listed whether no partition is assigned to it, which
+                ends what waits for it.
 
         Raises:
             OutboxError: the outbox can't be read.
@@ -101,17 +110,19 @@ class IncidentReader:
         self._rules = rules or Rules()
         self._clock: Clock = clock or SystemClock()
         self._type_prefix = type_prefix
-        self._looked_to = looked_to
+        self._looked_to, self._is_unassigned = looked_to, is_unassigned
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._restarted = True  # since the state was written; until the first round is done
+        self._leads = self._takes_over = False
+        self._reached: datetime | None = None
         self._taken_in_at: datetime | None = None
         self._ticked_to = _NEVER
-        self._hearing: Entry | None = None  # the entry that the lane is at
-        self._refused: dict[str, bytes] = {}  # values that are no silences, so that each is logged once
+        self._hearing: Entry | None = None  # the entry that the reducer is at
+        self._refused: dict[str, bytes] = {}  # values that can't be understood, so that each is logged once
         outbox.subscribe(READER, Stream.EVENTS)
-        self._lane, self._state = self._restored()
+        self._reducer, self._state = self._restored()
         self._stats = IncidentStats()
         self._count()
         reset_in_children(self)
@@ -128,7 +139,7 @@ class IncidentReader:
 
     @property
     def stats(self) -> IncidentStats:
-        """How the lane is doing, as of the last round."""
+        """How it is doing, as of the last round."""
         return self._stats
 
     def start(self) -> None:
@@ -137,6 +148,22 @@ class IncidentReader:
             if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._run, name="kpe-incidents", daemon=True)
                 self._thread.start()
+
+    def lead(self, reached: datetime | None) -> None:
+        """Tell what is open as the leader from the next round on: go on with what the former one has told.
+
+        Args:
+            reached: What was told here before that reaches nobody; None: all that was told here does.
+        """
+        with self._condition:
+            self._reached, self._leads, self._takes_over = reached, True, True
+        self._outbox.wake(READER)
+
+    def stand_by(self) -> None:
+        """Be one that does not lead from now on."""
+        with self._condition:
+            self._leads = self._takes_over = False
+            self._stats = evolve(self._stats, told_open=None)
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop; what has not been read yet is read by the next reader. Idempotent.
@@ -173,7 +200,7 @@ class IncidentReader:
             OutboxError: the outbox can't be read or written; what was not written is done again.
         """
         now = self._clock.now().astimezone(UTC)
-        self._lane.silences = self._silences()
+        self._reducer.silences = self._silences()
         # Before the journal is read: what was found up to then is in it.
         looked_to = self._looked_to()
         entries = self._outbox.read(READER, BATCH)
@@ -216,25 +243,31 @@ class IncidentReader:
                 self._clock.wait(self._condition, TICK_S)
 
     def _take_in(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> None:
-        lane, ticked_to = self._lane, self._ticked_to
-        told = self._as_entries(lane.observer_restarted(now), now) if self._restarted else []
+        reducer, ticked_to, taking_over = self._reducer, self._ticked_to, False
+        told = self._as_entries(reducer.observer_restarted(now), now) if self._restarted else []
         if self._taken_in_at is not None and now < self._taken_in_at - STEP:
             _log.warning("clock_set_back", now=now.isoformat(), before=self._taken_in_at.isoformat())
-            told += self._as_entries(lane.clock_set_back(), now)
+            told += self._as_entries(reducer.clock_set_back(), now)
             ticked_to = _NEVER
         for self._hearing in entries:
             told += self._heard(self._hearing, now)
         self._hearing = None
-        if up_to is not None and up_to >= ticked_to:
-            told += self._as_entries(lane.tick(up_to), now)
-            ticked_to = up_to
-        closings = self._outbox.values(CLOSING)
-        for name, value in closings.items():
-            told += self._close_by_hand(name, value, now)
+        if up_to is not None:
+            if taking_over := self._takes_over:
+                theirs = self._understood(OPEN, decode_opened)
+                told += self._as_entries(reducer.take_over(theirs, self._reached, now), now)
+            told += self._as_entries(reducer.unassigned(self._is_unassigned, now), now)
+            if up_to >= ticked_to:
+                told += self._as_entries(reducer.tick(up_to), now)
+                ticked_to = up_to
+        for decision in self._decisions():
+            told += self._as_entries(reducer.decide(decision, now), now)
         if (
-            entries or told or closings
+            entries or told or taking_over
         ):  # what time alone has changed, and nobody is told, it would change again
-            self._write(entries, told, closings)
+            self._write(entries, told)
+        with self._condition:  # `lead` may have been called again since
+            self._takes_over = self._takes_over and not taking_over
         self._restarted, self._taken_in_at, self._ticked_to = False, now, ticked_to
 
     def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
@@ -247,65 +280,63 @@ class IncidentReader:
         self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
 
     def _restore(self) -> None:
-        """Go back to what is written: the lane is ahead of it, or half changed."""
+        """Go back to what is written: the reducer is ahead of it, or half changed."""
         self._hearing = None
-        self._lane, self._state = self._restored()
-        self._lane.silences = self._silences()
+        self._reducer, self._state = self._restored()
+        self._reducer.silences = self._silences()
 
-    def _restored(self) -> tuple[Lane, bytes | None]:
+    def _restored(self) -> tuple[Reducer, bytes | None]:
         state = self._outbox.values(READER).get(READER)
         if state is None:
-            return Lane(rules=self._rules), None
+            return Reducer(rules=self._rules), None
         try:
             return decode(state, self._rules), state
         except OutboxError as error:
             _log.critical("incidents_forgotten", error=str(error))
-            return Lane(rules=self._rules), None
+            return Reducer(rules=self._rules), None
 
-    def _heard(self, entry: Entry, now: datetime) -> Sequence[Entry]:
-        happening = happening_of(entry)
-        if happening is None:
-            return ()
-        notices, passes = self._lane.hear(happening)
-        passed = [evolve(entry, stream=Stream.INCIDENTS, seq=0)] if passes else []
-        return [*self._as_entries(notices, now), *passed]
+    def _heard(self, entry: Entry, now: datetime) -> Iterator[Entry]:
+        for happening in happenings_of(entry):
+            notices, passes = self._reducer.hear(happening)
+            yield from self._as_entries(notices, now)
+            if passes:
+                yield evolve(entry, stream=Stream.INCIDENTS, seq=0)
 
     def _as_entries(self, notices: Iterable[Notice], now: datetime) -> list[Entry]:
-        return [to_entry(notice, self._lane.cluster, now, self._type_prefix) for notice in notices]
+        return [to_entry(notice, self._reducer.cluster, now, self._type_prefix) for notice in notices]
 
-    def _close_by_hand(self, name: str, value: bytes, now: datetime) -> Sequence[Entry]:
-        try:
-            closing = decode_closing(value)
-        except ConfigurationError as error:
-            _log.error("closing_not_understood", name=name, error=str(error))
-            return ()
-        found, notices = self._lane.close(closing.id, closing.author, closing.reason, now)
-        if not found:
-            _log.warning("no_such_incident_to_close", id=closing.id, author=closing.author)
-        return self._as_entries(notices, now)
-
-    def _write(self, entries: Sequence[Entry], told: Sequence[Entry], done: Iterable[str]) -> None:
-        state = encode(self._lane)
+    def _write(self, entries: Sequence[Entry], told: Sequence[Entry]) -> None:
+        state = encode(self._reducer)
         self._outbox.write(
             Write(
                 entries=told,
                 cursors={READER: entries[-1].seq} if entries else {},
-                values={**dict.fromkeys(done), **({} if state == self._state else {READER: state})},
+                values={} if state == self._state else {READER: state},
             )
         )
         self._state = state
 
     def _silences(self) -> tuple[Silence, ...]:
-        found = []
-        for name, value in sorted(self._outbox.values(PREFIX).items()):
+        return tuple(self._understood(PREFIX, decode_silence))
+
+    def _decisions(self) -> Iterator[Decision]:
+        return self._understood(DECISIONS, decode_decision)
+
+    def _understood(self, prefix: str, decode: Callable[[bytes], T]) -> Iterator[T]:
+        for name, value in sorted(self._outbox.values(prefix).items()):
             try:
-                found.append(decode_silence(value))
+                yield decode(value)
             except ConfigurationError as error:
                 if self._refused.get(name) != value:
                     self._refused[name] = value
-                    _log.error("silence_not_understood", name=name, error=str(error))
-        return tuple(found)
+                    _log.error("value_not_understood", name=name, error=str(error))
 
     def _count(self) -> None:
-        suppressed = {reason: self._lane.suppressed[reason] for reason in Suppressed}
-        self._stats = evolve(self._stats, standing=self._lane.standing, suppressed=suppressed)
+        suppressed = {reason: self._reducer.suppressed[reason] for reason in Suppressed}
+        with self._condition:
+            told_open = None
+            if self._leads and not self._takes_over:
+                told_open = {opened.key: encode_opened(opened) for opened in self._reducer.told_open}
+            self._stats = evolve(
+                self._stats, standing=self._reducer.standing, suppressed=suppressed, told_open=told_open
+            )

@@ -8,8 +8,8 @@ from attrs import evolve
 from kafka_partition_events.events.moments import Bounds
 from kafka_partition_events.events.names import Severity
 from kafka_partition_events.incidents.causes import Cause
-from kafka_partition_events.incidents.notices import identified, incident_notice, to_entry
-from kafka_partition_events.incidents.trouble import Incident, Trouble
+from kafka_partition_events.incidents.model import Incident, Trouble
+from kafka_partition_events.incidents.outputs import identified, incident_notice, to_entry
 from kafka_partition_events.outbox import Entry
 
 TOPIC: Final = "kpe-sink-test"

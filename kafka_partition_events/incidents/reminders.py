@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from kafka_partition_events.incidents.notices import flapping_notice, incident_notice, to_entry
+from kafka_partition_events.incidents.outputs import flapping_notice, incident_notice, to_entry
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.state import decode
@@ -26,11 +26,11 @@ def reminders_in(outbox: Outbox, now: datetime) -> list[Entry]:
     state = outbox.values(READER).get(READER)
     if state is None:
         return []
-    lane, notices = decode(state, Rules()), []
-    for trouble in lane.troubles.values():
+    reducer, notices = decode(state, Rules()), []
+    for trouble in reducer.troubles.values():
         incident = trouble.incident
         if incident is not None and incident.open and incident.told_at is not None:
             notices.append(incident_notice("incident.updated", trouble, incident, now))
         if trouble.flapping.told:
             notices.append(flapping_notice("flapping.started", trouble, now))
-    return [to_entry(notice, lane.cluster, now) for notice in notices]
+    return [to_entry(notice, reducer.cluster, now) for notice in notices]

@@ -27,7 +27,11 @@ class Rules:
         broker_hold_down: How long a broker must stay away. Longer than a restart takes, or each one is told.
         topic_hold_downs: Hold-downs of some topics: a regular expression that matches the whole name ->
             seconds. The first that matches counts.
+        planned_hold_down: The same of what a change had asked for, if that is longer: a broker that is
+            stopped on purpose is told when it stays away.
         update_interval: How far updates of one incident are apart at least.
+        reminder_interval: After how long without news it is told again that an incident is open; 0: never.
+        max_topics: How many topics may be incidents of their own at a time; the rest is one incident.
         flap_transitions: How many times something goes down or comes up
         flap_window: within so long for it to be flapping; and how long it must be stable to be so no more.
 
@@ -38,13 +42,16 @@ class Rules:
     hold_down: float = 30.0
     broker_hold_down: float = 30.0
     topic_hold_downs: Mapping[str, float] = field(default=MappingProxyType({}), converter=_read_only)
+    planned_hold_down: float = 1800.0
     update_interval: float = 300.0
+    reminder_interval: float = 14_400.0
+    max_topics: int = 50
     flap_transitions: int = 4
     flap_window: float = 600.0
 
     def __attrs_post_init__(self) -> None:
         """Check the values."""
-        for name in ("hold_down", "broker_hold_down"):
+        for name in ("hold_down", "broker_hold_down", "planned_hold_down", "reminder_interval"):
             _check(name, getattr(self, name), at_least=0)
         for topics, seconds in self.topic_hold_downs.items():
             _check(f"topic_hold_downs: {topics!r}", seconds, at_least=0)
@@ -54,13 +61,19 @@ class Rules:
                 raise ConfigurationError(f"topic_hold_downs: {topics!r} is no pattern: {error}") from error
         for name in ("update_interval", "flap_window"):
             _check(name, getattr(self, name), at_least=1)
-        if self.flap_transitions < 2:
-            raise ConfigurationError(f"flap_transitions must be at least 2, not {self.flap_transitions}")
+        for name, least in (("flap_transitions", 2), ("max_topics", 1)):
+            if getattr(self, name) < least:
+                raise ConfigurationError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
     @property
     def flap_span(self) -> timedelta:
         """``flap_window`` as a span of time."""
         return timedelta(seconds=self.flap_window)
+
+    @property
+    def reminder_span(self) -> timedelta:
+        """``reminder_interval`` as a span of time."""
+        return timedelta(seconds=self.reminder_interval)
 
     @property
     def update_span(self) -> timedelta:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kafka_partition_events.incidents.notices import incident_notice
+from kafka_partition_events.incidents.outputs import incident_notice
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.state import decode

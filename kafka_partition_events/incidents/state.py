@@ -1,4 +1,4 @@
-"""The lane's state as JSON, for the outbox.
+"""The reducer's state as JSON, for the outbox.
 
 Compact: partitions that went down within the same bounds are ranges, so 20,000 of one broker take what their
 topics' names take.
@@ -16,32 +16,34 @@ from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.events.moments import Bounds, moment_of
 from kafka_partition_events.incidents.causes import Cause, Member, packed, unpacked
 from kafka_partition_events.incidents.flapping import Flapping, Transition
-from kafka_partition_events.incidents.lane import Lane, Mute, Suppressed
+from kafka_partition_events.incidents.model import Incident, Trouble
+from kafka_partition_events.incidents.reducer import Mute, Reducer, Suppressed
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import Silence, decode_silence, encode_silence
-from kafka_partition_events.incidents.trouble import Incident, Trouble
 from kafka_partition_events.metadata.codec import encode_time
 
 VERSION: Final = 1
 
-_MOMENTS: Final = frozenset({"after", "at", "by", "due", "opened_at", "pending", "since", "told_at"})
+_MOMENTS: Final = frozenset(
+    {"acked_at", "after", "at", "by", "due", "opened_at", "pending", "since", "told_at"}
+)
 
 
-def encode(lane: Lane) -> bytes:
-    """Return what a lane knows; its rules and the silences that exist are not part of it."""
+def encode(reducer: Reducer) -> bytes:
+    """Return what a reducer knows; its rules and the silences that exist are not part of it."""
     state = {
         "version": VERSION,
-        "cluster": lane.cluster,
-        "troubles": list(lane.troubles.values()),
-        "mutes": list(lane.mutes.values()),
-        "recent": list(lane.recent),
-        "suppressed": lane.suppressed,
+        "cluster": reducer.cluster,
+        "troubles": list(reducer.troubles.values()),
+        "mutes": list(reducer.mutes.values()),
+        "recent": list(reducer.recent),
+        "suppressed": reducer.suppressed,
     }
     return json.dumps(state, separators=(",", ":"), default=_plain).encode()
 
 
-def decode(value: bytes, rules: Rules) -> Lane:
-    """Return the lane whose state was encoded.
+def decode(value: bytes, rules: Rules) -> Reducer:
+    """Return the reducer whose state was encoded.
 
     Args:
         value: What `encode` returned.
@@ -54,7 +56,7 @@ def decode(value: bytes, rules: Rules) -> Lane:
         state = json.loads(value)
         if state["version"] != VERSION:
             raise OutboxError(f"the state of incidents has version {state['version']!r}, not {VERSION}")
-        return Lane(
+        return Reducer(
             rules=rules,
             cluster=state["cluster"],
             troubles={trouble.cause: trouble for trouble in map(_trouble, state["troubles"])},
@@ -96,6 +98,7 @@ def _trouble(value: Mapping[str, Any]) -> Trouble:
     return Trouble(
         Cause(**value["cause"]),
         {member: _bounds(since) for since, those in value["members"] for member in unpacked(those)},
+        set(unpacked(value.get("planned", {}))),
         Flapping(
             **{
                 **_fields(flapping),

@@ -15,7 +15,7 @@ from typing import Any
 from attrs import evolve, frozen
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.kinds import (
+from kafka_partition_events.observe.setting_kinds import (
     NAME,
     PROPERTIES,
     Kind,
@@ -25,12 +25,13 @@ from kafka_partition_events.observe.kinds import (
     settings_of,
     shown,
 )
-from kafka_partition_events.observe.settings import SECTIONS, SINK_TYPES, Settings, Window
+from kafka_partition_events.observe.settings import SECTIONS, SINK_TYPES, ClusterSettings, Settings, Window
 
 _PREFIX = "KPE_"
 _NESTED = "__"
 _FILE = "_file"
-_SINKS, _WINDOWS = _LISTS = ("sinks", "windows")
+_LISTS = ("sinks", "windows", "clusters")
+_OF_ONE_KIND: Mapping[str, type] = {"windows": Window, "clusters": ClusterSettings}
 _DEFAULT = "default"
 _TAKEN = "sinks.incidents"  # what derives incidents from the journal reads under that name
 _BY_PLACE = "#"  # in the path of what has no name, before its place in the file
@@ -138,6 +139,10 @@ class _Reader:
         for name in _LISTS:
             parts[name] = tuple(part for path, part in sections.items() if path.startswith(f"{name}."))
         settings = Settings(**parts)
+        try:
+            settings.by_cluster()
+        except ConfigurationError as error:
+            raise ConfigError([str(error)]) from error
         return Config(settings=settings, values=tuple(self._values))
 
     # -- layers --------------------------------------------------------------------------------------
@@ -162,7 +167,7 @@ class _Reader:
         for place, item in enumerate(body, start=1):
             path = self._path_of(list_, place, item, origin)
             type_ = item.get("type")
-            section = Window if list_ == _WINDOWS else SINK_TYPES.get(str(type_))
+            section = _OF_ONE_KIND.get(list_) or SINK_TYPES.get(str(type_))
             if section is None:
                 choices = "one of " + ", ".join(f'"{choice}"' for choice in SINK_TYPES)
                 hint = _nearest(type_, SINK_TYPES)

@@ -23,20 +23,17 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.progress import Progress, Report, decode_report, encode_report
+from kafka_partition_events.observe.shared import REQUEST_S, ensure_topic
 
 SESSION_S: Final = 10.0
 _COMMIT_S: Final = 5.0
 _LOOK_S: Final = 0.5
-_REQUEST_S: Final = 5.0
-_REPLICAS: Final = 3
 _REST_S: Final = 30.0
 """How long an observer that was not fit to lead stays away, unless it is fit again sooner."""
 
@@ -117,36 +114,12 @@ class Election:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                self._ensure_topic()
+                ensure_topic(self._connecting, self._topic)
                 self._take_part()
                 self._rest()
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to feed the sinks
                 _log.error("election_failed", topic=self._topic, error=_text(error))
                 self._stopping.wait(_COMMIT_S)
-
-    def _ensure_topic(self) -> None:
-        """Create the topic if there is none.
-
-        Raises:
-            ConfigurationError: it has several partitions, which would be as many leaders.
-            KafkaException, TimeoutError: nobody answers, or it must not be created.
-        """
-        admin = AdminClient({"log_level": 2, **self._connecting})
-        listed = admin.list_topics(timeout=_REQUEST_S)
-        found = listed.topics.get(self._topic)
-        if found is None:
-            replicas = min(_REPLICAS, len(listed.brokers))
-            wanted = NewTopic(self._topic, num_partitions=1, replication_factor=replicas)
-            try:
-                admin.create_topics([wanted], request_timeout=_REQUEST_S)[self._topic].result(_REQUEST_S)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # the other observer was quicker
-                    raise
-        elif len(found.partitions) > 1:
-            raise ConfigurationError(
-                f"topic {self._topic} has {len(found.partitions)} partitions, which would be as many leaders:"
-                " delete it, or set election.topic to another one"
-            )
 
     def _take_part(self) -> None:
         """Be a member of the group until `close`, or until somebody else had better lead."""
@@ -256,7 +229,7 @@ class Election:
     def _committed(self, consumer: Consumer) -> Progress | None:
         """Return what was committed last, empty if nothing was; None if nobody can tell."""
         try:
-            (place,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=_REQUEST_S)
+            (place,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=REQUEST_S)
         except KafkaException as error:
             _log.warning("election_progress_not_read", error=error.args[0].str())
             return None

@@ -2,13 +2,17 @@
 
 A client that sends its request byte by byte is not waited for: a socket's time-out counts from the last byte,
 so sixteen of them would keep all others out for as long as they like. Each connection has an end, and when
-there is no room the oldest one that has not asked anything yet makes some.
+there is no room the oldest one that has not asked anything yet makes some. A TLS handshake is part of asking.
+
+Where there is a login, strangers get to know whether the service is well, but not why it is not: a kubelet
+can't log in.
 """
 
 import contextlib
 import errno
 import ipaddress
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -21,6 +25,8 @@ from attrs import frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
+from kafka_partition_events.observe.login import Login, Refusal
+from kafka_partition_events.observe.tls import Certificates
 
 AT_ONCE: Final = 16
 """How many requests are served at a time; one more gets a 503 at once."""
@@ -34,6 +40,8 @@ _CURES: Final = {
     errno.EACCES: "choose a port above 1023",
 }
 _CURE: Final = "write HOST:PORT, the host being this machine"
+_FOR_STRANGERS: Final = frozenset({"/livez", "/readyz"})
+"""Of these a stranger gets the status, and one word."""
 _TEXT: Final = "text/plain; charset=utf-8"
 
 _log = get_logger(__name__)
@@ -63,7 +71,13 @@ class HttpServer:
     """Serves some routes on threads of its own. A slow client holds up its own request only."""
 
     def __init__(
-        self, address: tuple[str, int], routes: Mapping[str, Route], *, hosts: Iterable[str] = ()
+        self,
+        address: tuple[str, int],
+        routes: Mapping[str, Route],
+        *,
+        hosts: Iterable[str] = (),
+        certificates: Certificates | None = None,
+        login: Login | None = None,
     ) -> None:
         """Listen; nothing is answered before `start`.
 
@@ -71,12 +85,15 @@ class HttpServer:
             address: Host and port; port 0 takes a free one, see `address`.
             routes: What to answer, by path. A route runs on several threads at once.
             hosts: By which names it may be asked, besides this machine's own ones and any address.
+            certificates: For TLS; without them it speaks plain HTTP.
+            login: Who may read; by default everybody.
 
         Raises:
             ConfigurationError: the address can't be listened on.
         """
         try:
-            self._server = _Server(address, routes, frozenset(map(str.lower, (*hosts, *_own_names()))))
+            names = frozenset(map(str.lower, (*hosts, *_own_names())))
+            self._server = _Server(address, routes, names, certificates, login or Login())
         except OSError as error:
             where = f"{address[0]}:{address[1]}"
             raise ConfigurationError(
@@ -107,14 +124,39 @@ class _Server(ThreadingHTTPServer):
     block_on_close = False
     request_queue_size = AT_ONCE
 
-    def __init__(self, address: tuple[str, int], routes: Mapping[str, Route], hosts: frozenset[str]) -> None:
-        self.routes, self.hosts = routes, hosts
+    def __init__(
+        self,
+        address: tuple[str, int],
+        routes: Mapping[str, Route],
+        hosts: frozenset[str],
+        certificates: Certificates | None,
+        login: Login,
+    ) -> None:
+        self.routes, self.hosts, self.login = routes, hosts, login
+        self._certificates = certificates
         self._lock = threading.Lock()
         # When each connection began, the oldest first: those that have not asked yet, and the others.
         self._asking: dict[Any, float] = {}
         self._answered: dict[Any, float] = {}
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, _Handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Take a connection. Its handshake is its own thread's business, see `finish_request`."""
+        client, address = super().get_request()
+        if self._certificates is None:
+            return client, address
+        wrapped = self._certificates.context().wrap_socket(
+            client, server_side=True, do_handshake_on_connect=False
+        )
+        return wrapped, address
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection; called on a thread of its own."""
+        if isinstance(request, ssl.SSLSocket):
+            request.settimeout(ASKING_S)
+            request.do_handshake()
+        super().finish_request(request, client_address)
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._lock:
@@ -125,7 +167,8 @@ class _Server(ThreadingHTTPServer):
             if not full:
                 self._asking[request] = time.monotonic()
         if full:
-            request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\nbusy\n")
+            if self._certificates is None:  # else it would take a handshake to say so
+                request.sendall(b"HTTP/1.0 503 Service Unavailable\r\nRetry-After: 1\r\n\r\nbusy\n")
             self.shutdown_request(request)
             return
         super().process_request(request, client_address)
@@ -158,7 +201,8 @@ class _Server(ThreadingHTTPServer):
         self._asking.pop(request, None)
         self._answered.pop(request, None)
         with contextlib.suppress(OSError):  # the client was quicker
-            request.shutdown(socket.SHUT_RDWR)
+            # Not that of SSLSocket, which forgets the session first: its thread would go on in plain text.
+            socket.socket.shutdown(request, socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing of clients that hang up or are too slow."""
@@ -182,6 +226,11 @@ class _Handler(BaseHTTPRequestHandler):
             return
         url = urlsplit(self.path)
         route = self.server.routes.get(url.path)
+        refusal = self.server.login.refusal(self.connection, self.headers.get("authorization"))
+        if refusal is not None and not (route is not None and url.path in _FOR_STRANGERS):
+            self.server.login.note(self.connection, refusal)
+            self._answer(Response(status=refusal.status, body=f"{refusal.why}\n".encode()), refusal)
+            return
         if route is None:
             paths = " ".join(self.server.routes)
             response = Response(status=HTTPStatus.NOT_FOUND, body=f"there are {paths}\n".encode())
@@ -192,7 +241,7 @@ class _Handler(BaseHTTPRequestHandler):
             except Exception as error:  # noqa: BLE001 - a scrape that fails is no reason to end the service
                 _log.error("http_route_failed", path=url.path, error=repr(error))
                 response = Response(status=HTTPStatus.INTERNAL_SERVER_ERROR, body=b"failed; see the log\n")
-        self._answer(response)
+        self._answer(response if refusal is None else _for_strangers(response))
 
     do_HEAD = do_GET  # noqa: N815 - so http.server looks for it
 
@@ -208,8 +257,10 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         return name in self.server.hosts
 
-    def _answer(self, response: Response) -> None:
+    def _answer(self, response: Response, refusal: Refusal | None = None) -> None:
         self.send_response(response.status)
+        if refusal is not None and refusal.ask:
+            self.send_header("WWW-Authenticate", 'Basic realm="kpe", charset="UTF-8"')
         self.send_header("Content-Type", response.content_type)
         self.send_header("Content-Length", str(len(response.body)))
         self.end_headers()
@@ -222,6 +273,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base's name
         """Log no requests: there is one every few seconds."""
+
+
+def _for_strangers(response: Response) -> Response:
+    body = b"ok\n" if response.status == HTTPStatus.OK else b"not ok; log in to read why\n"
+    return Response(status=response.status, body=body)
 
 
 def _own_names() -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from kafka_partition_events.observe.kinds import (
+from kafka_partition_events.observe.setting_kinds import (
     BOOLEAN,
     DURATION,
     HEADERS,

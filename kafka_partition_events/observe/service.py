@@ -1,148 +1,65 @@
-"""The service: poller, journal, incidents, sinks, metrics and health, put together."""
+"""The service: the observers of one cluster or of several, with one HTTP server for metrics and health."""
 
 import contextlib
-import socket
-from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Sequence
 from http import HTTPStatus
-from typing import Any, Final, Self
+from typing import Any, Self
 
-from attrs import asdict, evolve
-from prometheus_client import CollectorRegistry
+from attrs import frozen
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
 
-from kafka_partition_events.incidents import IncidentReader, Rules
-from kafka_partition_events.incidents.reader import READER
-from kafka_partition_events.log import get_logger
-from kafka_partition_events.metadata.clock import Clock, SystemClock
-from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.metadata.source import MetadataSource
-from kafka_partition_events.observe.alternatives import AlternativesListener
-from kafka_partition_events.observe.feeder import Feeder
+from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.observe.cluster_observer import ClusterObserver, OpenSource
 from kafka_partition_events.observe.http import HttpServer, Request, Response
-from kafka_partition_events.observe.labels import EventLabels
-from kafka_partition_events.observe.narrowed import NarrowedSource
-from kafka_partition_events.observe.outbox_lock import locked
-from kafka_partition_events.observe.probes import why_not_live, why_not_ready
-from kafka_partition_events.observe.progress import Progress
-from kafka_partition_events.observe.settings import Kafka, Settings
-from kafka_partition_events.observe.sinks import described_target
-from kafka_partition_events.observe.sources import (
-    how_to_install,
-    installed_client,
-    open_link,
-    open_source,
-)
-from kafka_partition_events.observe.steady_clock import SteadyClock
-from kafka_partition_events.observe.summaries import SummaryListener
-from kafka_partition_events.observe.windows import keep_windows
-from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
-from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
-from kafka_partition_events_listeners.prometheus.listener import UNKNOWN_CLUSTER, PrometheusListener
-from kafka_partition_events_listeners.prometheus.pipeline import PipelineCollector, PipelineReading
-
-FETCH_S: Final = 10.0
-MAILBOX: Final = 100_000
-"""How many events wait for the journal before they collapse: those of a broker with so many partitions."""
-_CLOCKS_DIFFER_S: Final = 5.0
-_LOOKED_AT: Final = "topics looked at"
-"""The small state that holds `observer.topics` of the last service, and the client that asked."""
-
-OpenSource = Callable[[Kafka], MetadataSource]
-
-_log = get_logger(__name__)
+from kafka_partition_events.observe.login import guard, warn_if_open
+from kafka_partition_events.observe.settings import Settings
+from kafka_partition_events.observe.sources import open_source
 
 
 class Service:
-    """Observes one cluster. Use as a context manager, or call `start` and `close`.
-
-    Every change goes to the journal, whoever is elected; the sinks are fed by the elected observer, which is
-    this one if there is no election. One service for each outbox.
-    """
+    """Observes what the configuration names. Use as a context manager, or call `start` and `close`."""
 
     def __init__(
         self, settings: Settings, open_source: OpenSource = open_source, *, clock: Clock | None = None
     ) -> None:
-        """Open everything; nothing is asked of the cluster before `start`.
+        """Open everything; nothing is asked of a cluster before `start`.
 
         Args:
-            settings: The configuration; ``kafka.bootstrap_servers`` must be set.
-            open_source: Makes the metadata source of ``[kafka]``.
+            settings: The configuration; it must say where the brokers are.
+            open_source: Makes the metadata source of a cluster.
             clock: For tests.
 
         Raises:
-            ConfigurationError: a setting is of no use, the address is taken, or the outbox is.
-            OutboxError: the outbox can't be opened.
+            ConfigurationError: a setting is of no use, the address is taken, or an outbox is.
+            OutboxError: an outbox can't be opened.
             ImportError: an extra is not installed.
         """
-        self._settings = settings = _with_installed_client(settings)
-        self._clock = SteadyClock(clock or SystemClock())
-        self._started_at = self._clock.monotonic()
-        self._name = settings.observer.name or socket.gethostname()
-        self._kafka = {
-            "bootstrap.servers": str(settings.kafka.bootstrap_servers),
-            **settings.kafka.properties,
-        }
-        with contextlib.ExitStack() as parts:  # closed from the last to the first, see `close`
-            self._outbox = parts.enter_context(self._open_outbox())
-            self._registry = CollectorRegistry()
+        with contextlib.ExitStack() as parts:  # closed from the last to the first
+            certificates, login = guard(settings.http)
+            self._scheme = "http" if certificates is None else "https"
             self._http = HttpServer(
                 settings.http.listen,
                 {"/metrics": self._metrics, "/livez": self._livez, "/readyz": self._readyz},
                 hosts=settings.http.hosts,
+                certificates=certificates,
+                login=login,
             )
             parts.callback(self._http.close)
-            self._feeder = Feeder(
-                self._outbox,
-                settings.sinks,
-                settings.kafka,
-                margin=settings.observer.interval + _CLOCKS_DIFFER_S,
-                clock=self._clock,
-                holds_to=self._holds_to,
-            )
-            parts.callback(self._feeder.stop)
-            self._election = self._make_election()
-            if self._election is not None:
-                parts.callback(self._election.close)
-            self._incidents = IncidentReader(
-                self._outbox,
-                Rules(**asdict(settings.incidents)),
-                clock=self._clock,
-                looked_to=self._looked_to,
-            )
-            parts.callback(self._incidents.close)
-            self._labels = self._make_labels()
-            if self._labels is not None:
-                parts.callback(self._labels.close)
-            self._resumed = self._stored_snapshot()
-            self._poller = self._make_poller(open_source)
-            parts.callback(self._poller.close)
-            self._journal = JournalListener(
-                self._outbox,
-                observer=self._name,
-                labels=None if self._labels is None else self._labels.of,
-                clock=self._clock,
-            )
-            self._poller.register(self._journal, capacity=MAILBOX)
-            self._poller.register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
-            resumed = self._resumed and self._resumed[0]
-            self._poller.register(AlternativesListener(self._poller.emit, known=resumed))
-            self._expose()
+            warn_if_open(self._http.address[0], certificates, login)
+            self._observers: dict[str, ClusterObserver] = {}
+            for name, own in settings.by_cluster().items():
+                observer = ClusterObserver(own, open_source, clock=clock)
+                parts.callback(observer.close)
+                self._observers[name] = observer
+            self._registry = _Registries([each.registry for each in self._observers.values()])
             self._parts = parts.pop_all()
 
     def start(self) -> None:
         """Begin to look, to journal and to serve; and to deliver, unless there is an election."""
         self._http.start()
-        self._incidents.start()
-        if self._election is None:
-            self._feeder.start()
-        else:
-            self._election.start()
-        if self._labels is not None:
-            self._labels.start()
-        self._started_at = self._clock.monotonic()
-        self._poller.start()
+        for observer in self._observers.values():
+            observer.start()
 
     def close(self) -> None:
         """Stop looking, write what is left, deliver what can be within seconds, stop. Idempotent."""
@@ -162,31 +79,13 @@ class Service:
         """Where it serves HTTP."""
         return self._http.address
 
-    @property
-    def elected(self) -> bool:
-        """Whether this observer feeds the sinks."""
-        return self._election is None or self._election.leader
-
     def describe(self) -> Iterator[str]:
         """Yield lines that say what it does, and where. No secrets."""
-        settings = self._settings
-        topics = "" if settings.observer.topics == ".*" else f", topics {settings.observer.topics}"
-        yield (
-            f"observing {settings.kafka.bootstrap_servers} by {settings.kafka.client} "
-            f"every {settings.observer.interval:g} s as {self._name}{topics}"
-        )
-        seen = f", last look {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
-        yield f"journal in {self._outbox.path}{seen}"
-        for sink in settings.sinks:
-            yield f"sink {sink.name}: {sink.stream} to {described_target(sink)}"
-        if not settings.sinks:
-            yield "no sinks: events are in the journal, see `kpe events`"
-        if self._election is not None:
-            yield f"sinks are fed by who is elected in group {settings.election.group}"
-        if self._labels is not None:
-            yield f"events are labelled by topic {settings.control.prefix}changes: planned or not"
+        for name, observer in self._observers.items():
+            yield from (_of(name, line) for line in observer.describe())
         host, port = self.address
-        yield f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz"
+        shown = f"[{host}]" if ":" in host else host
+        yield f"{self._scheme}://{shown}:{port} has /metrics, /livez, /readyz"
 
     # -- HTTP ----------------------------------------------------------------------------------------
 
@@ -197,173 +96,54 @@ class Service:
         return Response(content_type=content_type, body=encode(registry))
 
     def _livez(self, _request: Request) -> Response:
-        return _probe(self._why_not_live())
-
-    def _why_not_live(self) -> str | None:
-        return why_not_live(
-            self._poller.health,
-            now=self._clock.monotonic(),
-            started=self._started_at,
-            interval=self._settings.observer.interval,
-            timeout=FETCH_S,
-            ended=tuple(self._ended()),
-        )
-
-    def _ended(self) -> Iterator[str]:
-        if not self._incidents.alive:
-            yield "incidents"
-        if self._election is not None and not self._election.alive:
-            yield "election"
-        yield from self._feeder.ended()
+        return _probe({name: (each.why_not_live(), "ok") for name, each in self._observers.items()})
 
     def _readyz(self, _request: Request) -> Response:
-        return _probe(self._why_not_ready(), "ok" if self.elected else "ok, standing by")
-
-    def _why_not_ready(self) -> str | None:
-        journal, now = self._journal.stats, self._clock.now()
-        read_to = self._incidents.stats.read_to
-        return why_not_ready(
-            self._poller.health,
-            now=self._clock.monotonic(),
-            interval=self._settings.observer.interval,
-            timeout=FETCH_S,
-            journal_error=journal.last_error,
-            journal_behind=0.0 if journal.holds_to is None else (now - journal.holds_to).total_seconds(),
-            incidents_behind=0.0 if read_to is None else (now - read_to).total_seconds(),
+        return _probe(
+            {
+                name: (each.why_not_ready(), "ok" if each.elected else "ok, standing by")
+                for name, each in self._observers.items()
+            }
         )
 
-    def _why_unfit(self) -> str | None:
-        return self._why_not_live() or self._why_not_ready()
 
-    def _looked_to(self) -> datetime | None:
-        """Return up to when the cluster was looked at and the outbox has what was found.
-
-        While it does not answer, what was down last passes for down still: an outage may be the reason.
-        """
-        if self._poller.health.failures:
-            return None
-        return self._journal.stats.holds_to or datetime.min.replace(tzinfo=UTC)
-
-    def _holds_to(self, stream: Stream) -> datetime | None:
-        """Return up to which moment everything that happened lies in a stream of the outbox."""
-        journalled = self._journal.stats.holds_to
-        if stream is Stream.EVENTS or journalled is None:
-            return journalled
-        # What was journalled until now is either read, or it is unread here.
-        told_to, unread = self._incidents.stats.told_to, self._outbox.read(READER, 1)
-        return told_to and min(journalled, told_to, *(entry.at for entry in unread))
-
-    def _read_pipeline(self) -> PipelineReading:
-        return PipelineReading(
-            at=self._clock.now(),
-            sinks=self._feeder.stats(),
-            journal=self._journal.stats,
-            incidents=self._incidents.stats,
-            unread=self._outbox.stats(READER),
-            labelled=None if self._labels is None else self._labels.counts,
-            elected=self.elected,
-            fit=self._why_unfit() is None,
-            ended=tuple(self._ended()),
-            clock_offset=self._clock.offset,
-        )
-
-    def _cluster_id(self) -> str:
-        cluster = self._poller.cluster
-        return (cluster and cluster.cluster_id) or UNKNOWN_CLUSTER
-
-    # -- making the parts ----------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _open_outbox(self) -> Iterator[SqliteOutbox]:
-        wanted = self._settings.outbox
-        with locked(wanted.path):
-            outbox = SqliteOutbox(
-                wanted.path,
-                max_bytes=wanted.max_bytes,
-                max_age_s=wanted.max_age,
-                on_corrupt="set_aside" if wanted.on_corrupt == "set_aside" else "raise",
-                clock=self._clock,
-            )
-            with contextlib.closing(outbox):
-                keep_windows(outbox, self._settings.windows)
-                yield outbox
-
-    def _stored_snapshot(self) -> tuple[Cluster, datetime] | None:
-        """Return what an earlier service saw last, if it looked at the same topics with the same client.
-
-        If not, its snapshot tells nothing of what has changed: topics that are no longer looked at would be
-        told as deleted, others as created. One client knows leader epochs and the other does not: all would
-        pass for new, or none would ever change, and with it no id of an outage.
-        """
-        how = f"{self._settings.kafka.client} {self._settings.observer.topics}".encode()
-        before = self._outbox.values(_LOOKED_AT).get(_LOOKED_AT)
-        self._outbox.write(Write(values={_LOOKED_AT: how}))
-        return load_snapshot(self._outbox) if before == how else None
-
-    def _make_poller(self, open_source: OpenSource) -> MetadataPoller:
-        wanted = self._settings.observer
-        source = open_source(self._settings.kafka)
-        resume, resume_at = self._resumed or (None, None)
-        return MetadataPoller(
-            NarrowedSource(source, wanted.topics),
-            interval=wanted.interval,
-            fetch_timeout=FETCH_S,
-            resume=resume,
-            resume_at=resume_at,
-            clock=self._clock,
-        )
-
-    def _make_election(self) -> Any:
-        wanted = self._settings.election
-        if not wanted.enabled:
-            return None
-        from kafka_partition_events.observe.election import Election  # noqa: PLC0415 - an extra
-
-        def on_elected(progress: Progress) -> None:
-            self._feeder.catch_up(progress)
-            self._feeder.start()
-
-        return Election(
-            self._kafka,
-            topic=wanted.topic,
-            group=wanted.group,
-            on_elected=on_elected,
-            on_deposed=self._feeder.stop,
-            on_progress=self._feeder.catch_up,
-            progress=self._feeder.progress,
-            why_unfit=self._why_unfit,
-            patience=PAUSE_S + self._settings.observer.interval + 1.0,
-            clock=self._clock,
-        )
-
-    def _make_labels(self) -> EventLabels | None:
-        if not self._settings.control.enabled:
-            return None
-        return EventLabels(open_link(self._settings.control, self._settings.kafka), clock=self._clock)
-
-    def _expose(self) -> None:
-        wanted = self._settings.metrics
-        listener = PrometheusListener(
-            self._poller,
-            registry=self._registry,
-            granularity=wanted.granularity,  # type: ignore[arg-type]  # one of its choices: the kind says so
-            max_topics=wanted.max_topics,
-            compat="kafka_exporter" if wanted.compat == "kafka_exporter" else None,
-            clock=self._clock,
-        )
-        self._poller.register(listener)
-        PipelineCollector(self._read_pipeline, kafka_cluster=self._cluster_id, registry=self._registry)
+def _probe(found: dict[str, tuple[str | None, str]]) -> Response:
+    lines = [_of(name, trouble or well) for name, (trouble, well) in found.items()]
+    ill = any(trouble is not None for trouble, _ in found.values())
+    status = HTTPStatus.SERVICE_UNAVAILABLE if ill else HTTPStatus.OK
+    return Response(status=status, body="".join(f"{line}\n" for line in lines).encode())
 
 
-def _with_installed_client(settings: Settings) -> Settings:
-    wanted = settings.kafka.client
-    client = installed_client(wanted)
-    if client != wanted:
-        _log.warning("client_not_installed", client=wanted, instead=client, cure=how_to_install(wanted))
-    return evolve(settings, kafka=evolve(settings.kafka, client=client))
+def _of(name: str, line: str) -> str:
+    """Return a line about one of several clusters; the only one of a process has no name."""
+    return f"{name}: {line}" if name else line
 
 
-def _probe(trouble: str | None, well: str = "ok") -> Response:
-    if trouble is None:
-        return Response(body=f"{well}\n".encode())
-    return Response(status=HTTPStatus.SERVICE_UNAVAILABLE, body=f"{trouble}\n".encode())
+@frozen
+class _Registries:
+    """Several registries as one: of metrics of one name, whose labels tell the clusters apart."""
+
+    registries: Sequence[Any]
+
+    def restricted_registry(self, names: Iterable[str]) -> "_Registries":
+        names = list(names)
+        return _Registries([registry.restricted_registry(names) for registry in self.registries])
+
+    def collect(self) -> Iterable[Metric]:
+        if len(self.registries) == 1:
+            return self.registries[0].collect()  # type: ignore[no-any-return]
+        merged: dict[str, Metric] = {}
+        told: set[tuple[str, tuple[tuple[str, str], ...]]] = set()
+        for family in (family for registry in self.registries for family in registry.collect()):
+            into = merged.setdefault(family.name, _empty(family))
+            for sample in family.samples:
+                # Two clusters that nobody has seen yet have one name, and a page has each sample once.
+                key = sample.name, tuple(sorted(sample.labels.items()))
+                if key not in told:
+                    told.add(key)
+                    into.samples.append(sample)
+        return merged.values()
+
+
+def _empty(family: Metric) -> Metric:
+    return Metric(family.name, family.documentation, family.type, family.unit)

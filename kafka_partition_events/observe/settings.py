@@ -1,18 +1,23 @@
 """The settings of the service, section by section, with their defaults."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.control.protocol.topics import PREFIX
-from kafka_partition_events.observe.kinds import (
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.on_call import ON_CALL_TYPES, OnCallSinkSettings
+from kafka_partition_events.observe.passwords import PasswordHash
+from kafka_partition_events.observe.setting_kinds import (
     ADDRESS,
     BOOLEAN,
     DURATION,
     DURATIONS,
     HEADERS,
     NAME,
+    PASSWORDS,
     PATTERN,
     PROPERTIES,
     SIZE,
@@ -25,7 +30,6 @@ from kafka_partition_events.observe.kinds import (
     setting,
     whole_number,
 )
-from kafka_partition_events.observe.on_call import ON_CALL_TYPES, OnCallSinkSettings
 from kafka_partition_events.outbox import Stream
 
 KAFKA_PYTHON: Final = "kafka-python"
@@ -77,10 +81,20 @@ class Outbox:
 
 @frozen(kw_only=True)
 class Http:
-    """``[http]``: where metrics and health are to be had."""
+    """``[http]``: where metrics and health are to be had, and by whom.
+
+    ``client_ca`` asks for certificates of clients, ``client_names`` for one of these names in them, ``users``
+    for passwords, by their hashes.
+    """
 
     listen: tuple[str, int] = setting(ADDRESS, "127.0.0.1:9404")
     hosts: tuple[str, ...] = setting(TEXTS, [])
+    tls_cert: str | None = setting(TEXT)
+    tls_key: str | None = setting(TEXT)
+    tls_min_version: str = setting(one_of("1.2", "1.3"), "1.2")
+    client_ca: str | None = setting(TEXT)
+    client_names: tuple[str, ...] = setting(TEXTS, [])
+    users: Mapping[str, PasswordHash] = setting(PASSWORDS, {}, secret=True)
 
 
 @frozen(kw_only=True)
@@ -99,18 +113,25 @@ class Incidents:
     hold_down: float = setting(DURATION, "30s")
     broker_hold_down: float = setting(DURATION, "30s")
     topic_hold_downs: Mapping[str, float] = setting(DURATIONS, {})
+    planned_hold_down: float = setting(DURATION, "30m")
     update_interval: float = setting(DURATION, "5m")
+    reminder_interval: float = setting(DURATION, "4h")
+    max_topics: int = setting(whole_number(1), 50)
     flap_transitions: int = setting(whole_number(2), 4)
     flap_window: float = setting(DURATION, "10m")
 
 
 @frozen(kw_only=True)
 class Election:
-    """``[election]``: let one of several observers of a cluster feed the sinks."""
+    """``[election]``: let one of several observers of a cluster feed the sinks.
+
+    ``shared_topic`` holds what all of them must know: silences, decisions, and what is told as open.
+    """
 
     enabled: bool = setting(BOOLEAN, False)
     topic: str = setting(TEXT, "kpe.election")
     group: str = setting(TEXT, "kpe-observers")
+    shared_topic: str = setting(TEXT, "kpe.observers")
 
 
 @frozen(kw_only=True)
@@ -185,6 +206,27 @@ class Window:
     event: str = setting(TEXT, "*")
 
 
+@frozen(kw_only=True)
+class ClusterSettings:
+    """``[[clusters]]``: one of several clusters, in place of ``[kafka]``'s. All else holds for each of them.
+
+    Attributes:
+        name: What it is called here.
+        bootstrap_servers: Where its brokers are.
+        properties: librdkafka's own, beside those of ``[kafka]``.
+        outbox: Its outbox; by default that of ``[outbox]`` with ``-NAME`` before the suffix.
+        topics: Those to be looked at; by default those of ``[observer]``.
+        sinks: The names of those that are fed from it; none means all.
+    """
+
+    name: str = setting(NAME, required=True)
+    bootstrap_servers: str = setting(TEXT, required=True)
+    properties: Mapping[str, str] = setting(PROPERTIES, {})
+    outbox: str | None = setting(TEXT)
+    topics: str | None = setting(PATTERN)
+    sinks: tuple[str, ...] = setting(TEXTS, [])
+
+
 SinkSettings = KafkaSinkSettings | WebhookSinkSettings | OnCallSinkSettings
 SINK_TYPES: Mapping[str, type] = {
     "kafka": KafkaSinkSettings,
@@ -208,6 +250,45 @@ class Settings:
     policy: PolicySettings = field(factory=PolicySettings)
     sinks: tuple[SinkSettings, ...] = ()
     windows: tuple[Window, ...] = ()
+    clusters: tuple[ClusterSettings, ...] = ()
+
+    def by_cluster(self) -> Mapping[str, "Settings"]:
+        """Return the settings of each cluster by its name; the only one has none.
+
+        Raises:
+            ConfigurationError: two have one outbox, a sink is not there, or there is one in ``[kafka]``, too.
+        """
+        if not self.clusters:
+            return {"": self}
+        if self.kafka.bootstrap_servers is not None:
+            raise ConfigurationError("kafka.bootstrap_servers: there are [[clusters]]: name it there instead")
+        found = {cluster.name: self._of(cluster) for cluster in self.clusters}
+        by_outbox: dict[str, str] = {}
+        for name, own in found.items():
+            if (other := by_outbox.setdefault(own.outbox.path, name)) != name:
+                raise ConfigurationError(
+                    f"clusters.{name}.outbox: {own.outbox.path} is that of {other}: each cluster has its own"
+                )
+        return found
+
+    def _of(self, cluster: ClusterSettings) -> "Settings":
+        by_name = {sink.name: sink for sink in self.sinks}
+        for name in cluster.sinks:
+            if name not in by_name:
+                there = ", ".join(by_name) or "none"
+                raise ConfigurationError(f"clusters.{cluster.name}.sinks: there is no {name}, only {there}")
+        shared = Path(self.outbox.path)
+        outbox = cluster.outbox or str(shared.with_name(f"{shared.stem}-{cluster.name}{shared.suffix}"))
+        properties = {**self.kafka.properties, **cluster.properties}
+        kafka = evolve(self.kafka, bootstrap_servers=cluster.bootstrap_servers, properties=properties)
+        return evolve(
+            self,
+            kafka=kafka,
+            outbox=evolve(self.outbox, path=outbox),
+            observer=evolve(self.observer, topics=cluster.topics or self.observer.topics),
+            sinks=tuple(by_name[name] for name in cluster.sinks) or self.sinks,
+            clusters=(),
+        )
 
 
 SECTIONS: Mapping[str, type] = {

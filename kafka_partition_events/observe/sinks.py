@@ -4,13 +4,13 @@ from attrs import asdict
 
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.kinds import masked
 from kafka_partition_events.observe.on_call import (
     AlertmanagerSinkSettings,
     OnCallSinkSettings,
     PagerDutySinkSettings,
     SmtpSinkSettings,
 )
+from kafka_partition_events.observe.setting_kinds import masked
 from kafka_partition_events.observe.settings import (
     Kafka,
     KafkaSinkSettings,

@@ -1,10 +1,9 @@
 """An event as it waits to be delivered."""
 
-from collections.abc import Callable
 from datetime import datetime
 from enum import StrEnum
 
-from attrs import field, frozen
+from attrs import frozen
 
 
 class Stream(StrEnum):
@@ -14,10 +13,6 @@ class Stream(StrEnum):
     """Every event, as it was seen: the journal."""
     INCIDENTS = "incidents"
     """What is worth somebody's attention: held down, grouped by cause, free of flapping."""
-
-
-def _made(body: bytes | Callable[[], bytes]) -> bytes:
-    return body if isinstance(body, bytes) else body()
 
 
 @frozen(kw_only=True)
@@ -34,8 +29,7 @@ class Entry:
         churn: Whether it goes first when there is no room: leaders and replica sets that moved.
         at: The upper bound of when it happened, aware, UTC.
         recorded_at: When it was recorded, aware, UTC.
-        body: The CloudEvent, UTF-8. It may be given as a function that makes it, always the same: that is
-            called when somebody asks for the body, on that one's thread.
+        body: The CloudEvent, UTF-8.
         seq: Its place in the outbox; 0 as long as it has none.
     """
 
@@ -48,23 +42,8 @@ class Entry:
     churn: bool = False
     at: datetime
     recorded_at: datetime
-    _body: bytes | Callable[[], bytes] = field(eq=_made)
+    body: bytes
     seq: int = 0
-
-    @property
-    def body(self) -> bytes:
-        """The CloudEvent, UTF-8."""
-        body = self._body
-        if not isinstance(body, bytes):
-            body = body()
-            # To be made once. Two threads that come at the same time make the same.
-            object.__setattr__(self, "_body", body)
-        return body
-
-    @property
-    def made_bytes(self) -> int:
-        """How long the body is; 0 as long as nobody has asked for it."""
-        return len(self._body) if isinstance(self._body, bytes) else 0
 
     def placed(self, seq: int) -> "Entry":
         """Return the entry with a place; in a fraction of `attrs.evolve`'s time, for each event is placed."""
@@ -78,6 +57,6 @@ class Entry:
             churn=self.churn,
             at=self.at,
             recorded_at=self.recorded_at,
-            body=self._body,
+            body=self.body,
             seq=seq,
         )

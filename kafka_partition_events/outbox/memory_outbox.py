@@ -54,8 +54,6 @@ class _Lane:
 class MemoryOutbox:
     """An `Outbox` that ends with its process. Bounded by numbers; never waits for more than its lock.
 
-    An entry whose body is given as a function is kept so until somebody reads it.
-
     A forked child has one of its own: it is empty, and knows the readers. What waited is the parent's to
     deliver.
     """
@@ -249,9 +247,9 @@ class MemoryOutbox:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the bodies that are kept, as far as they have been made."""
+        """The bytes of the bodies that are kept."""
         with self._locked():
-            return sum(entry.made_bytes for lane in self._lanes.values() for entry in lane.entries)
+            return sum(len(entry.body) for lane in self._lanes.values() for entry in lane.entries)
 
     @property
     def duplicates(self) -> int:

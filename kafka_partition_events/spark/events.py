@@ -31,7 +31,14 @@ NO_CLUSTER: Final = "unknown"
 """``cluster_id`` of what was told before the cluster's own id was known."""
 
 _YEARS: Final = ("2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z")
+TOGETHER: Final = (
+    "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
+    "replicas.changed",
+)  # fmt: skip
+"""Those that a record of version 2 tells several of."""
+
 _VERSION: Final = ".v1"
+_TOGETHER: Final = ".v2"
 _VALUE_SCHEMA: Final = """
     id STRING, type STRING, source STRING, subject STRING, sequence STRING, severitynumber INT,
     data STRUCT<
@@ -39,13 +46,19 @@ _VALUE_SCHEMA: Final = """
         before: STRING, after: STRING, observer: STRING, initial: BOOLEAN, identity: STRING,
         partitioner: STRING, reason: STRING, error: STRING, dropped: BIGINT,
         planned: BOOLEAN, change_id: STRING,
+        changes: ARRAY<STRUCT<
+            id: STRING, sequence: BIGINT, partition: INT, before: STRING, after: STRING
+        >>,
         snapshot: STRUCT<seq: BIGINT, prev_at: TIMESTAMP, at: TIMESTAMP, gap: BOOLEAN>
     >
 """
 
 
 def parse(records: DataFrame, *keep: str) -> DataFrame:
-    """Return one row per Kafka record: the event's columns, and ``defect`` (null for a good one).
+    """Return a row for each event: its columns, and ``defect`` (null for a good one).
+
+    That is one for each Kafka record, and several for one that tells several changes: each has the id and
+    the place that it would have if it had been told alone.
 
     ``prev_at`` and ``at`` are the bounds of when it happened; ``before`` and ``after`` stay JSON text.
     ``planned`` and ``change_id`` tell whether a change had asked for it; null: the observer did not know.
@@ -56,20 +69,23 @@ def parse(records: DataFrame, *keep: str) -> DataFrame:
     """
     text = F.col("value").cast("string")
     value = F.from_json(text, _VALUE_SCHEMA).alias("event")
-    return records.select(*keep, value, text.alias("_text")).select(
+    read = records.select(*keep, value, text.alias("_text"))
+    # Who has none has one row all the same.
+    told = read.select("*", F.explode_outer("event.data.changes").alias("change"))
+    return told.select(
         *keep,
-        "event.id",
+        F.coalesce("change.id", "event.id").alias("id"),
         "event.source",
         _name().alias("name"),
-        F.col("event.sequence").try_cast("bigint").alias("sequence"),
+        F.coalesce("change.sequence", F.col("event.sequence").try_cast("bigint")).alias("sequence"),
         F.col("event.severitynumber").alias("severity"),
         F.coalesce("event.data.cluster_id", F.lit(NO_CLUSTER)).alias("cluster_id"),
         "event.data.topic",
         "event.data.topic_id",
-        "event.data.partitions",
+        F.coalesce(F.col("change.partition").cast("string"), "event.data.partitions").alias("partitions"),
         "event.data.broker",
-        "event.data.before",
-        "event.data.after",
+        F.coalesce("change.before", "event.data.before").alias("before"),
+        F.coalesce("change.after", "event.data.after").alias("after"),
         "event.data.observer",
         F.coalesce("event.data.initial", F.lit(False)).alias("initial"),
         F.coalesce("event.data.partitioner", "event.data.reason", "event.data.error").alias("detail"),
@@ -125,13 +141,18 @@ def _name() -> Column:
     """Return ``partition.offline`` of ``some.prefix.partition.offline.v1``; no regex, for each row pays."""
     type_ = F.col("event.type")
     name = F.substring_index(F.substring_index(type_, ".", -3), ".", 2)
-    return F.when(type_.endswith(_VERSION), name).otherwise("")
+    return F.when(
+        type_.endswith(_VERSION) | (type_.endswith(_TOGETHER) & name.isin(*TOGETHER)), name
+    ).otherwise("")
 
 
 def _defect() -> Column:
     complete = (
         F.col("event.id").isNotNull() & F.col("event.type").isNotNull() & F.col("event.source").isNotNull()
     )
+    change = F.col("change")
+    told = change["id"].isNotNull() & change["partition"].isNotNull() & change["after"].isNotNull()
+    complete &= ~(F.col("event.type").endswith(_TOGETHER) & _name().isin(*TOGETHER)) | told
     understood = _name().isin(*NAMES)
     # No clock is as wrong as that, and whoever counts by day must not count the days of the year 9999.
     dated = F.col("event.data.snapshot.at").between(*(F.to_timestamp(F.lit(year)) for year in _YEARS))

@@ -3,12 +3,12 @@
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from cloudevents.core.v1.event import CloudEvent
 
-from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_cloudevent
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX
+from kafka_partition_events.events.digests import Observed
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.events import Event, MetadataRecovered
 from kafka_partition_events.metadata.listener import PartitionChangeListener
@@ -17,8 +17,8 @@ Labels = Callable[[Event], Mapping[str, Any]]
 """Returns what else ``data`` of an event is to say; called once for each event, and must not raise."""
 
 
-class CloudEventsListener(PartitionChangeListener):
-    """Hands each event to `on_cloudevent`, with a CloudEvent made of it. One poller at a time."""
+class ObservingListener(PartitionChangeListener):
+    """Hands each event to `on_observed`, with what its observer adds to it. One poller at a time."""
 
     def __init__(
         self,
@@ -43,37 +43,36 @@ class CloudEventsListener(PartitionChangeListener):
         self._blind_from: datetime | None = None
 
     def wants(self, event: Event) -> bool:
-        """Tell whether to make a CloudEvent of an event; by default of each one."""
+        """Tell whether to hear of an event; by default of each one."""
         return True
 
     @abstractmethod
-    def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
-        """Hear of an event, with the CloudEvent that was made of it."""
+    def on_observed(self, observed: Observed) -> None:
+        """Hear of an event."""
 
     def on_event(self, event: Event) -> None:
-        """Make the CloudEvent and hand it over, if the event is wanted."""
+        """Add what the observer knows of it and hand it over, if the event is wanted."""
         if isinstance(event, MetadataRecovered):
             # Told first of what one look found; whatever else it found has the same beginning.
             self._blind_from = event.previous_at
-        if not self.wants(event):
-            return
-        recorded_at = self._clock.now().astimezone(UTC)
-        make = partial(
-            to_cloudevent,
-            event,
-            observer=self._observer,
-            recorded_at=recorded_at,
-            blind=self._blind(event),
-            labels=self._labels(event),
-            type_prefix=self._type_prefix,
-        )
-        self._hand_over(event, recorded_at, make)
-
-    def _hand_over(self, event: Event, recorded_at: datetime, make: Callable[[], CloudEvent]) -> None:
-        """Make the CloudEvent now; who has no use for it yet may keep the function instead."""
-        self.on_cloudevent(event, make())
+        if self.wants(event):
+            recorded_at = self._clock.now().astimezone(UTC)
+            blind, labels = self._blind(event), self._labels(event)
+            self.on_observed(Observed(event=event, recorded_at=recorded_at, blind=blind, labels=labels))
 
     def _blind(self, event: Event) -> bool:
         # What the gate had doubted for some looks, such as a deletion, may begin before the blind time does.
         began, blind_from = event.previous_at, self._blind_from
         return began is not None and blind_from is not None and began <= blind_from
+
+
+class CloudEventsListener(ObservingListener):
+    """Hands each event to `on_cloudevent`, with a CloudEvent made of it. One poller at a time."""
+
+    @abstractmethod
+    def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
+        """Hear of an event, with the CloudEvent that was made of it."""
+
+    def on_observed(self, observed: Observed) -> None:
+        """Make the CloudEvent and hand it over."""
+        self.on_cloudevent(observed.event, observed.cloudevent(self._observer, self._type_prefix))

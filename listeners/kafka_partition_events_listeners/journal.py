@@ -15,37 +15,36 @@ The snapshot lies in the outbox's small states: ``topic/NAME`` for each topic, a
 After a broker loss its topics take a third of the time of a write, so a partition is a row of values there.
 
 An outbox that ends with its process (`MemoryOutbox`) gets no snapshot: who makes another poller in that
-process resumes it from ``poller.cluster``. And what merely moved becomes JSON there only when somebody reads
-it, which incidents never do: a broker loss among 200,000 partitions is 8,000 such events, beside a producer.
+process resumes it from ``poller.cluster``.
+
+What one look finds for one cause is one entry (`fold`): the loss of a broker among 200,000 partitions is
+8,000 transitions, and 800 of those.
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from attrs import evolve, frozen
-from cloudevents.core.v1.event import CloudEvent
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
-from kafka_partition_events.events.entries import to_entry, to_entry_in_brief
+from kafka_partition_events.events.digests import Observed, fold
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.events import Event, IsrChanged, LeaderChanged, ReplicasChanged, Resync
+from kafka_partition_events.metadata.events import Resync
 from kafka_partition_events.outbox import Entry, Outbox, Write
-from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener, Labels
+from kafka_partition_events_listeners.cloudevents_listener import Labels, ObservingListener
 
 NODES: Final = "nodes"
 TOPIC: Final = "topic/"
 MAX_WAITING: Final = 100_000
 PAUSE_S: Final = 5.0
 
-_MOVES: Final = (LeaderChanged, IsrChanged, ReplicasChanged)
-"""Events that may be kept instead of their JSON: they hold on to two partitions, a `Resync` to all."""
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 _log = get_logger(__name__)
@@ -70,7 +69,7 @@ class JournalStats:
     holds_to: datetime | None = None
 
 
-class JournalListener(CloudEventsListener):
+class JournalListener(ObservingListener):
     """Writes every event to an outbox, and the snapshot to a durable one: one write for each batch of events.
 
     While the outbox can't be written (a full disk, say), events wait in memory and the write is tried again
@@ -102,12 +101,13 @@ class JournalListener(CloudEventsListener):
             type_prefix: What comes before the name in the CloudEvents ``type``.
             max_waiting: How many events wait at most after a write that failed. Churn goes first, then the
                 oldest.
-            labels: What else to say of each event, see `CloudEventsListener`.
+            labels: What else to say of each event, see `ObservingListener`.
             clock: For tests.
         """
         super().__init__(observer=observer, type_prefix=type_prefix, labels=labels, clock=clock)
         self._outbox = outbox
         self._max_waiting = max_waiting
+        self._look: list[Observed] = []
         self._waiting: list[Entry] = []
         self._durable = outbox.durable
         self._told: Cluster = EMPTY  # what the events so far lead to
@@ -130,16 +130,14 @@ class JournalListener(CloudEventsListener):
             holds_to=self._holds_to,
         )
 
-    def on_cloudevent(self, event: Event, cloudevent: CloudEvent) -> None:
+    def on_observed(self, observed: Observed) -> None:
         """Keep the event until all that belongs to it has been told."""
-        self._waiting.append(to_entry(event, cloudevent))
+        self._look.append(observed)
 
-    def _hand_over(self, event: Event, recorded_at: datetime, make: Callable[[], CloudEvent]) -> None:
-        if not self._durable and isinstance(event, _MOVES):
-            entry = to_entry_in_brief(event, make, recorded_at=recorded_at, observer=self._observer)
-            self._waiting.append(entry)
-        else:
-            super()._hand_over(event, recorded_at, make)
+    def _fold(self) -> None:
+        """Make entries of what a look has found."""
+        look, self._look = self._look, []
+        self._waiting += fold(look, observer=self._observer, type_prefix=self._type_prefix)
 
     def on_resync(self, event: Resync) -> None:
         """Journal that events were dropped, and what they must have been, as far as the snapshot tells."""
@@ -159,6 +157,7 @@ class JournalListener(CloudEventsListener):
     def on_settled(self, cluster: Cluster, looked_at: datetime | None) -> None:
         """Write what has been told, if there is something or the stored time is old."""
         self._told, self._looked_at = cluster, looked_at
+        self._fold()
         news = self._waiting and self._last_error is None
         if news or (self._due and self._clock.monotonic() - self._tried_at >= PAUSE_S):
             self._write()
@@ -167,6 +166,7 @@ class JournalListener(CloudEventsListener):
 
     def close(self) -> None:
         """Write what is left. The outbox stays open."""
+        self._fold()
         if self._due:
             self._write()
         if self._waiting:

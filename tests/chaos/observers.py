@@ -266,9 +266,10 @@ def main() -> int:
         if found:
             kept = Path(tempfile.mkdtemp(prefix="kpe-chaos-"))
             for observer in observers:
-                (kept / observer.log.name).write_bytes(observer.log.read_bytes())
+                for file in (observer.log, observer.outbox):
+                    (kept / file.name).write_bytes(file.read_bytes())
             (kept / "requests.jsonl").write_bytes(b"\n".join(r.body for r in receiver.requests))
-            run.say(f"logs and what came: {kept}")
+            run.say(f"logs, outboxes and what came: {kept}")
     return 1 if found else 0
 
 

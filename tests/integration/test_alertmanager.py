@@ -10,9 +10,9 @@ import pytest
 
 from kafka_partition_events.incidents import IncidentReader
 from kafka_partition_events.metadata.clock import SystemClock
-from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.on_call import AlertmanagerSinkSettings
 from kafka_partition_events.observe.settings import Kafka
+from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -31,7 +31,7 @@ class Observer:
     def __init__(self, path: Path, *urls: str) -> None:
         self.outbox = SqliteOutbox(path)
         sink = AlertmanagerSinkSettings(name="am", urls=urls, repeat_interval=REPEAT_S, max_delay=1.0)
-        self.feeder = Feeder(
+        self.runner = SinkRunner(
             self.outbox,
             [sink],
             Kafka(),
@@ -39,13 +39,13 @@ class Observer:
             clock=SystemClock(),
             holds_to=lambda _: None,
         )
-        self.feeder.start()
+        self.runner.start()
 
     def waits(self) -> bool:
         return self.outbox.stats("am").waiting > 0
 
     def close(self) -> None:
-        self.feeder.stop()
+        self.runner.stop()
         self.outbox.close()
 
 
@@ -67,8 +67,9 @@ class Story:
 
     def _look(self, outbox: SqliteOutbox, seconds: float, told: float) -> None:
         seen, now = (self._began + timedelta(seconds=each) for each in (seconds, told))
-        stamp = {"wall_time": seen, "previous_at": None if seconds == 0 else seen - timedelta(seconds=5)}
-        outbox.write(Write(entries=self._world.look(seconds, **stamp)))
+        before = None if seconds == 0 else seen - timedelta(seconds=5)
+        entries = self._world.look(seconds, wall_time=seen, previous_at=before)
+        outbox.write(Write(entries=entries))
         IncidentReader(outbox, clock=ManualClock(wall=now)).run_once()
 
 

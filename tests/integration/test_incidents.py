@@ -15,7 +15,7 @@ from kafka_partition_events import MetadataPoller
 from kafka_partition_events.clients.confluent import ConfluentMetadataSource
 from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.incidents import IncidentReader, Suppressed
-from kafka_partition_events.incidents.lane import Standing
+from kafka_partition_events.incidents.reducer import Standing
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox

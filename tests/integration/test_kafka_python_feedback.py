@@ -378,12 +378,17 @@ def test_a_rescue_keeps_to_its_limits_and_ends_with_the_poller(
             ours.producer.send(topic, b"plain", key, partition=partition)
     ours.producer.flush(LIMIT_S)
     outcomes = Outcomes()
-    cluster.freeze(VICTIM)
-    try:
-        write(ours.producer, topic, outcomes, 0.3)
+    for _ in range(5):  # a busy machine may leave the victim a single record, which has its copy
+        cluster.freeze(VICTIM)
+        try:
+            write(ours.producer, topic, outcomes, 0.3)
+            ours.producer.flush(LIMIT_S)
+        finally:
+            cluster.thaw(VICTIM)
+        write(ours.producer, topic, outcomes, 0.5)  # it answers again, and is chosen again
         ours.producer.flush(LIMIT_S)
-    finally:
-        cluster.thaw(VICTIM)
+        if outcomes.errors:
+            break
     stats = rescue_stats(ours.producer)
     assert stats.copies <= 1
     assert stats.withheld == len(outcomes.errors) > 0

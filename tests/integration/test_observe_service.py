@@ -15,7 +15,15 @@ from structlog.testing import capture_logs
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
-from kafka_partition_events.observe.settings import Control, Http, Kafka, Observer, Outbox, Settings
+from kafka_partition_events.observe.settings import (
+    ClusterSettings,
+    Control,
+    Http,
+    Kafka,
+    Observer,
+    Outbox,
+    Settings,
+)
 from kafka_partition_events.outbox import SqliteOutbox, Stream
 from kafka_partition_events.testing import ScriptedSource
 from kafka_partition_events.testing.scripted import observe
@@ -213,3 +221,33 @@ def test_a_damaged_outbox_is_refused_at_the_start_or_set_aside_as_it_is_configur
         "topic.created topic/orders",
         "topic.created topic/other",
     ]
+
+
+def test_several_clusters_have_an_outbox_each_and_one_page(settings: Settings, tmp_path: Path) -> None:
+    answers = {
+        "eu:1": observe({"orders": [1]}, cluster_id="cluster-eu"),
+        "us:1": observe({"orders": [1, 1]}, cluster_id="cluster-us"),
+    }
+    several = evolve(
+        settings,
+        kafka=Kafka(),
+        clusters=(
+            ClusterSettings(name="eu", bootstrap_servers="eu:1"),
+            ClusterSettings(name="us", bootstrap_servers="us:1"),
+        ),
+    )
+    sources = {name: ScriptedSource(answer) for name, answer in answers.items()}
+    with Service(several, lambda kafka: sources[str(kafka.bootstrap_servers)]) as service:
+        wait_until(lambda: ask(service, "/readyz") == (200, "eu: ok\nus: ok\n"))
+        assert ask(service, "/livez") == (200, "eu: ok\nus: ok\n")
+        page = ask(service, "/metrics")[1]
+        partitions = ask(service, "/metrics?name[]=kpe_partitions")[1]
+        told = list(service.describe())
+    assert "us: observing us:1 by kafka-python every 0.1 s as noc-1" in told
+    for line in ('kpe_up{kafka_cluster="cluster-eu"} 1.0', 'kpe_up{kafka_cluster="cluster-us"} 1.0'):
+        assert line in page
+    assert page.count("# HELP kpe_up ") == 1
+    assert 'kafka_cluster="cluster-us"' in partitions
+    assert len({line.rpartition(" ")[0] for line in page.splitlines()}) == len(page.splitlines())
+    for name in ("eu", "us"):
+        assert journal(evolve(settings, outbox=Outbox(path=str(tmp_path / f"outbox-{name}.db"))))

@@ -184,10 +184,10 @@ LARGEST = {
     "routing": 1_440,
     "partitioners": 1_900,
     "clients": 3_685,
-    "outbox": 1_110,
-    "events": 600,
-    "incidents": 1_230,
-    "observe": 1_995,
+    "outbox": 1_100,
+    "events": 790,
+    "incidents": 1_410,
+    "observe": 2_570,
     "control": 4_880,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

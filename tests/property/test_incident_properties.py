@@ -1,4 +1,4 @@
-"""Whatever happens: the lane may be restored, asked and told twice at any point; every end is told."""
+"""Whatever happens: the reducer may be restored, asked and told twice at any point; every end is told."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_partition_events.incidents import Rules, Silence
-from kafka_partition_events.incidents.happening import Happening
-from kafka_partition_events.incidents.lane import Lane, Standing
-from kafka_partition_events.incidents.notices import Notice
+from kafka_partition_events.incidents.inputs import Happening
+from kafka_partition_events.incidents.outputs import Notice
+from kafka_partition_events.incidents.reducer import Reducer, Standing
 from kafka_partition_events.incidents.state import decode, encode
 from kafka_partition_events.metadata import events as ev
 from tests.incident_kit import Told, World, cleared, happenings, moment, suspected, told_by
@@ -104,23 +104,23 @@ def _happened(
 
 
 def told_of(log: Log, *, restored: frozenset[int] = frozenset(), repeated: frozenset[int] = frozenset(),
-            ticks: int = 0) -> tuple[list[Told], Lane]:  # fmt: skip
+            ticks: int = 0) -> tuple[list[Told], Reducer]:  # fmt: skip
     """Play a log; the numbers say after which happenings to restore the lane, and which to repeat."""
-    lane, told, number, before = Lane(rules=RULES), list[Told](), 0, 0.0
+    reducer, told, number, before = Reducer(rules=RULES), list[Told](), 0, 0.0
     for step in log.steps:
         for n in range(ticks):  # in between, never at the moment of the step
-            told += lane.tick(moment(before + (step.at - before) * n / ticks))
-        told += lane.tick(moment(step.at) - timedelta.resolution)  # by what is silent up to now
-        lane.silences = step.silences
+            told += reducer.tick(moment(before + (step.at - before) * n / ticks))
+        told += reducer.tick(moment(step.at) - timedelta.resolution)  # by what is silent up to now
+        reducer.silences = step.silences
         for happening in step.heard:
-            told += told_by(lane, [happening] * (2 if number % 17 in repeated else 1))
+            told += told_by(reducer, [happening] * (2 if number % 17 in repeated else 1))
             if number % 17 in restored:
-                lane = decode(encode(lane), RULES)
-                lane.silences = step.silences
+                reducer = decode(encode(reducer), RULES)
+                reducer.silences = step.silences
             number += 1
-        told += lane.tick(moment(step.at))
+        told += reducer.tick(moment(step.at))
         before = step.at
-    return told, lane
+    return told, reducer
 
 
 NUMBERS = st.frozensets(st.integers(0, 16))
@@ -128,18 +128,18 @@ NUMBERS = st.frozensets(st.integers(0, 16))
 
 @given(logs(), NUMBERS)
 def test_a_lane_that_is_restored_at_any_point_tells_the_same(log: Log, cuts: frozenset[int]) -> None:
-    told, lane = told_of(log)
+    told, reducer = told_of(log)
     again, restored = told_of(log, restored=cuts)
     assert again == told
-    assert restored.suppressed == lane.suppressed
+    assert restored.suppressed == reducer.suppressed
 
 
 @given(logs(), NUMBERS)
 def test_events_that_come_twice_count_once(log: Log, repeated: frozenset[int]) -> None:
-    told, lane = told_of(log)
+    told, reducer = told_of(log)
     again, other = told_of(log, repeated=repeated)
     assert again == told
-    assert other.suppressed == lane.suppressed
+    assert other.suppressed == reducer.suppressed
 
 
 @given(logs(), st.integers(1, 7))
@@ -149,10 +149,10 @@ def test_how_often_the_lane_is_asked_does_not_matter(log: Log, ticks: int) -> No
 
 @given(logs())
 def test_every_incident_that_was_told_is_closed_once_all_is_well(log: Log) -> None:
-    told, lane = told_of(log)
-    assert lane.standing == Standing()
-    assert not lane.troubles
-    assert not lane.mutes
+    told, reducer = told_of(log)
+    assert reducer.standing == Standing()
+    assert not reducer.troubles
+    assert not reducer.mutes
     counted = Counter(
         (n.data["incident_id"], n.name) for n in told if isinstance(n, Notice) and "events" in n.data
     )
@@ -177,8 +177,8 @@ def test_an_incident_is_never_told_more_often_than_the_rules_say(log: Log) -> No
 
 @given(logs(well=False))
 def test_an_outage_that_lasts_is_told_whatever_came_before(log: Log) -> None:
-    _, lane = told_of(log)
-    for trouble in lane.troubles.values():
+    _, reducer = told_of(log)
+    for trouble in reducer.troubles.values():
         if trouble.members:
             incident = trouble.incident
             assert incident is not None

@@ -6,13 +6,14 @@ with the same ``replicas``) and ``steps``. All of that is there and seen at seco
 
 - ``at``: the second;
 - ``silence``: the fields of a silence, ``for`` so many seconds from now; ``unsilence``: its id;
-- ``up``, ``down``: brokers; ``create``, ``grow``, ``recreate``: topics as above; ``delete``: a topic;
+- ``up``, ``down``: brokers; ``planned``: whether a change had asked for what is found;
+  ``create``, ``grow``, ``recreate``: topics as above; ``delete``: a topic;
 - ``tell``: what else reaches the journal, see `EVENTS`;
 
 and then ``expect`` what is told, in the words of `in_words` (all since the step before; nothing if it does
 not say), ``standing`` (numbers above 0) and ``suppressed`` (the same).
 
-Every story is played as it comes; with the lane's state written and restored after each entry
+Every story is played as it comes; with the reducer's state written and restored after each entry
 (fifty times in a step that has more); with every
 entry repeated, and all of a step once more; with a tick each second, as the reader has it; and, where there
 are no silences, by a reader that was away and reads all of it at the end. The outcome must be the same, and
@@ -31,9 +32,9 @@ from attrs import asdict
 
 from kafka_partition_events.assets import schemas, validator
 from kafka_partition_events.incidents import Rules, Silence
-from kafka_partition_events.incidents.happening import Happening
-from kafka_partition_events.incidents.lane import Lane
-from kafka_partition_events.incidents.notices import Notice, to_entry
+from kafka_partition_events.incidents.inputs import Happening
+from kafka_partition_events.incidents.outputs import Notice, to_entry
+from kafka_partition_events.incidents.reducer import Reducer
 from kafka_partition_events.incidents.state import decode, encode
 from kafka_partition_events.metadata import events as ev
 from tests.incident_kit import Told, World, cleared, happenings, in_words, moment, suspected, told_by
@@ -61,7 +62,7 @@ EVENTS = {
 
 
 class Player:
-    """A world, and a lane that hears of it."""
+    """A world, and a reducer that hears of it."""
 
     def __init__(
         self, story: dict[str, Any], *, times: int = 1, restored: bool = False, ticks: bool = False
@@ -69,7 +70,7 @@ class Player:
         topics = story.get("topics", {})
         self.rules = Rules(**story.get("rules", {}))
         self.world = World(story.get("brokers", [1, 2, 3]), {name: replicas(t) for name, t in topics.items()})
-        self.lane = Lane(rules=self.rules)
+        self.reducer = Reducer(rules=self.rules)
         self.silences: dict[str, Silence] = {}
         self.told: list[Told] = []
         self.times, self.restored, self.ticks = times, restored, ticks
@@ -78,10 +79,10 @@ class Player:
 
     def hear(self, found: Sequence[Happening]) -> None:
         for number, happening in enumerate(found):
-            self.told += told_by(self.lane, [happening] * self.times)
+            self.told += told_by(self.reducer, [happening] * self.times)
             if self.restored and number % (1 + len(found) // 50) == 0:
-                self.lane = decode(encode(self.lane), self.rules)
-                self.lane.silences = tuple(self.silences.values())
+                self.reducer = decode(encode(self.reducer), self.rules)
+                self.reducer.silences = tuple(self.silences.values())
 
     def happen(self, step: dict[str, Any]) -> list[Happening]:
         world, at = self.world, step["at"]
@@ -93,7 +94,7 @@ class Player:
             world.create(name, replicas(words))
         for name, words in step.get("grow", {}).items():
             world.grow(name, replicas(words))
-        found = world.look(at)
+        found = world.look(at, planned=step.get("planned"))
         return happenings([*found, *(world.tell(EVENTS[words], at) for words in step.get("tell", ()))])
 
     def silence(self, step: dict[str, Any]) -> None:
@@ -104,20 +105,20 @@ class Player:
             self.silences[made.id] = made
         for id_ in listed(step.get("unsilence")):
             del self.silences[id_]
-        self.lane.silences = tuple(self.silences.values())
+        self.reducer.silences = tuple(self.silences.values())
 
     def play(self, step: dict[str, Any]) -> None:
         while self.ticks and self.at + 1 < step["at"]:
             self.at += 1
-            self.told += self.lane.tick(moment(self.at))
+            self.told += self.reducer.tick(moment(self.at))
         self.at = step["at"]
-        self.told += self.lane.tick(moment(self.at) - timedelta.resolution)  # by what is silent up to now
+        self.told += self.reducer.tick(moment(self.at) - timedelta.resolution)  # by what is silent up to now
         self.silence(step)
         found = self.happen(step)
         self.hear(found)
         if self.times > 1:
             self.hear(found)
-        self.told += self.lane.tick(moment(self.at))
+        self.told += self.reducer.tick(moment(self.at))
 
     def words(self) -> list[str]:
         words = [in_words(told) for told in self.told]
@@ -157,11 +158,11 @@ def test_incidents_spec(story: dict[str, Any], mode: dict[str, Any]) -> None:
         where = f"step {number}, at {step['at']} s"
         player.play(step)
         assert player.words() == step.get("expect", []), where
-        lane = player.lane
+        reducer = player.reducer
         if "standing" in step:
-            assert {name: n for name, n in asdict(lane.standing).items() if n} == step["standing"], where
+            assert {name: n for name, n in asdict(reducer.standing).items() if n} == step["standing"], where
         if "suppressed" in step:
-            assert {reason.value: n for reason, n in lane.suppressed.items() if n} == step["suppressed"], (
+            assert {reason.value: n for reason, n in reducer.suppressed.items() if n} == step["suppressed"], (
                 where
             )
 
@@ -171,5 +172,5 @@ def test_a_reader_that_was_away_tells_the_same(story: dict[str, Any]) -> None:
     player = Player(story)
     found = [happening for step in story["steps"] for happening in player.happen(step)]
     player.hear(found)
-    player.told += player.lane.tick(moment(story["steps"][-1]["at"]))
+    player.told += player.reducer.tick(moment(story["steps"][-1]["at"]))
     assert player.words() == [words for step in story["steps"] for words in step.get("expect", ())]

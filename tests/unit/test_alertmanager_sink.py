@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.moments import moment_of
 from kafka_partition_events.incidents import IncidentReader
-from kafka_partition_events.incidents.closings import Closing, encode_closing
+from kafka_partition_events.incidents.decisions import Decision, encode_decision
 from kafka_partition_events.incidents.silences import Silence, encode_silence
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import DeliveryError, Entry, MemoryOutbox, Stream, Write
@@ -127,8 +127,8 @@ def test_what_is_over_or_was_never_told_is_not_posted_again(story: Story, target
     story.clock.advance(60)
     assert sink.repeat(story.outbox)
     assert [ids(posted) for posted in alerts(target)] == [[json.loads(opened.body)["data"]["incident_id"]]]
-    by_hand = Closing(id=json.loads(opened.body)["data"]["incident_id"], author="a", reason="scrapped")
-    story.outbox.write(Write(values={by_hand.key: encode_closing(by_hand)}))
+    by_hand = Decision(verb="close", cause="broker/3", at=story.clock.now(), author="a", reason="scrapped")
+    story.outbox.write(Write(values={by_hand.key: encode_decision(by_hand)}))
     story.look(300)
     story.clock.advance(60)
     assert not sink.repeat(story.outbox)

@@ -7,6 +7,7 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.observe.config import load_config
+from kafka_partition_events.observe.passwords import hash_password
 
 Captured = pytest.CaptureFixture[str]
 OURS = ("kpe.example.toml", "systemd/kpe.service", "systemd/kpe-tracker.service", "container/Containerfile")
@@ -65,7 +66,9 @@ def test_the_example_is_a_configuration_of_defaults(exported: Path) -> None:
 def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None:
     for secret in ("kpe-password", "pager-url", "pager-signing", "pagerduty-key", "mail-password"):
         (tmp_path / secret).write_text("https://pager.example/x")
+    (tmp_path / "prometheus.hash").write_text(hash_password("scrape me").text)
     text = (exported / "kpe.example.toml").read_text().replace("/run/secrets/", f"{tmp_path}/")
+    text = text.replace("/etc/kpe/prometheus.hash", f"{tmp_path}/prometheus.hash")
     prose = ("# An ", "# `kpe", "# The ", "# Durations", "# librdkafka", "# Every", "# What", "# A window")
     lines = [line for line in text.splitlines() if not line.startswith(prose)]
     (tmp_path / "all.toml").write_text("\n".join(line.removeprefix("# ") for line in lines))
@@ -73,6 +76,8 @@ def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None
     assert [sink.name for sink in settings.sinks] == ["journal", "pager", "alerts", "phone", "mail"]
     assert [window.name for window in settings.windows] == ["patch-sunday"]
     assert settings.kafka.properties["sasl.password"] == "https://pager.example/x"
+    assert settings.http.client_names == ("prometheus.example",)
+    assert settings.http.users["prometheus"].is_of(b"scrape me")
     assert settings.incidents.topic_hold_downs == {"audit.*": 5.0}
 
 

@@ -1,11 +1,14 @@
 """`kpe config show`: what is in force, who has set it, and no secrets."""
 
+import getpass
+import io
 import json
 from pathlib import Path
 
 import pytest
 
 from kafka_partition_events.cli.app import run
+from kafka_partition_events.observe.passwords import PasswordHash
 
 Captured = pytest.CaptureFixture[str]
 
@@ -98,3 +101,27 @@ def test_help(capsys: Captured) -> None:
     text = capsys.readouterr().out
     assert "Exit codes: 0 " in text
     assert "\n  kpe config show --config" in text
+
+
+class TestHashPassword:
+    def test_it_is_read_from_a_pipe(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO("scrape me\n"))
+        assert run(["config", "hash-password"]) == 0
+        told = capsys.readouterr()
+        assert PasswordHash(told.out.rstrip("\n")).is_of(b"scrape me")
+        assert "scrape me" not in told.out + told.err
+
+    @pytest.mark.parametrize(("typed", "code"), [(("one", "one"), 0), (("one", "two"), 2)])
+    def test_it_is_asked_for_twice_on_a_terminal(
+        self, typed: tuple[str, str], code: int, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        words = iter(typed)
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        monkeypatch.setattr(getpass, "getpass", lambda *_: next(words))
+        assert run(["config", "hash-password"]) == code
+        assert (capsys.readouterr().out != "") is (code == 0)
+
+    def test_none_is_an_error(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sys.stdin", io.StringIO(""))
+        assert run(["config", "hash-password"]) == 2
+        assert capsys.readouterr().err.startswith("kpe: there is no password; type one")

@@ -10,7 +10,7 @@ import pytest
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.incidents import IncidentReader
-from kafka_partition_events.incidents.closings import CLOSING, decode_closing
+from kafka_partition_events.incidents.decisions import DECISIONS, decode_decision
 from kafka_partition_events.outbox import SqliteOutbox, Write
 from kafka_partition_events.testing import ManualClock
 from tests.incident_kit import START, World
@@ -76,12 +76,16 @@ def test_close_leaves_a_record_for_the_observer(path: Path, kpe: Kpe, capsys: Ca
     id_ = str(first["incident_id"])
     close = (id_, "--reason", "it is scrapped", "--author", "ada")
     assert kpe("close", *close, "--dry-run") == 0
-    assert json.loads(capsys.readouterr().out) == {"id": id_, "author": "ada", "reason": "it is scrapped"}
+    told = json.loads(capsys.readouterr().out)
+    at = told.pop("at")
+    cause = "/".join(map(str, *first["cause"].items()))  # type: ignore[attr-defined]
+    assert told == {"verb": "close", "cause": cause, "author": "ada", "reason": "it is scrapped"}
+    assert str(at).startswith("2026-")
     with contextlib.closing(SqliteOutbox(path)) as outbox:
-        assert outbox.values(CLOSING) == {}
+        assert outbox.values(DECISIONS) == {}
         assert kpe("close", *close) == 0
-        ((_, record),) = outbox.values(CLOSING).items()
-        assert decode_closing(record).author == "ada"
+        ((_, record),) = outbox.values(DECISIONS).items()
+        assert decode_decision(record).author == "ada"
         IncidentReader(outbox, clock=ManualClock(wall=START)).run_once()
     assert kpe("close", *close) == 2
     assert "is not open" in capsys.readouterr().err

@@ -21,7 +21,8 @@ from kafka_partition_events.incidents import (
     Suppressed,
     encode_silence,
 )
-from kafka_partition_events.incidents.closings import CLOSING, Closing, encode_closing
+from kafka_partition_events.incidents.decisions import DECISIONS, Decision, Verb, encode_decision
+from kafka_partition_events.incidents.handover import OPEN
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.incidents.standing import standing_in
 from kafka_partition_events.incidents.state import decode, encode
@@ -78,12 +79,19 @@ class Watch:
     def __init__(self, outbox: Outbox, clock: ManualClock, **rules: Any) -> None:
         self.outbox, self.clock, self.rules = outbox, clock, Rules(**rules)
         self.looked_to: datetime | None = None
+        self.unassigned = set[int]()
         self.world = World([1, 2, 3], {"orders": [[1, 2], [2, 1]], "single": [[1], [2]]})
         self.look()
         self.reader = self.another_reader()
 
     def another_reader(self) -> IncidentReader:
-        return IncidentReader(self.outbox, self.rules, clock=self.clock, looked_to=lambda: self.looked_to)
+        return IncidentReader(
+            self.outbox,
+            self.rules,
+            clock=self.clock,
+            looked_to=lambda: self.looked_to,
+            is_unassigned=lambda broker: broker in self.unassigned,
+        )
 
     def look(self) -> None:
         self.journal(self.world.look(self.clock.monotonic()))
@@ -98,6 +106,10 @@ class Watch:
         )
         self.outbox.write(Write(values={made.key: encode_silence(made)}))
         return made
+
+    def decide(self, verb: Verb, reason: str) -> None:
+        decision = Decision(verb=verb, cause="broker/2", at=self.clock.now(), author="ada", reason=reason)
+        self.outbox.write(Write(values={decision.key: encode_decision(decision)}))
 
     def after(self, seconds: float) -> list[Entry]:
         """Let time pass, have the reader read, and return what is new for a sink."""
@@ -211,7 +223,7 @@ class TestWhatIsWritten:
         ]
         assert [2] in opened
         assert watch.reader.stats.failures == 0
-        assert decode(encode(watch.reader._lane), Rules()) == watch.reader._lane
+        assert decode(encode(watch.reader._reducer), Rules()) == watch.reader._reducer
 
     @pytest.mark.parametrize("step", [3600.0, 86_400.0])
     def test_a_clock_that_is_set_back_delays_nobody(self, watch: Watch, step: float) -> None:
@@ -262,8 +274,7 @@ class TestWhatIsWritten:
         watch.look()
         (opened,) = watch.after(40)
         id_ = json.loads(opened.body)["data"]["incident_id"]
-        closing = Closing(id=id_, author="ada", reason="it is scrapped")
-        watch.outbox.write(Write(values={closing.key: encode_closing(closing)}))
+        watch.decide("close", "it is scrapped")
         (closed,) = watch.after(1)
         data = json.loads(closed.body)["data"]
         assert (closed.name, data["closed_by"], data["reason"]) == (
@@ -272,7 +283,6 @@ class TestWhatIsWritten:
             "it is scrapped",
         )
         assert (data["incident_id"], data["ended"]) == (id_, None)
-        assert watch.outbox.values(CLOSING) == {}
         (told,) = standing_in(watch.outbox, watch.clock.now())
         assert (told["incident_id"], told["open"]) == (id_, False)
         assert watch.reader.stats.standing == Standing()
@@ -288,21 +298,60 @@ class TestWhatIsWritten:
         assert again.name == "incident.opened"
         assert json.loads(again.body)["data"]["incident_id"] != id_
 
+    def test_who_looks_after_it_is_told_once_and_nobody_is_reminded(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        watch.after(40)
+        watch.decide("ack", "a new disk is on its way")
+        (acked,) = watch.after(1)
+        data = json.loads(acked.body)["data"]
+        assert (acked.name, data["acknowledged_by"], data["acknowledged_for"]) == (
+            "incident.acknowledged",
+            "ada",
+            "a new disk is on its way",
+        )
+        watch.reader = watch.another_reader()
+        assert watch.after(100_000) == []
+        watch.decide("ack", "and another one")
+        (again,) = watch.after(1)
+        assert json.loads(again.body)["data"]["acknowledged_for"] == "and another one"
+        watch.world.up(2)
+        watch.look()
+        assert names(watch.after(10)) == ["incident.closed"]
+
+    @pytest.mark.parametrize("verb", ["ack", "close"])
+    def test_a_decision_is_about_what_was_down_by_then(self, watch: Watch, verb: Verb) -> None:
+        watch.decide(verb, "too early")
+        watch.after(40)
+        watch.world.down(2)
+        watch.look()
+        assert names(watch.after(40)) == ["incident.opened"]
+
     @pytest.mark.parametrize(
         "value",
-        [b"", b"[]", b"{}", b'{"id": "x", "author": "", "reason": "y"}', b'{"id": 1}', b"[" * 100_000],
+        [b"", b"[]", b"{}", b'{"verb": "close", "cause": "", "author": "", "reason": "y"}', b"[" * 100_000],
     )
-    def test_what_is_no_closing_is_thrown_away(self, watch: Watch, value: bytes) -> None:
-        watch.outbox.write(Write(values={f"{CLOSING}x": value}))
+    def test_what_is_no_decision_is_passed_over(self, watch: Watch, value: bytes) -> None:
+        watch.outbox.write(Write(values={f"{DECISIONS}x": value, f"{OPEN}x": value}))
+        watch.reader.lead(None)
         assert watch.after(1) == []
-        assert watch.outbox.values(CLOSING) == {}
         assert watch.reader.stats.failures == 0
 
-    def test_an_incident_that_is_not_there_can_not_be_closed(self, watch: Watch) -> None:
-        closing = Closing(id="nosuch", author="ada", reason="a guess")
-        watch.outbox.write(Write(values={closing.key: encode_closing(closing)}))
-        assert watch.after(1) == []
-        assert watch.outbox.values(CLOSING) == {}
+    def test_a_broker_that_holds_nothing_is_nobodys_incident(self, watch: Watch) -> None:
+        watch.world.down(2)
+        watch.look()
+        assert names(watch.after(40)) == ["incident.opened"]
+        watch.world.delete("single")
+        watch.look()
+        watch.unassigned.add(2)
+        *_, closed = watch.after(2)
+        data = json.loads(closed.body)["data"]
+        assert (closed.name, data["reason"]) == ("incident.closed", "no partition is assigned to it")
+        watch.world.down(3)
+        watch.look()
+        watch.unassigned.add(3)
+        assert watch.after(1_000) == []
+        assert watch.reader.stats.standing == Standing()
 
     def test_it_says_up_to_when_all_is_told(self, watch: Watch) -> None:
         assert watch.reader.stats.told_to is None

@@ -1,16 +1,14 @@
-"""The journal of a process whose outbox ends with it: the same entries, and nothing that nobody reads."""
+"""The journal of a process whose outbox ends with it: the same entries, and no snapshot."""
 
 import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import evolve
 from structlog.testing import capture_logs
 
-from kafka_partition_events.events.cloudevents import to_cloudevent
 from kafka_partition_events.events.names import Severity, is_churn, name_of, severity_of
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
@@ -19,7 +17,6 @@ from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.outbox import Entry, MemoryOutbox, SqliteOutbox, Stream, Write
 from kafka_partition_events.testing.clock import ManualClock
 from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
-from kafka_partition_events_listeners import cloudevents_listener
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
 from tests.every_event import BEFORE, EVERY_EVENT, SEEN
 
@@ -28,24 +25,6 @@ TOLD = [event for event in EVERY_EVENT if not isinstance(event, ev.Resync)]
 # Some in minutes, or one for each topic, not thousands in a second.
 DERIVED = (ev.ClusterSummary, ev.ProducerCounters, ev.AlternativesChanged)
 MOVED = [event for event in TOLD if is_churn(name_of(event)) and not isinstance(event, DERIVED)]
-
-
-class Counted:
-    """Makes CloudEvents, and remembers of what."""
-
-    def __init__(self) -> None:
-        self.of: list[str] = []
-
-    def __call__(self, event: ev.Event, **options: Any) -> Any:
-        self.of.append(name_of(event))
-        return to_cloudevent(event, **options)
-
-
-@pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> Counted:
-    counted = Counted()
-    monkeypatch.setattr(cloudevents_listener, "to_cloudevent", counted)
-    return counted
 
 
 @pytest.fixture
@@ -100,28 +79,12 @@ def test_so_are_entries_of_an_outage_which_bear_its_gap(clock: ManualClock, file
     assert gaps == {True}
 
 
-def test_what_moved_is_not_made_json_before_somebody_reads_it(clock: ManualClock, made: Counted) -> None:
-    outbox = MemoryOutbox()
-    entries = journaled(outbox, clock, *TOLD)
-    structural = [name_of(event) for event in TOLD if event not in MOVED]
-    assert made.of == structural
-    assert [entry.name for entry in entries] == [*map(name_of, TOLD)]
-    assert {"leadership.moved", "isr.shrunk", "isr.expanded", "replicas.changed"} == set(map(name_of, MOVED))
-    for entry in outbox.history(Stream.EVENTS):
-        assert json.loads(entry.body)["id"] == entry.id
-    assert made.of == [*structural, *map(name_of, MOVED)]
-
-
-def test_a_durable_outbox_gets_json_at_once(clock: ManualClock, file: SqliteOutbox, made: Counted) -> None:
-    journaled(file, clock, *TOLD)
-    assert made.of == [*map(name_of, TOLD)]
-
-
 def test_what_is_told_twice_is_kept_once(clock: ManualClock) -> None:
     outbox = MemoryOutbox()
     proved = [event for event in MOVED if isinstance(event, ev.LeaderChanged)]
     told = [evolve(event, new=evolve(event.new, leader_epoch=5)) for event in proved]
     journaled(outbox, clock, *told, *told)
+    journaled(outbox, clock, *told)
     assert (outbox.duplicates, len(list(outbox.history(Stream.EVENTS)))) == (len(told), len(told))
 
 

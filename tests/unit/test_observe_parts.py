@@ -10,7 +10,6 @@ from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
-from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
@@ -21,6 +20,7 @@ from kafka_partition_events.observe.settings import (
     SinkSettings,
     WebhookSinkSettings,
 )
+from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryStats, MemoryOutbox, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource
@@ -32,17 +32,17 @@ SETTINGS = (KafkaSinkSettings(name="journal"), WebhookSinkSettings(name="pager",
 
 
 class World:
-    """An outbox, two sinks that can be looked into, and a feeder."""
+    """An outbox, two sinks that can be looked into, and a runner."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.outbox = MemoryOutbox(clock=self.clock)
         self.made: dict[str, list[ScriptedSink]] = {"journal": [], "pager": []}
         self.holds_to: dict[Stream, datetime | None] = {}  # if it is not what it was just now
-        self.feeder = self.another_feeder()
+        self.runner = self.another_runner()
 
-    def another_feeder(self) -> Feeder:
-        return Feeder(
+    def another_runner(self) -> SinkRunner:
+        return SinkRunner(
             self.outbox,
             SETTINGS,
             KAFKA,
@@ -73,17 +73,17 @@ class World:
 def world() -> Iterator[World]:
     world = World()
     yield world
-    world.feeder.stop()
+    world.runner.stop()
     world.outbox.close()
 
 
-# -- the feeder --------------------------------------------------------------------------------------------
+# -- the runner --------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_delivered_before_it_is_this_observers_turn(world: World) -> None:
     world.append(1, 2)
     assert world.waiting("journal") == ["at-1", "at-2"]
-    world.feeder.start()
+    world.runner.start()
     assert world.made["journal"][-1].next_call() == ["at-1", "at-2"]
 
 
@@ -91,18 +91,18 @@ def test_a_new_sink_begins_with_what_comes_and_a_known_one_goes_on_where_it_was(
     incident = evolve(entry("old"), stream=Stream.INCIDENTS)
     append(world.outbox, entry("event"), incident)
     world.outbox.unsubscribe("pager")
-    world.another_feeder()
+    world.another_runner()
     assert (world.waiting("journal"), world.waiting("pager")) == (["event"], [])
     append(world.outbox, evolve(incident, id="new"))
     assert world.waiting("pager") == ["new"]
 
 
 def test_it_can_be_its_turn_again_and_the_sinks_are_new_then(world: World) -> None:
-    world.feeder.start()
-    world.feeder.stop()
+    world.runner.start()
+    world.runner.stop()
     world.append(1)
     assert world.made["journal"][-1].closed == 1
-    world.feeder.start()
+    world.runner.start()
     assert len(world.made["journal"]) == 3  # one to see whether it can be made
     assert world.made["journal"][-1].next_call() == ["at-1"]
 
@@ -110,7 +110,7 @@ def test_it_can_be_its_turn_again_and_the_sinks_are_new_then(world: World) -> No
 def test_progress_is_the_moment_of_what_waits_and_else_now(world: World) -> None:
     world.append(1, 2)
     world.clock.advance(60)
-    assert world.feeder.progress() == {
+    assert world.runner.progress() == {
         "journal": NOW + timedelta(seconds=1),
         "pager": NOW + timedelta(seconds=60),
     }
@@ -121,38 +121,38 @@ def test_what_the_outbox_does_not_hold_is_not_claimed(world: World) -> None:
     world.append(10)
     world.clock.advance(60)
     world.holds_to = {Stream.EVENTS: NOW + timedelta(seconds=5), Stream.INCIDENTS: None}
-    assert world.feeder.progress() == {"journal": NOW + timedelta(seconds=5)}
+    assert world.runner.progress() == {"journal": NOW + timedelta(seconds=5)}
     world.holds_to = {Stream.EVENTS: NOW + timedelta(seconds=20)}
-    assert world.feeder.progress()["journal"] == NOW + timedelta(seconds=10)
+    assert world.runner.progress()["journal"] == NOW + timedelta(seconds=10)
 
 
 def test_what_another_observer_has_delivered_is_left_out_but_for_a_margin(world: World) -> None:
     world.append(1, 10, 50, 90)
-    world.feeder.catch_up({"journal": NOW + timedelta(seconds=65)})
+    world.runner.skip_delivered({"journal": NOW + timedelta(seconds=65)})
     assert world.waiting("journal") == ["at-50", "at-90"]
 
 
 def test_what_came_late_is_not_left_out(world: World) -> None:
     world.append(1, 90, 2)
-    world.feeder.catch_up({"journal": NOW + timedelta(seconds=65)})
+    world.runner.skip_delivered({"journal": NOW + timedelta(seconds=65)})
     assert world.waiting("journal") == ["at-90", "at-2"]
 
 
 def test_progress_that_is_behind_or_of_others_changes_nothing(world: World) -> None:
     world.append(1, 2)
-    world.feeder.catch_up({"journal": NOW, "somebody-elses": NOW + timedelta(days=1)})
+    world.runner.skip_delivered({"journal": NOW, "somebody-elses": NOW + timedelta(days=1)})
     assert world.waiting("journal") == ["at-1", "at-2"]
 
 
 def test_it_tells_what_waits_and_what_was_delivered(world: World) -> None:
     world.append(1)
-    waiting, delivered = world.feeder.stats()["journal"]
+    waiting, delivered = world.runner.stats()["journal"]
     assert (waiting.waiting, delivered) == (1, DeliveryStats())
-    world.feeder.start()
+    world.runner.start()
     for number in (1, 2):  # when the second is on its way, the first is counted
         assert world.made["journal"][-1].next_call() == [f"at-{number}"]
         world.append(number + 1)
-    assert world.feeder.stats()["journal"][1].delivered >= 1
+    assert world.runner.stats()["journal"][1].delivered >= 1
 
 
 # -- sinks -------------------------------------------------------------------------------------------------

@@ -1,7 +1,9 @@
 """The JSON Schemas: every event has one, every event keeps to it, and none forbids what comes later."""
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,8 @@ from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from jsonschema import Draft202012Validator
 
-from kafka_partition_events.assets import schemas, validator
+from kafka_partition_events.assets import generate, schemas, validator
+from kafka_partition_events.events.digests import FOLDED
 from kafka_partition_events.events.names import NAMES, name_of
 from kafka_partition_events.listeners import CloudEventsListener, to_cloudevent, to_record
 from kafka_partition_events.metadata import events as ev
@@ -22,6 +25,7 @@ from tests.every_event import EVERY_EVENT
 from tests.property.worlds import snapshots
 
 INCIDENTS = {
+    "incident.acknowledged",
     "incident.opened", "incident.updated", "incident.closed",
     "flapping.started", "flapping.stopped", "silence.ended",
 }  # fmt: skip
@@ -75,14 +79,16 @@ def objects(schema: object) -> Iterator[dict[str, Any]]:
 
 class TestTheFiles:
     def test_every_name_has_a_schema_and_there_is_no_other(self) -> None:
-        assert set(schemas()) == NAMES | INCIDENTS | CONTROL | SHARED
+        digests = {f"{name}.v2" for name in FOLDED}
+        assert set(schemas()) == NAMES | INCIDENTS | CONTROL | SHARED | digests
 
     @pytest.mark.parametrize("name", schemas())
     def test_each_is_a_schema_that_says_what_it_is(self, name: str) -> None:
         schema = schemas()[name]
         Draft202012Validator.check_schema(schema)
-        assert schema["$id"] == f"urn:kpe:schema:{name}:1"
-        assert name in SHARED or schema["title"] == name
+        event, _, version = name.partition(".v")
+        assert schema["$id"] == f"urn:kpe:schema:{event}:{version or 1}"
+        assert name in SHARED or schema["title"] == event
         assert name in SHARED or schema["description"]
 
     @pytest.mark.parametrize("name", schemas())
@@ -240,3 +246,25 @@ class TestTheSecondLane:
         }  # fmt: skip
         assert not complaints("silence.ended", data)
         assert complaints("silence.ended", data | {"muted": {"incident.opened": "two"}})
+
+
+def test_what_is_generated_is_up_to_date() -> None:
+    shipped = Path(generate.__file__).parent
+    for path, text in generate.files().items():
+        assert (shipped / path).read_text() == text, "run: python -m kafka_partition_events.assets.generate"
+
+
+def test_the_asyncapi_document_refers_to_what_there_is() -> None:
+    document = json.loads((Path(generate.__file__).parent / generate.DOCUMENT).read_text())
+    messages = document["components"]["messages"]
+    for channel in document["channels"].values():
+        for name, message in channel["messages"].items():
+            assert message == {"$ref": f"#/components/messages/{name}"}
+            assert name in messages
+    assert set(messages) == set(schemas()) - SHARED
+    named = {name for channel in document["channels"].values() for name in channel["messages"]}
+    assert named == set(messages)
+    for reference in re.findall(r'"schemas/([^"]+).json"', json.dumps(document)):
+        assert reference in schemas()
+    for operation in document["operations"].values():
+        assert operation["channel"]["$ref"].removeprefix("#/channels/") in document["channels"]

@@ -25,7 +25,7 @@ from kafka_partition_events.control.protocol.topics import (
     tracker_name,
 )
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.observe import kinds
+from kafka_partition_events.observe import setting_kinds
 
 LEAVING_S: Final = 45.0
 """How many seconds it may take to end, once it is told to."""
@@ -126,7 +126,9 @@ def tracker_group(
         host, port = service.address
         servers, others = found.config["bootstrap.servers"], found.control["bootstrap.servers"]
         tell(f"tracking {servers}, control topics {found.prefix}* at {others}")
-        tell(f"http://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz")
+        tell(
+            f"{service.scheme}://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz"
+        )
         threading.Event().wait()
     tell("stopped")
 
@@ -193,6 +195,7 @@ class _Service:
         from kafka_partition_events.control.groups.prober import GroupProber  # noqa: PLC0415
         from kafka_partition_events.control.tracker.tracker import Tracker  # noqa: PLC0415
         from kafka_partition_events.observe.http import HttpServer, Request, Response  # noqa: PLC0415
+        from kafka_partition_events.observe.login import guard, warn_if_open  # noqa: PLC0415
         from kafka_partition_events_listeners.prometheus.changes import ChangeCollector  # noqa: PLC0415
 
         self._tracker = tracker = Tracker(
@@ -226,7 +229,11 @@ class _Service:
             return probe(standing.trouble, "ok" if standing.elected else "ok, standing by")
 
         routes: dict[str, Any] = {"/metrics": metrics, "/livez": livez, "/readyz": readyz}
-        self._http = HttpServer(address, routes)
+        http = found.settings.http
+        certificates, login = guard(http)
+        self.scheme = "http" if certificates is None else "https"
+        self._http = HttpServer(address, routes, hosts=http.hosts, certificates=certificates, login=login)
+        warn_if_open(self._http.address[0], certificates, login)
 
     @property
     def address(self) -> tuple[str, int]:
@@ -267,7 +274,7 @@ def _check_topics(found: ControlTopics) -> None:
 
 def _parse_address(text: str) -> tuple[str, int]:
     try:
-        host, port = kinds.ADDRESS.read(text)
+        host, port = setting_kinds.ADDRESS.read(text)
     except ValueError:
-        raise CliError(f"--listen: {text!r} is not {kinds.ADDRESS.expected}") from None
+        raise CliError(f"--listen: {text!r} is not {setting_kinds.ADDRESS.expected}") from None
     return str(host), int(port)

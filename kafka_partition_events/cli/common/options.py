@@ -18,7 +18,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
 from kafka_partition_events.metadata.ranges import ids_in
 from kafka_partition_events.observe import quantities
-from kafka_partition_events.observe.kinds import secret_property
+from kafka_partition_events.observe.setting_kinds import secret_property
 
 Bootstrap = Annotated[
     str | None,

@@ -33,6 +33,29 @@ ProfileName = Annotated[
 ]
 
 
+ClusterName = Annotated[
+    str | None,
+    typer.Option("--cluster-name", metavar="NAME", help="Which one, of a configuration with [[clusters]]."),
+]
+
+
+def of_cluster(settings: Settings, name: str | None) -> Settings:
+    """Return the settings of one cluster.
+
+    Raises:
+        CliError: there are several, and none or another one is named.
+    """
+    found = settings.by_cluster()
+    if name is None and len(found) == 1:
+        (only,) = found.values()
+        return only
+    if name is None or name not in found:
+        names = ", ".join(found) if settings.clusters else "no [[clusters]]"
+        asked = "say which cluster" if name is None else f"there is no cluster {name}: say which"
+        raise CliError(f"{asked} by --cluster-name; the configuration has {names}")
+    return found[name]
+
+
 def read_config(file: Path | None, overrides: Mapping[str, str] | None = None) -> Config:
     """Return the configuration in force; if it is wrong, tell everything that is, a line each, and exit.
 
@@ -72,6 +95,7 @@ class ClusterOptions:
     file: ConfigFile = None
     profile: ProfileName = None
     client_options: ClientOptions = None
+    cluster_name: ClusterName = None
     verbose: Verbose = False
 
     def config(self, *, told_elsewhere: Collection[str] = ()) -> dict[str, str]:
@@ -93,6 +117,18 @@ class ClusterOptions:
         Raises:
             CliError: nobody says where the brokers are; or as `FileOptions.read`.
         """
+        settings = of_cluster(self.read_all(overrides, told_elsewhere=told_elsewhere), self.cluster_name)
+        if settings.kafka.bootstrap_servers is None:
+            raise CliError(
+                "nobody says where the brokers are: give -b HOST:PORT, or choose a profile (kpe profile use "
+                "NAME), or set bootstrap_servers in [kafka] of --config FILE, or KPE_BOOTSTRAP_SERVERS"
+            )
+        return settings, {"bootstrap.servers": settings.kafka.bootstrap_servers, **settings.kafka.properties}
+
+    def read_all(
+        self, overrides: Mapping[str, str] | None = None, *, told_elsewhere: Collection[str] = ()
+    ) -> Settings:
+        """As `read`, but of all clusters that the configuration names, or none."""
         configure_logs(verbose=self.verbose, told_elsewhere=told_elsewhere)
         typed = {
             f"kafka.properties.{name}": value
@@ -103,13 +139,7 @@ class ClusterOptions:
                 raise CliError("no broker is given; write -b HOST:PORT")
             typed["kafka.bootstrap_servers"] = self.bootstrap
         file = profiles.chosen(self.file, self.profile, implied=self.bootstrap is None)
-        settings = read_config(file, {**typed, **(overrides or {})}).settings
-        if settings.kafka.bootstrap_servers is None:
-            raise CliError(
-                "nobody says where the brokers are: give -b HOST:PORT, or choose a profile (kpe profile use "
-                "NAME), or set bootstrap_servers in [kafka] of --config FILE, or KPE_BOOTSTRAP_SERVERS"
-            )
-        return settings, {"bootstrap.servers": settings.kafka.bootstrap_servers, **settings.kafka.properties}
+        return read_config(file, {**typed, **(overrides or {})}).settings
 
 
 @frozen(kw_only=True)

@@ -1,19 +1,25 @@
 """``kpe config``: which settings are in force, and who has set them; and the outbox that they name."""
 
 import contextlib
+import getpass
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from attrs import asdict, frozen
+from attrs import asdict, evolve, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
-from kafka_partition_events.cli.common.output import Listing
-from kafka_partition_events.cli.common.settings import FileOptions, ProfileName
+from kafka_partition_events.cli.common.output import Listing, write_line
+from kafka_partition_events.cli.common.settings import ClusterName, FileOptions, ProfileName, of_cluster
+from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.passwords import hash_password
 from kafka_partition_events.observe.settings import Settings
+from kafka_partition_events.outbox import Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 
 config_app = typer.Typer(rich_markup_mode=None)
@@ -31,11 +37,16 @@ class OutboxOptions:
     ] = None
     file: ConfigFile = None
     profile: ProfileName = None
+    cluster_name: ClusterName = None
 
     def settings(self) -> Settings:
-        """Return the settings in force."""
-        overrides = None if self.outbox is None else {"outbox.path": self.outbox}
-        return FileOptions(file=self.file, profile=self.profile).read(overrides).settings
+        """Return the settings in force, those of one cluster."""
+        read = FileOptions(file=self.file, profile=self.profile).read().settings
+        if self.outbox is None:
+            return of_cluster(read, self.cluster_name)
+        # Whoever names an outbox need not name its cluster, too.
+        settings = read if self.cluster_name is None else of_cluster(read, self.cluster_name)
+        return evolve(settings, outbox=evolve(settings.outbox, path=self.outbox))
 
     def path(self) -> Path:
         """Return where the outbox is.
@@ -63,6 +74,34 @@ class OutboxOptions:
         with contextlib.closing(outbox):
             yield outbox
 
+    def share(self, key: str, value: bytes | None) -> None:
+        """Write a value for all observers of the cluster, or without an election for the one of this outbox.
+
+        Raises:
+            CliError: there is no outbox, or Kafka does not take it.
+        """
+        settings = self.settings()
+        alone = self.outbox is not None or not settings.election.enabled
+        if alone or value is None:  # what is removed may have been for this one alone
+            with self.opened() as opened:
+                opened.write(Write(values={key: value}))
+        if alone:
+            return
+        from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
+
+        from kafka_partition_events.observe.shared import share  # noqa: PLC0415
+
+        kafka, topic = settings.kafka, settings.election.shared_topic
+        config = {"bootstrap.servers": str(kafka.bootstrap_servers), **kafka.properties}
+        try:
+            share(config, topic, {key: value})
+        except (KafkaException, TimeoutError, ConfigurationError) as error:
+            why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            raise CliError(
+                f"topic {topic} of {kafka.bootstrap_servers} does not take it: {redacted(why, config)}. With "
+                "--outbox PATH it is for the observer of that outbox alone"
+            ) from None
+
 
 @config_app.callback(
     epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
@@ -73,6 +112,7 @@ def config() -> None:
 
     \b
     kpe config show --config /etc/kpe/kpe.toml
+    kpe config hash-password > /etc/kpe/prometheus.hash
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
@@ -108,6 +148,31 @@ def show_command(
         ("SETTING", "VALUE", "SET BY"),
         lambda value: (value.key, value.value or "-", value.origin),
     )
+
+
+@config_app.command("hash-password", short_help="Make what [http.users] has of a password.")
+def hash_password_command() -> None:
+    """Write the hash of a password (scrypt, salted), for [http.users]: who may read metrics.
+
+    The password is asked for twice on a terminal; elsewhere it is the first line of standard input. It is no
+    option, since everybody on the machine can see a command line.
+
+    \b
+    kpe config hash-password
+    kpe config hash-password < /run/secrets/scrape-password > /etc/kpe/prometheus.hash
+    echo 'users = { prometheus_file = "/etc/kpe/prometheus.hash" }'       what [http] has then
+
+    Exit codes: 0 it was written; 2 there is no password, or the two differ.
+    """  # noqa: D301
+    if sys.stdin.isatty():
+        password = getpass.getpass("Password: ", sys.stderr)
+        if password != getpass.getpass("Once more: ", sys.stderr):
+            raise CliError("the two passwords differ; nothing was written")
+    else:
+        password = sys.stdin.readline().rstrip("\r\n")
+    if not password:
+        raise CliError("there is no password; type one, or give it on standard input")
+    write_line(hash_password(password).text)
 
 
 def _plain(text: str) -> Any:

@@ -39,6 +39,7 @@ from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events import digests
 from kafka_partition_events.observe.settings import KafkaSinkSettings
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryError, Entry, Sink, Stream
@@ -148,6 +149,9 @@ Planned = Annotated[
     bool | None,
     typer.Option("--planned/--unplanned", help="Only what a change explains, or what none does."),
 ]
+Unfold = Annotated[
+    bool, typer.Option("--unfold", help="Each change of its own where a record tells several.")
+]
 Dead = Annotated[bool, typer.Option("--dead", help="Instead, the dead letters: what sinks gave up.")]
 
 
@@ -218,24 +222,29 @@ def ls_command(
     topics: Topics = None,
     planned: Planned = None,
     dead: Dead = False,
+    unfold: Unfold = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the first so many.")] = None,
     where: OutboxOptions,
     listing: Listing,
 ) -> None:
     """List events, oldest first: in a table, or as CloudEvents, one a line.
 
+    What one look found for one cause is one event: 0-199 of a topic, say. --unfold shows each of them, under
+    the id that every observer gives it.
+
     \b
     kpe events ls --outbox outbox.db --since 2h
     kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topics 'orders.*'
     kpe events ls --config kpe.toml --stream incidents --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
     kpe events ls --config kpe.toml --since 7d --unplanned                 see [control] in docs/observe.md
+    kpe events ls --config kpe.toml --since 10m --type partition.offline --unfold
     kpe events ls --outbox outbox.db --output jsonl | jq -r '.data.topic'
 
     Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
     """  # noqa: D301
     selection = _selection(context.obj, stream, since, until, type_, topics, planned=planned, dead=dead)
     with where.opened() as opened:
-        _write(selection.entries(opened, limit=limit), listing)
+        _write(_shown(selection.entries(opened, limit=limit), unfold=unfold), listing)
 
 
 @events_app.command("tail", short_help="Show events as they are recorded.")
@@ -248,6 +257,7 @@ def tail_command(
     type_: Types = None,
     topics: Topics = None,
     planned: Planned = None,
+    unfold: Unfold = False,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
     ] = None,
@@ -267,7 +277,7 @@ def tail_command(
     selection = _selection(services, stream, since, None, type_, topics, planned=planned)
     limit = math.inf if for_ is None else parse_duration(for_)
     with where.opened() as opened, contextlib.suppress(KeyboardInterrupt):
-        _write(_follow(opened, selection, services, limit), listing)
+        _write(_shown(_follow(opened, selection, services, limit), unfold=unfold), listing)
 
 
 @events_app.command("show", short_help="Show one event in full.")
@@ -389,6 +399,10 @@ def _follow(outbox: SqliteOutbox, selection: Selection, services: Services, limi
 
 
 # -- output ------------------------------------------------------------------------------------------------
+
+
+def _shown(entries: Iterable[Entry], *, unfold: bool) -> Iterable[Entry]:
+    return (each for entry in entries for each in digests.unfold(entry)) if unfold else entries
 
 
 def _write(entries: Iterable[Entry], listing: Listing) -> None:

@@ -51,7 +51,7 @@ def observe_command(
     ] = None,
     where: ClusterOptions,
 ) -> None:
-    """Watch a cluster until it is told to stop, and tell those who should know.
+    """Watch a cluster, or several, until it is told to stop, and tell those who should know.
 
     Every change of topics, partitions and brokers goes to a journal in a file, the outbox. What is worth
     somebody's attention (offline for longer than a hold-down, grouped by cause, free of flapping) is derived
@@ -69,6 +69,7 @@ def observe_command(
     kpe observe --config /etc/kpe/kpe.toml
     kpe observe --config kpe.toml --client confluent-kafka           see docs/observe.md for the difference
     kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
+    kpe observe --config fleet.toml                                  several, by [[clusters]]
     kpe observe --config kpe.toml --label-changes                    planned or not, by topic kpe.changes
     kpe config show --config kpe.toml                                what it would do
     kpe doctor --config kpe.toml                                     whether it could
@@ -87,13 +88,18 @@ def observe_command(
         "http.listen": listen,
         "control.enabled": None if label_changes is None else str(label_changes).lower(),
     }
-    settings, config = where.read({key: text for key, text in overrides.items() if text is not None})
+    typed = {key: text for key, text in overrides.items() if text is not None}
+    settings = where.read_all(typed)
+    if where.cluster_name is not None or not settings.clusters:
+        settings, _ = where.read(typed)
     services: Services = context.obj
     try:
         from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
 
         with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
-            check_options(config)
+            for each in settings.by_cluster().values():
+                brokers = str(each.kafka.bootstrap_servers)
+                check_options({"bootstrap.servers": brokers, **each.kafka.properties})
         service = Service(settings, clock=services.clock)
     except ModuleNotFoundError as error:
         raise CliError(

@@ -13,7 +13,6 @@ from kafka_partition_events.cli.common.output import Listing, tell, write_json, 
 from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.observe.settings import OF_CONFIGURATION
-from kafka_partition_events.outbox import Write
 
 _PREFIX = "silence/"  # the outbox's name of it, without the id
 
@@ -94,8 +93,8 @@ def add_command(
         write_json(record.decode())
         tell("note: nothing was written; it would be")
         return
-    with where.opened() as opened:
-        opened.write(Write(values={key: record}))
+    where.path()  # whoever names none has a wrong option, rather than a silence that nobody reads
+    where.share(key, record)
     write_line(key.removeprefix(_PREFIX))
 
 
@@ -148,10 +147,10 @@ def rm_command(
     key = f"{_PREFIX}{id_}"
     with where.opened() as opened:
         record = opened.values(key).get(key)
-        if record is None:
-            raise CliError(f"there is no silence {id_}; see `kpe silence ls`")
-        if not dry_run:
-            opened.write(Write(values={key: None}))
+    if record is None:
+        raise CliError(f"there is no silence {id_}; see `kpe silence ls`")
+    if not dry_run:
+        where.share(key, None)
     if dry_run:
         write_json(record.decode())
         tell("note: nothing was removed; it would be")

@@ -20,7 +20,12 @@ from kafka_partition_events_listeners.webhook.wording import (
 
 _NOT_YET: Final = "0001-01-01T00:00:00Z"
 _LONGEST_ANNOTATION: Final = 1_000
-_SAME_ALERT: Final = {**ENDS, "incident.updated": "incident.opened", "metadata.stale": "metadata.unavailable"}
+_SAME_ALERT: Final = {
+    **ENDS,
+    "incident.updated": "incident.opened",
+    "incident.acknowledged": "incident.opened",
+    "metadata.stale": "metadata.unavailable",
+}
 _GRAVE: Final = frozenset({"partition.offline", "broker.left"})
 _LASTING: Final = _SAME_ALERT.keys() | _SAME_ALERT.values()
 _STANDING: Final = frozenset({"incident", "flapping"})

@@ -12,6 +12,7 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.events.digests import unfold
 from kafka_partition_events.events.names import Severity
 from kafka_partition_events.outbox import Entry
 from kafka_partition_events_listeners.webhook.alerts import (
@@ -94,25 +95,29 @@ def alertmanager(
     (entry,) = entries
     news = read(entry)
     labels, annotations = labels_of(news), annotations_of(news, runbook_url)
-    alert = {
-        "status": "resolved" if news.closed else "firing",
-        "labels": labels,
-        "annotations": annotations,
-        **times_of(news),
-        "generatorURL": "",
-        "fingerprint": fingerprint_of(news),
-    }
+    # One for each partition, however they came together: its end may come with others.
+    alerts = [
+        {
+            "status": "resolved" if news.closed else "firing",
+            "labels": labels,
+            "annotations": annotations,
+            **times_of(news),
+            "generatorURL": "",
+            "fingerprint": fingerprint_of(each),
+        }
+        for each in map(read, unfold(entry))
+    ]
     body = {
         "version": "4",
-        "groupKey": f"kpe:{alert['fingerprint']}",
+        "groupKey": f"kpe:{fingerprint_of(news)}",
         "truncatedAlerts": 0,
-        "status": alert["status"],
+        "status": alerts[0]["status"],
         "receiver": receiver,
         "groupLabels": {name: labels[name] for name in ("alertname", "kafka_cluster")},
         "commonLabels": labels,
         "commonAnnotations": annotations,
         "externalURL": "",
-        "alerts": [alert],
+        "alerts": alerts,
     }
     return Payload(body=json.dumps(body).encode(), content_type="application/json")
 

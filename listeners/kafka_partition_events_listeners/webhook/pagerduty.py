@@ -34,6 +34,7 @@ _LONGEST_LIST: Final = 20_000
 _ACTIONS: Final[Mapping[str, str]] = {
     "incident.opened": "trigger",
     "incident.updated": "trigger",
+    "incident.acknowledged": "acknowledge",
     "incident.closed": "resolve",
     "flapping.started": "trigger",
     "flapping.stopped": "resolve",
@@ -48,11 +49,10 @@ def pagerduty_sink(
     runbook_url: str | None = None,
     **http: Any,
 ) -> WebhookSink:
-    """Return a sink that triggers and resolves alerts; nothing is connected to yet.
+    """Return a sink that triggers, acknowledges and resolves alerts; nothing is connected to yet.
 
     The ``dedup_key`` is the incident's id, so what is told again is the same alert, and an update changes no
-    more than its latest details. Nothing is acknowledged: whether somebody has taken an alert over, only that
-    person knows. 202 is a delivery; 429 and 5xx are tried again; 400 declines an entry, and
+    more than its latest details. 202 is a delivery; 429 and 5xx are tried again; 400 declines an entry, and
     the third time it is refused. What neither begins nor ends (a topic was deleted, a silence is over) pages
     nobody: it is passed over.
 

@@ -28,14 +28,23 @@ ENDS: Final[Mapping[str, str]] = {
 _INCIDENT: Final = {
     "incident.opened": "Incident",
     "incident.updated": "Incident goes on",
+    "incident.acknowledged": "Somebody looks after the incident",
     "incident.closed": "Incident is over",
 }
 _LASTS: Final = _INCIDENT.keys() | ENDS.values() | {"metadata.stale"}
+_EFFECTS: Final = {
+    "leadership.moved": ("leader", "moved"),
+    "partition.offline": ("partition", "offline"),
+    "partition.online": ("partition", "online again"),
+    "isr.shrunk": ("partition", "with fewer in-sync replicas"),
+    "isr.expanded": ("partition", "with more in-sync replicas"),
+    "replicas.changed": ("partition", "reassigned"),
+}
 _MOST_RUNS: Final = 12
 _LONGEST_DETAIL: Final = 300
 _TOLD_ELSEWHERE: Final = frozenset({
     "cluster_id", "topic", "topic_id", "partitions", "partition_count", "broker", "brokers",
-    "before", "after", "snapshot", "initial", "identity", "observer",
+    "before", "after", "changes", "effects", "snapshot", "initial", "identity", "observer",
     "incident_id", "flapping_id", "cause", "opened_at", "closed_at", "began", "ended", "offline", "worst",
 })  # fmt: skip
 
@@ -160,11 +169,25 @@ def details(news: News) -> list[str]:
         if word in after
     ]
     unplanned = ["unplanned"] if news.data.get("planned") is False else []
-    return [*changed, *unplanned] + [
+    because = (
+        []
+        if news.name in _INCIDENT
+        else [f"because of {_listed(cause)}" for cause in [news.data.get("cause")] if cause]
+    )
+    return [*changed, *because, *_effects(news), *unplanned] + [
         name.replace("_", " ") + ("" if value is True else f": {clipped(_listed(value), _LONGEST_DETAIL)}")
         for name, value in news.data.items()
         if name not in _TOLD_ELSEWHERE and value
     ]
+
+
+def _effects(news: News) -> list[str]:
+    """Return what followed from a broker's leaving or coming: ``1,998 leaders moved, ...``."""
+    effects = news.data.get("effects") or {}
+    told = [
+        _plural(effects[name], noun, words) for name, (noun, words) in _EFFECTS.items() if name in effects
+    ]
+    return [", ".join(told)] if told else []
 
 
 def fitting(lines: Sequence[str], limit: int) -> list[str]:
@@ -214,8 +237,8 @@ def _extent(news: News) -> str:
     return _plural(count, "partition") + topics
 
 
-def _plural(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+def _plural(count: int, noun: str, words: str = "") -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'} {words}".rstrip()
 
 
 def _count(ids: str) -> int:

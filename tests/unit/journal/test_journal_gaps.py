@@ -145,4 +145,5 @@ class TestADroppedBacklog:
         tell(journal, *between(first, second))
         journal.on_settled(second, at(2))
         tell(journal, ev.Resync(cluster=snapshot(3, orders=[1], new=[1]), dropped=2, wall_time=at(3)))
+        journal.on_settled(second, at(3))
         assert [entry.name for entry in journal._waiting] == ["topic.created", "observer.resync"]

@@ -24,7 +24,7 @@ SINK_TYPE = 'sinks.x.type: has to be one of "kafka", "webhook", "alertmanager", 
         ),
         (
             "[election]\nquorum = 3\n",
-            "election.quorum: there is no such setting; there are enabled, topic, group",
+            "election.quorum: there is no such setting; there are enabled, topic, group, shared_topic",
         ),
         (
             '[[sinks]]\nname = "k"\ntype = "kafka"\ntopics = "x"\n',
@@ -48,7 +48,7 @@ def test_an_unknown_key_names_the_nearest_one(file: str, problem: str, config: W
     [
         ("KPE_OBSERVER__INTERVALL", "did you mean KPE_OBSERVER__INTERVAL?"),
         ("KPE_OBSERVR__INTERVAL", "did you mean KPE_OBSERVER__INTERVAL?"),
-        ("KPE_ELECTION__QUORUM", "there are ENABLED, TOPIC, GROUP"),
+        ("KPE_ELECTION__QUORUM", "there are ENABLED, TOPIC, GROUP, SHARED_TOPIC"),
     ],
 )
 def test_an_unknown_variable_names_the_nearest_one(variable: str, hint: str, config: Writer) -> None:

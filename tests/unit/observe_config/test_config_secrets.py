@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_partition_events.observe.kinds import masked
+from kafka_partition_events.observe.setting_kinds import masked
 from kafka_partition_events.observe.settings import WebhookSinkSettings
 from tests.config_kit import WHOLE, Writer, origin, text
 

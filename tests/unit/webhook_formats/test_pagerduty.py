@@ -61,6 +61,14 @@ def test_an_update_is_of_the_same_alert_and_the_end_resolves_it() -> None:
     }
 
 
+def test_who_looks_after_it_stops_the_escalation() -> None:
+    assert event(incident("acknowledged", {**OPEN, "acknowledged_by": "ada"})) == {
+        "routing_key": KEY,
+        "event_action": "acknowledge",
+        "dedup_key": "inc-1",
+    }
+
+
 @pytest.mark.parametrize(("step", "action"), [("started", "trigger"), ("stopped", "resolve")])
 def test_so_does_what_flaps(step: str, action: str) -> None:
     told = event(notice(f"flapping.{step}", "broker/2", FLAPPING, severity=13))

@@ -6,8 +6,9 @@ from attrs import define, field
 
 from kafka_partition_events.events.moments import Bounds
 from kafka_partition_events.incidents.causes import Cause, Kind, Member
+from kafka_partition_events.incidents.decisions import Decision
 from kafka_partition_events.incidents.flapping import Flapping
-from kafka_partition_events.incidents.happening import Happening
+from kafka_partition_events.incidents.inputs import Happening
 from kafka_partition_events.incidents.rules import Rules
 
 
@@ -31,7 +32,10 @@ class Incident:
         muted_by: The silence that prevented telling it.
         silenced: Whether a silence ever did.
         closed_by: Who closed it although it is not over; None if nobody did. Nothing more is told of it then.
-        closed_for: Why.
+        closed_for: Why; also of one that ended by itself in another way than that all of it came back.
+        acked_by: Who has said that he looks after it; None if nobody has. There are no reminders then.
+        acked_for: What he said.
+        acked_at: When.
     """
 
     id: str
@@ -50,11 +54,24 @@ class Incident:
     silenced: bool = False
     closed_by: str | None = None
     closed_for: str | None = None
+    acked_by: str | None = None
+    acked_for: str | None = None
+    acked_at: datetime | None = None
 
     @property
     def open(self) -> bool:
         """Whether it was opened, and nobody has closed it."""
         return self.opened_at is not None and self.closed_by is None
+
+    def heed(self, decision: Decision) -> str | None:
+        """Note what somebody has decided; return the name of what is to be told, None for nothing new."""
+        if decision.verb == "close":
+            self.closed_by, self.closed_for, self.muted_by = decision.author, decision.reason, None
+            return "incident.closed"
+        if self.acked_at is not None and decision.at <= self.acked_at:
+            return None
+        self.acked_by, self.acked_for, self.acked_at = decision.author, decision.reason, decision.at
+        return "incident.acknowledged"
 
     def note(self, happening: Happening) -> None:
         """Note an event that belongs to it."""
@@ -70,9 +87,12 @@ class Incident:
             return self.due
         if self.closed_by is not None:
             return None
-        if self.pending is None or self.told_at is None:
+        if self.told_at is None:
             return self.pending
-        return max(self.pending, self.told_at + rules.update_span)
+        if self.pending is not None:
+            return max(self.pending, self.told_at + rules.update_span)
+        quiet = self.acked_by or self.muted_by or self.ended or not rules.reminder_interval
+        return None if quiet else self.told_at + rules.reminder_span
 
 
 @define
@@ -82,12 +102,14 @@ class Trouble:
     Attributes:
         cause: The cause.
         members: What is down, and when it went down.
+        planned: Those of them that a change had asked for.
         flapping: How often it went down and came up of late.
         incident: None when nothing is down, and nothing flaps that was told.
     """
 
     cause: Cause
     members: dict[Member, Bounds] = field(factory=dict)
+    planned: set[Member] = field(factory=set)
     flapping: Flapping = field(factory=Flapping)
     incident: Incident | None = None
 

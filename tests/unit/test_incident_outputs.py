@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.incidents import Rules, Silence
-from kafka_partition_events.incidents.lane import Lane
-from kafka_partition_events.incidents.notices import Notice, to_entry
+from kafka_partition_events.incidents.outputs import Notice, to_entry
+from kafka_partition_events.incidents.reducer import Reducer
 from kafka_partition_events.outbox import Entry, Stream
 from tests.incident_kit import Told, World, happenings, moment, told_by
 
@@ -25,16 +25,16 @@ def body(entry: Entry) -> dict[str, Any]:
 
 
 class Watch:
-    """A world, a lane, and what it has told."""
+    """A world, a reducer, and what it has told."""
 
     def __init__(self, topics: dict[str, list[list[int]]], **rules: Any) -> None:
-        self.world, self.lane = World([1, 2, 3], topics), Lane(rules=Rules(**rules))
+        self.world, self.reducer = World([1, 2, 3], topics), Reducer(rules=Rules(**rules))
         self.told: list[Told] = []
         self.look(0)
 
     def look(self, at: float) -> None:
-        self.told += told_by(self.lane, happenings(self.world.look(at)))
-        self.told += self.lane.tick(moment(at))
+        self.told += told_by(self.reducer, happenings(self.world.look(at)))
+        self.told += self.reducer.tick(moment(at))
 
     def lose(self, *, at: float, back: float) -> None:
         self.world.down(2)
@@ -115,12 +115,12 @@ def test_the_entry_agrees_with_its_body() -> None:
 
 
 def test_the_cause_of_an_event_is_an_entry_of_the_journal() -> None:
-    world, lane = World([1, 2], {"single": [[2]]}), Lane()
+    world, reducer = World([1, 2], {"single": [[2]]}), Reducer()
     journal = world.look(0)
     world.down(2)
     journal += world.look(60)
-    told = told_by(lane, happenings(journal))
-    told += lane.tick(moment(90))
+    told = told_by(reducer, happenings(journal))
+    told += reducer.tick(moment(90))
     (opened,) = entries(told)
     names = {entry.id: entry.name for entry in journal}
     assert names[body(opened)["causationid"]] == "broker.left"
@@ -189,11 +189,11 @@ def test_a_topic_that_flaps_is_kept_in_order_with_its_other_events() -> None:
     watch.world.down(2)
     offline = next(h for h in happenings(watch.world.look(60)) if h.name == "partition.offline")
     nobody_knows = {**offline.data, "before": None, "after": {**offline.data["after"], "isr": []}}
-    told = told_by(watch.lane, [evolve(offline, data=nobody_knows)])
+    told = told_by(watch.reducer, [evolve(offline, data=nobody_knows)])
     watch.world.up(2)
     online = next(h for h in happenings(watch.world.look(70)) if h.name == "partition.online")
-    told += told_by(watch.lane, [online])
-    told += watch.lane.tick(moment(70))
+    told += told_by(watch.reducer, [online])
+    told += watch.reducer.tick(moment(70))
     (started,) = entries(told)
     assert (started.subject, started.key) == ("topic/orders", "c-1|orders")
     assert body(started)["data"]["topic"] == "orders"
@@ -202,7 +202,7 @@ def test_a_topic_that_flaps_is_kept_in_order_with_its_other_events() -> None:
 def test_the_end_of_a_silence_in_full() -> None:
     watch = Watch({"single": [[2]]})
     since, until = moment(50), moment(50) + timedelta(minutes=5)
-    watch.lane.silences = [
+    watch.reducer.silences = [
         Silence(id="s-1", author="ann", reason="new disks", since=since, until=until, broker=2)
     ]
     watch.lose(at=60, back=400)

@@ -1,26 +1,30 @@
-"""The second lane: what happened goes in, what is worth attention comes out.
+"""What happened goes in, what is worth attention comes out: the second lane.
 
 It does no I/O and reads no clock; what it says depends on what it was told, and when that was. Everything
 that time brings about (a hold-down is over, an update is due, something is stable again, a silence ends)
-bears the moment at which it was due, however late the lane is asked. So a journal that is read again gives
-the same notices under the same ids, and so does a lane that was encoded and decoded in between.
+bears the moment at which it was due, however late it is asked. So a journal that is read again gives
+the same notices under the same ids, and so does a reducer that was encoded and decoded in between.
 
 It changes in place, for 20,000 partitions of one broker are 20,000 steps.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
 from attrs import define, field, frozen
 
-from kafka_partition_events.incidents.causes import Cause, Kind, Member, cause_of, members_of
+from kafka_partition_events.events.moments import Bounds
+from kafka_partition_events.incidents.causes import MANY_TOPICS, Cause, Kind, Member, cause_of, members_of
+from kafka_partition_events.incidents.decisions import Decision
 from kafka_partition_events.incidents.flapping import Flapping, Transition
-from kafka_partition_events.incidents.happening import DOWN, PASSING, UP, Happening
+from kafka_partition_events.incidents.handover import Opened
 from kafka_partition_events.incidents.hold_down import due, hold_down
-from kafka_partition_events.incidents.notices import (
+from kafka_partition_events.incidents.inputs import DOWN, PASSING, UP, Happening
+from kafka_partition_events.incidents.model import Incident, Trouble
+from kafka_partition_events.incidents.outputs import (
     Notice,
     flapping_notice,
     identified,
@@ -29,7 +33,6 @@ from kafka_partition_events.incidents.notices import (
 )
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import Silence
-from kafka_partition_events.incidents.trouble import Incident, Trouble
 
 REMEMBERED: Final = 512
 """How many ids are remembered, so that an event that comes twice counts once."""
@@ -76,7 +79,7 @@ class Standing:
 
 
 @define(kw_only=True)
-class Lane:
+class Reducer:
     """The reducer. Not thread-safe.
 
     Attributes:
@@ -141,27 +144,101 @@ class Lane:
                 self._came_up(own, Happening(id=incident.latest, name="", at=now, initial=True))
         return self._collected()
 
-    def close(self, id_: str, author: str, reason: str, now: datetime) -> tuple[bool, Sequence[Notice]]:
-        """Close an incident that is not over, on somebody's word: a broker that will not come back, say.
+    def decide(self, decision: Decision, now: datetime) -> Sequence[Notice]:
+        """Acknowledge or close what is open for a cause, on somebody's word. The same one twice does nothing.
 
-        Nothing more is told of it. When all of it has been up, what goes down is a new incident.
-
-        Returns:
-            Whether there is such an incident, and what is to be told.
+        Of what is closed nothing more is told; when all of it has been up, what goes down is a new incident.
+        A decision about something that was over, or went down later, is about nothing.
         """
         for trouble in self.troubles.values():
             incident = trouble.incident
-            if incident is not None and incident.id == id_ and incident.open:
-                incident.closed_by, incident.closed_for, incident.muted_by = author, reason, None
-                if incident.told_at is not None:
-                    self._told.append(incident_notice("incident.closed", trouble, incident, now))
-                return True, self._collected()
-        return False, ()
+            if incident is None or not incident.open or (trouble.cause.subject or "") != decision.cause:
+                continue
+            began = incident.began
+            if began is not None and (began.after or began.by) > decision.at:
+                continue
+            name = incident.heed(decision)
+            if name is not None and incident.told_at is not None:
+                self._told.append(incident_notice(name, trouble, incident, now))
+        return self._collected()
+
+    @property
+    def told_open(self) -> Sequence[Opened]:
+        """What was told as opened, and not as closed."""
+        incidents = ((t.cause, t.incident) for t in self.troubles.values())
+        return [
+            Opened(cause=cause, id=incident.id, opened_at=incident.opened_at)
+            for cause, incident in incidents
+            if incident and incident.open and incident.opened_at and incident.told_at
+        ]
+
+    def take_over(self, theirs: Iterable[Opened], before: datetime | None, now: datetime) -> Sequence[Notice]:
+        """Make one's own what a former leader has told: see `handover`.
+
+        Args:
+            theirs: What is open for who was told by the former leader.
+            before: What was told here before that has reached nobody, as the former leader was to tell it;
+                None: all of it is yet to be delivered.
+            now: The moment.
+        """
+        told = {opened.cause: opened for opened in theirs}
+        for trouble in [*self.troubles.values()]:
+            if (incident := trouble.incident) is None or incident.closed_by is not None:
+                continue
+            known = told.get(trouble.cause)
+            reached = incident.told_at is None or before is None or incident.told_at >= before
+            if known is not None and (incident.told_at is None or not reached or incident.id == known.id):
+                del told[trouble.cause]
+                self._adopt(trouble, incident, known)
+            elif known is None and not reached:
+                self._tell_anew(trouble, incident, now)
+        for opened in told.values():
+            over = Incident(id=opened.id, latest=opened.id, due=now, opened_at=opened.opened_at)
+            over.closed_for = "over when another observer took over"
+            over.began = Bounds(None, opened.opened_at)
+            self._told.append(incident_notice("incident.closed", Trouble(opened.cause), over, now))
+        self._advance(now)
+        return self._collected()
+
+    def _adopt(self, trouble: Trouble, incident: Incident, known: Opened) -> None:
+        incident.id = known.id
+        if incident.told_at is None:
+            incident.told_at, incident.told_of = known.opened_at, len(incident.concerned)
+            incident.opened_at = incident.opened_at or known.opened_at
+            first = min(trouble.members.values(), key=lambda since: since.order, default=None)
+            incident.began = incident.began or first
+            self._wake_at(trouble.deadline(self.rules))
+
+    def _tell_anew(self, trouble: Trouble, incident: Incident, now: datetime) -> None:
+        if trouble.members:
+            incident.told_at, incident.pending = None, now
+        else:
+            trouble.incident = None
+            if trouble.over:
+                del self.troubles[trouble.cause]
+                return
+        self._wake_at(trouble.deadline(self.rules))
+
+    def unassigned(self, is_unassigned: Callable[[int], bool], now: datetime) -> Sequence[Notice]:
+        """End what waits for brokers that no partition is assigned to: they were taken away, or held nothing.
+
+        Args:
+            is_unassigned: Tells it of a broker, by what the cluster looks like now.
+            now: The moment of that.
+        """
+        for trouble in [*self.troubles.values()]:
+            gone = [member for member in trouble.members if member.kind is Kind.BROKER]
+            if gone and (incident := trouble.incident) is not None and is_unassigned(gone[0].id):
+                incident.closed_for = "no partition is assigned to it"
+                self._came_up(gone, Happening(id=incident.latest, name="", at=now, initial=True))
+        return self._collected()
 
     def clock_set_back(self) -> Sequence[Notice]:
         """Tell what is held down: it began by a clock that nobody has any more, and would come too late."""
         incidents = ((t, t.incident) for t in self.troubles.values() if t.members)
-        held = [due(t.members, self.rules) for t, held in incidents if held and held.opened_at is None]
+        held = [
+            due(t.members, t.planned, self.rules) for t, held in incidents if held and held.opened_at is None
+        ]
         if held:
             self._advance(max(held) + timedelta.resolution)
         return self._collected()
@@ -205,17 +282,27 @@ class Lane:
         (member,) = members_of(happening)
         if member in self._causes:  # told before the observer's restart, or by another producer
             return
-        cause = self._causes[member] = cause_of(happening)
+        cause = self._causes[member] = self._cause_of(happening)
         trouble = self.troubles.setdefault(cause, Trouble(cause))
         was_down = trouble.down
         trouble.members[member] = happening.bounds
-        held_until = happening.at + hold_down(member, self.rules)
+        if happening.planned:
+            trouble.planned.add(member)
+        held_until = happening.at + hold_down(member, self.rules, planned=happening.planned)
         if (incident := trouble.incident) is None:
             id_ = identified(self.cluster, cause.as_json(), happening.id)
             incident = trouble.incident = Incident(id=id_, latest=happening.id, due=held_until)
         incident.due, incident.ended = min(incident.due, held_until), None
         incident.concerned.add(member)
         self._changed(trouble, incident, happening, was_down=was_down)
+
+    def _cause_of(self, happening: Happening) -> Cause:
+        """Return why it went down; `MANY_TOPICS` if that is one topic too many: nobody reads 10,000 pages."""
+        cause = cause_of(happening)
+        if cause.topic is None or cause in self.troubles:
+            return cause
+        topics = sum(known.topic is not None for known in self.troubles)
+        return cause if topics < self.rules.max_topics else MANY_TOPICS
 
     def _came_up(self, members: Iterable[Member], happening: Happening) -> None:
         up: dict[Cause, list[Member]] = {}
@@ -228,6 +315,7 @@ class Lane:
             assert incident is not None  # noqa: S101 - there is one as long as there are members
             for member in those:
                 del trouble.members[member]
+                trouble.planned.discard(member)
             if incident.opened_at is None:
                 reason = Suppressed.FLAPPING if trouble.flapping.active else Suppressed.DEBOUNCED
                 self.suppressed[reason] += len(those)
@@ -252,9 +340,8 @@ class Lane:
 
     def _close(self, trouble: Trouble, incident: Incident, at: datetime) -> None:
         trouble.incident = None
-        if (
-            incident.closed_by is None and incident.told_at is not None
-        ):  # who was told of the beginning is told of the end, silence or not
+        # Who was told of the beginning is told of the end, silence or not.
+        if incident.closed_by is None and incident.told_at is not None:
             self._told.append(incident_notice("incident.closed", trouble, incident, at))
 
     # -- what time brings ----------------------------------------------------------------------------
@@ -293,7 +380,9 @@ class Lane:
 
     def _look_at_incident(self, trouble: Trouble, incident: Incident, moment: datetime) -> None:
         if incident.opened_at is None and incident.due <= moment:
-            incident.due = due(trouble.members, self.rules)  # what was down first may have come up since
+            incident.due = due(
+                trouble.members, trouble.planned, self.rules
+            )  # what was down first may have come up since
             if incident.due <= moment:
                 incident.opened_at = incident.pending = moment
                 incident.began = min(trouble.members.values(), key=lambda since: since.order)
@@ -301,10 +390,10 @@ class Lane:
         if incident.opened_at is None or deadline is None or deadline > moment:
             return
         name = "incident.opened" if incident.told_at is None else "incident.updated"
-        incident.pending = None
+        reminds, incident.pending = incident.pending is None, None
         incident.muted_by = self._mute_for(name, trouble.cause.broker, _topics(incident.concerned), moment)
         if incident.muted_by is None:
-            self._told.append(incident_notice(name, trouble, incident, moment))
+            self._told.append(incident_notice(name, trouble, incident, moment, reminds=reminds))
             incident.told_at, incident.told_of = moment, len(incident.concerned)
         else:
             incident.silenced = True

@@ -12,8 +12,8 @@ from cloudevents.core.v1.event import CloudEvent
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_json
 from kafka_partition_events.events.names import Severity
 from kafka_partition_events.incidents.causes import Kind, Member, packed
+from kafka_partition_events.incidents.model import Incident, Trouble
 from kafka_partition_events.incidents.silences import Silence
-from kafka_partition_events.incidents.trouble import Incident, Trouble
 from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry, Stream
 
@@ -62,11 +62,22 @@ def identified(*parts: Any) -> str:
     return str(uuid.uuid5(_IDS, json.dumps(parts)))
 
 
-def incident_notice(name: str, trouble: Trouble, incident: Incident, at: datetime) -> Notice:
-    """Return ``incident.opened``, ``.updated`` or ``.closed``; one that somebody closed has no end yet."""
+def incident_notice(
+    name: str, trouble: Trouble, incident: Incident, at: datetime, *, reminds: bool = False
+) -> Notice:
+    """Return ``incident.opened``, ``.updated``, ``.acknowledged`` or ``.closed``.
+
+    One that somebody closed has no end yet.
+    """
     closed = name == "incident.closed"
-    by_hand = {"closed_by": incident.closed_by, "reason": incident.closed_for} if incident.closed_by else {}
-    ended = incident.ended if closed and not by_hand else None
+    said = {
+        "closed_by": incident.closed_by,
+        "reason": incident.closed_for,
+        "acknowledged_by": incident.acked_by,
+        "acknowledged_for": incident.acked_for,
+        "reminder": reminds or None,
+    }
+    ended = incident.ended if closed and not incident.closed_by else None
     suspicions = {member.name for member in incident.concerned if member.kind is Kind.SUSPICION}
     return Notice(
         name=name,
@@ -90,7 +101,7 @@ def incident_notice(name: str, trouble: Trouble, incident: Incident, at: datetim
             "events": incident.events,
             "worst": incident.worst,
             "silenced": incident.silenced,
-            **by_hand,
+            **{name: value for name, value in said.items() if value is not None},
         },
     )
 

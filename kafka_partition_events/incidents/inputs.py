@@ -1,12 +1,13 @@
 """What this lane heeds of the journal: an entry, parsed. Pure."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from attrs import field, frozen
 
+from kafka_partition_events.events.digests import changes_of
 from kafka_partition_events.events.moments import Bounds, moment_of
 from kafka_partition_events.outbox import Entry
 
@@ -63,27 +64,32 @@ class Happening:
         return self.at
 
     @property
+    def planned(self) -> bool:
+        """Whether a change had asked for it."""
+        return self.data.get("planned") is True
+
+    @property
     def bounds(self) -> Bounds:
         """When it happened."""
         return Bounds(self.prev_at, self.at)
 
 
-def happening_of(entry: Entry) -> Happening | None:
-    """Return what an entry tells, or None for one that this lane does not heed; those are not parsed.
+def happenings_of(entry: Entry) -> Iterator[Happening]:
+    """Yield what an entry tells: a digest tells several, what this lane does not heed is not parsed.
 
     Raises:
         ValueError, KeyError, TypeError: the entry is no event of the journal.
     """
     if entry.name not in _HEEDED:
-        return None
-    data = json.loads(entry.body)["data"]
-    return Happening(
-        id=entry.id,
-        name=entry.name,
-        cluster=data["cluster_id"],
-        severity=entry.severity,
-        at=entry.at,
-        prev_at=moment_of(data["snapshot"]["prev_at"]),
-        initial=data["initial"],
-        data=data,
-    )
+        return
+    for id_, data in changes_of(json.loads(entry.body)):
+        yield Happening(
+            id=id_,
+            name=entry.name,
+            cluster=data["cluster_id"],
+            severity=entry.severity,
+            at=entry.at,
+            prev_at=moment_of(data["snapshot"]["prev_at"]),
+            initial=data["initial"],
+            data=data,
+        )

@@ -22,7 +22,7 @@ from kafka_partition_events.outbox import (
 _CLOSE_S = 5.0
 
 
-class Feeder:
+class SinkRunner:
     """A deliverer for each sink, from `start` to `stop`, again and again. Thread-safe."""
 
     def __init__(
@@ -106,15 +106,21 @@ class Feeder:
                 found[name] = min(self._waiting_since(name) or holds_to, holds_to)
         return found
 
-    def catch_up(self, progress: Mapping[str, datetime]) -> None:
+    def skip_delivered(self, progress: Mapping[str, datetime]) -> datetime | None:
         """Leave out what another observer has delivered, but for a margin.
 
         Its journal and this one tell of one change at different moments: each tells when it looked.
+
+        Returns:
+            Before when no incident that was told here reaches its sinks; None: all of them do.
         """
-        for name, moment in progress.items():
-            sink = self._sinks.get(name)
-            if sink is not None:
-                self._pass_over(name, Stream(sink.stream), moment - self._margin)
+        before = {name: moment - self._margin for name, moment in progress.items() if name in self._sinks}
+        for name, moment in before.items():
+            self._pass_over(name, Stream(self._sinks[name].stream), moment)
+        of_incidents = [
+            moment for name, moment in before.items() if self._sinks[name].stream == Stream.INCIDENTS
+        ]
+        return max(of_incidents, default=None)
 
     def _waiting_since(self, name: str) -> datetime | None:
         waiting = self._outbox.read(name, 1)

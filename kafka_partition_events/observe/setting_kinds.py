@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import attrs
 from attrs import frozen
 
+from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.quantities import A_DURATION, A_SIZE, parse_duration, parse_size
 
 _SETTING: Final = "kpe.setting"
@@ -225,6 +226,11 @@ PROPERTIES = Kind(
 )
 DURATIONS = Kind("a table of durations by regular expressions", dict, items=DURATION)
 HEADERS = Kind("a table of texts", dict, items=TEXT)
+PASSWORDS = Kind(
+    "a table of hashes by users",
+    dict,
+    items=Kind("a hash that `kpe config hash-password` makes", lambda value: PasswordHash(_text(value))),
+)
 
 _SECRET = re.compile(
     r"password|passphrase|secret|token(?!\.endpoint)|jaas|oauthbearer\.(config|extensions)|private\.key|key\.pem"

@@ -1,0 +1,155 @@
+"""Makes what is made of the types: the schemas of digests, and the AsyncAPI document of all topics.
+
+::
+
+    python -m kafka_partition_events.assets.generate
+
+writes them where they ship; a test holds that they are up to date.
+"""
+
+import json
+from collections.abc import Mapping
+from importlib.metadata import version
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Any, Final, Literal, NotRequired, get_args, get_origin, get_type_hints, is_typeddict
+
+from kafka_partition_events.assets import schemas
+from kafka_partition_events.control.protocol.topics import PREFIX
+from kafka_partition_events.events.cloudevents import RECORD_HEADERS, TYPE_PREFIX
+from kafka_partition_events.events.digests import FOLDED, MOST_CHANGES, Digest
+from kafka_partition_events.events.names import NAMES
+
+DOCUMENT: Final = "asyncapi.json"
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_PLAIN: Final = {str: "string", int: "integer", bool: "boolean", NoneType: "null"}
+_COMMON: Final = "urn:kpe:schema:common:1#/$defs/"
+_NARROWER: Final[Mapping[str, Mapping[str, Any]]] = {  # what the types cannot say
+    "partitions": {"$ref": f"{_COMMON}partitions"},
+    "at": {"$ref": f"{_COMMON}time"},
+    "changes": {"minItems": 1, "maxItems": MOST_CHANGES},
+}
+_INCIDENTS: Final = ("incident.", "flapping.", "silence.")
+_CONTROL: Final = {
+    "command": "commands",
+    "change": "changes",
+    "lease": "leases",
+    "ack": "acks",
+    "approval": "approvals",
+}
+
+
+def digest_schema(name: str) -> Mapping[str, Any]:
+    """Return the schema of the data of version 2 of an event, made of `Digest`."""
+    return {
+        "$schema": _DIALECT,
+        "$id": f"urn:kpe:schema:{name}:2",
+        "title": name,
+        **_schema_of(Digest),
+    }
+
+
+def _schema_of(type_: Any) -> dict[str, Any]:
+    if is_typeddict(type_):
+        hints = get_type_hints(type_, include_extras=True)
+        return {
+            "description": type_.__doc__,
+            "type": "object",
+            "required": [name for name, hint in hints.items() if get_origin(hint) is not NotRequired],
+            "properties": {
+                name: {**_schema_of(hint), **_NARROWER.get(name, {})} for name, hint in hints.items()
+            },
+        }
+    origin, arguments = get_origin(type_), get_args(type_)
+    if origin is None:
+        return {"type": _PLAIN[type_]}
+    if origin is Literal:
+        return {"enum": [*arguments]}
+    parts = [_schema_of(argument) for argument in arguments]
+    if origin is dict:
+        return {
+            "type": "object",
+            "required": parts[0]["enum"],
+            "properties": dict.fromkeys(parts[0]["enum"], parts[1]),
+        }
+    if origin is list:
+        return {"type": "array", "items": parts[0]}
+    return {"anyOf": parts} if origin is UnionType else parts[0]
+
+
+def asyncapi() -> Mapping[str, Any]:
+    """Return an AsyncAPI 3 document of the topics that `kpe` writes, by their usual names."""
+    known = {
+        name: schema for name, schema in schemas().items() if name not in {"common", "control", "envelope"}
+    }
+    events = [name for name in known if name.removesuffix(".v2") in NAMES]
+    incidents = [name for name in known if name.startswith(_INCIDENTS)]
+    channels = {
+        "kpe.events": (
+            "What was seen: the journal of `kpe observe`, by a Kafka sink of stream events.",
+            events,
+        ),
+        "kpe.incidents": ("What is worth attention: a Kafka sink of stream incidents.", incidents),
+    }
+    for name, topic in _CONTROL.items():
+        what = f"Change control: {topic}; see docs/change-control."
+        channels[f"{PREFIX}{topic}"] = (what, [f"control.{name}"])
+    return {
+        "asyncapi": "3.0.0",
+        "info": {
+            "title": "kafka-partition-events",
+            "version": version("kafka-partition-events"),
+            "description": "Records that the observer and change control write to Kafka.",
+        },
+        "defaultContentType": "application/json",
+        "channels": {
+            topic: {
+                "address": topic,
+                "description": what,
+                "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
+            }
+            for topic, (what, names) in channels.items()
+        },
+        "operations": {
+            f"receive.{topic}": {"action": "receive", "channel": {"$ref": f"#/channels/{topic}"}}
+            for topic in channels
+        },
+        "components": {"messages": {name: _message(name, schema) for name, schema in known.items()}},
+    }
+
+
+def _message(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    own = {"$ref": f"schemas/{name}.json"}
+    if name.startswith("control."):
+        return {"name": name, "title": schema["title"], "payload": own}
+    type_ = {"const": f"{TYPE_PREFIX}.{name if name.endswith('.v2') else f'{name}.v1'}"}
+    payload = {
+        "allOf": [{"$ref": "schemas/envelope.json"}],
+        "properties": {"type": type_, "data": own},
+    }
+    headers = {header: {"const": value.decode()} for header, value in RECORD_HEADERS.items()}
+    return {
+        "name": name,
+        "title": schema["title"],
+        "summary": schema.get("description", ""),
+        "contentType": RECORD_HEADERS["content-type"].decode(),
+        "headers": {"type": "object", "properties": headers},
+        "payload": payload,
+    }
+
+
+def files() -> Mapping[str, str]:
+    """Return what is generated: paths below ``assets`` -> text."""
+    made: dict[str, Mapping[str, Any]] = {
+        f"schemas/{name}.v2.json": digest_schema(name) for name in sorted(FOLDED)
+    }
+    return {
+        path: json.dumps(document, indent=2) + "\n"
+        for path, document in [*made.items(), (DOCUMENT, asyncapi())]
+    }
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        (Path(__file__).parent / path).write_text(text, encoding="utf-8")

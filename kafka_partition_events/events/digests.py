@@ -1,0 +1,282 @@
+"""What one look finds for one cause is one record: version 2 of the events of partitions. Pure.
+
+A broker's loss is thousands of transitions, and one story. So those of one look that have the same name,
+topic and cause are one CloudEvent, of type ``….NAME.v2``, with a list of changes. What stands alone stays
+version 1.
+
+The ids are those of the single transitions, in both versions: two observers may have grouped them otherwise,
+since they looked at different moments, and whoever unfolds what both told has each transition under one id.
+The digest has an id of its own, the same for whoever grouped alike; it identifies the record, nothing else.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal, NotRequired, TypedDict, cast
+
+from attrs import evolve, field, frozen
+from cloudevents.core.v1.event import CloudEvent
+
+from kafka_partition_events.events.cloudevents import id_of, to_cloudevent, to_json, uuid_of
+from kafka_partition_events.events.entries import to_entry
+from kafka_partition_events.events.facts import PartitionState, facts_of
+from kafka_partition_events.events.names import name_of, schema_of
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.ranges import ranges
+from kafka_partition_events.outbox import Entry
+
+MOST_CHANGES: Final = 200
+"""A change takes 250 to 300 bytes, and CloudEvents promises transport for 64 KiB only."""
+
+FOLDED: Final = frozenset({
+    "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
+    "replicas.changed",
+})  # fmt: skip
+"""The names of what may be told together."""
+
+_V1: Final = ".v1"
+_V2: Final = ".v2"
+
+
+class Change(TypedDict):
+    """One transition of a partition; the id is that of the event of version 1."""
+
+    id: str
+    sequence: int
+    partition: int
+    before: PartitionState | None
+    after: PartitionState
+
+
+class Snapshot(TypedDict):
+    """It happened after prev_at (null: at any time before) and no later than at."""
+
+    seq: int
+    prev_at: str | None
+    at: str
+    gap: bool
+
+
+class Digest(TypedDict):
+    """The data of an event of version 2: what one look found for one cause in one topic."""
+
+    cluster_id: str | None
+    topic: str
+    topic_id: str | None
+    partitions: str
+    cause: dict[Literal["broker"], int] | dict[Literal["topic"], str] | None
+    changes: list[Change]
+    snapshot: Snapshot
+    initial: bool
+    identity: Literal["transition", "observation"]
+    observer: str | None
+    planned: NotRequired[bool]
+    change_id: NotRequired[str]
+
+
+@frozen(kw_only=True)
+class Observed:
+    """An event, and what its observer adds to it.
+
+    Attributes:
+        event: The event.
+        recorded_at: When it is being recorded.
+        blind: Whether looks failed within its bounds.
+        labels: What else ``data`` is to say.
+    """
+
+    event: ev.Event
+    recorded_at: datetime
+    blind: bool = False
+    labels: Mapping[str, Any] = field(factory=dict)
+
+    def cloudevent(self, observer: str | None, type_prefix: str, **more: Any) -> CloudEvent:
+        """Return the event as a CloudEvent of version 1, with more labels."""
+        return to_cloudevent(
+            self.event,
+            observer=observer,
+            recorded_at=self.recorded_at,
+            blind=self.blind,
+            labels={**self.labels, **more},
+            type_prefix=type_prefix,
+        )
+
+
+# -- folding -------------------------------------------------------------------------------------------
+
+
+def fold(look: Sequence[Observed], *, observer: str | None, type_prefix: str) -> list[Entry]:
+    """Return the entries of what a look found, in order; what belongs together is where its first one was.
+
+    Events of partitions say what caused them, as far as the same look tells: ``data.cause``. Those of a
+    broker that left or joined say how much followed from that: ``data.effects``, numbers of events by name.
+
+    Args:
+        look: What was found, of one look or of several.
+        observer: Who found it.
+        type_prefix: What comes before the name in ``type``.
+    """
+    news = _News(look)
+    effects: dict[tuple[int, _Cause], Counter[str]] = defaultdict(Counter)
+    groups: dict[tuple[Any, ...], _Group] = {}
+    for number, each in enumerate(look):
+        event = each.event
+        if not isinstance(event, ev.PartitionEvent):
+            groups[(number,)] = _Group(each)
+            continue
+        name, cause, facts = name_of(event), news.cause_of(event), facts_of(event)
+        effects[event.generation, cause][name] += 1
+        # What nothing proves is identified by the observation, so one digest does not mix the two.
+        proved = facts.transition is not None
+        when = (event.generation, event.previous_at, event.wall_time, event.initial, each.blind)
+        key = (name, event.topic, event.topic_id, cause, proved, *when, *each.labels.items())
+        if (group := groups.get(key)) is None:
+            group = groups[key] = _Group(each, cause)
+        id_ = id_of(event, name, facts, observer)
+        group.changes[id_] = {
+            "id": id_,
+            "sequence": event.sequence,
+            "partition": event.partition,
+            "before": facts.data["before"],
+            "after": facts.data["after"],
+        }
+    entries: list[Entry] = []
+    for group in groups.values():
+        told = group.first.cloudevent(observer, type_prefix, **_more(group, effects))
+        alone = to_entry(group.first.event, told)
+        entries += [alone] if len(group.changes) < 2 else _digests(alone, told, list(group.changes.values()))
+    return entries
+
+
+_Cause = tuple[str, int | str] | None
+
+
+@frozen
+class _Group:
+    """What is told together: what its members have in common, by the first of them, and each one's own."""
+
+    first: Observed
+    cause: _Cause = None
+    changes: dict[str, Change] = field(factory=dict)
+
+
+class _News:
+    """What a look found that may be why partitions changed."""
+
+    def __init__(self, look: Iterable[Observed]) -> None:
+        self._left: dict[int, set[int]] = defaultdict(set)
+        self._joined: dict[int, set[int]] = defaultdict(set)
+        self._grown: set[tuple[int, str]] = set()
+        for event in (each.event for each in look if not each.event.initial):
+            match event:
+                case ev.BrokerRemoved():
+                    self._left[event.generation].add(event.old.id)
+                case ev.BrokerAdded():
+                    self._joined[event.generation].add(event.new.id)
+                case ev.PartitionsAdded():
+                    self._grown.add((event.generation, event.topic))
+
+    def cause_of(self, event: ev.PartitionEvent) -> _Cause:
+        """Return the broker that left or joined with it, or the topic that grew; None: nobody saw why."""
+        old, new, look = event.old, event.new, event.generation
+        for brokers, there, elsewhere in ((self._left, old, new), (self._joined, new, old)):
+            if not event.initial and (found := brokers.get(look)) is not None:
+                if there.leader is not None and there.leader in found and there.leader != elsewhere.leader:
+                    return "broker", there.leader
+                for broker in there.isr:
+                    if broker in found and broker not in elsewhere.isr:
+                        return "broker", broker
+        return ("topic", event.topic) if (look, event.topic) in self._grown else None
+
+
+def _more(group: _Group, effects: Mapping[tuple[int, _Cause], Counter[str]]) -> dict[str, Any]:
+    """Return what the entries of a group say beside what it is."""
+    match group.first.event:
+        case ev.PartitionEvent():
+            return {"cause": None if group.cause is None else dict((group.cause,))}
+        case (ev.BrokerRemoved(old=node) | ev.BrokerAdded(new=node)) as event:
+            followed = effects.get((event.generation, ("broker", node.id)))
+            return {"effects": dict(sorted(followed.items()))} if followed else {}
+        case _:
+            return {}
+
+
+def _digests(alone: Entry, told: CloudEvent, changes: Sequence[Change]) -> Iterator[Entry]:
+    """Yield the entries of changes, given what the first of them would be if it stood alone."""
+    data = dict(cast("Mapping[str, Any]", told.get_data()))
+    del data["before"], data["after"], data["partitions"]
+    for first in range(0, len(changes), MOST_CHANGES):
+        part = changes[first : first + MOST_CHANGES]
+        partitions = ranges(change["partition"] for change in part)
+        id_ = uuid_of(" ".join(sorted(change["id"] for change in part)))
+        subject = f"topic/{data['topic']}/{partitions}"
+        attributes = {
+            **told.get_attributes(),
+            "id": id_,
+            "type": told.get_type().removesuffix(_V1) + _V2,
+            "subject": subject,
+            "sequence": f"{part[0]['sequence']:020d}",
+            "dataschema": f"urn:kpe:schema:{alone.name}:2",
+        }
+        digest = cast("Digest", {**data, "partitions": partitions, "changes": part})
+        body = to_json(CloudEvent(attributes, cast("dict[str, Any]", digest)))
+        yield evolve(alone, id=id_, subject=subject, body=body)
+
+
+# -- unfolding -----------------------------------------------------------------------------------------
+
+
+def _is_digest(event: Mapping[str, Any]) -> bool:
+    return str(event.get("type")).endswith(_V2)
+
+
+def changes_of(event: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the id and the data of each event of version 1 that a CloudEvent tells, as JSON has it.
+
+    That is itself, or a digest's changes.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is neither.
+    """
+    data = event["data"]
+    if not _is_digest(event):
+        yield event["id"], data
+        return
+    common = {name: value for name, value in data.items() if name != "changes"}
+    for change in data["changes"]:
+        partition, id_ = change["partition"], change["id"]
+        if not isinstance(id_, str) or not isinstance(partition, int) or isinstance(partition, bool):
+            raise TypeError(f"no change of a partition: {change!r}"[:200])
+        own = {"partitions": str(partition), "before": change["before"], "after": change["after"]}
+        yield id_, {**common, **own}
+
+
+def unfold(entry: Entry) -> Iterator[Entry]:
+    """Yield the entries of version 1 that an entry tells: itself, or those of a digest's changes.
+
+    Each is, id and all, what it would have been if it had stood alone.
+
+    Raises:
+        ValueError, KeyError, TypeError: the entry is no event.
+    """
+    if entry.name not in FOLDED:
+        yield entry
+        return
+    event = json.loads(entry.body)
+    if not _is_digest(event):
+        yield entry
+        return
+    changes = event["data"]["changes"]
+    for change, (id_, data) in zip(changes, changes_of(event), strict=True):
+        subject = f"topic/{data['topic']}/{data['partitions']}"
+        attributes = {
+            **event,
+            "id": id_,
+            "type": event["type"].removesuffix(_V2) + _V1,
+            "subject": subject,
+            "sequence": f"{change['sequence']:020d}",
+            "dataschema": schema_of(entry.name),
+            "data": data,
+        }
+        yield evolve(entry, id=id_, subject=subject, body=json.dumps(attributes).encode())

@@ -1,0 +1,214 @@
+"""What the observers of a cluster share: a compacted topic, which each of them keeps a copy of in its outbox.
+
+Operators write silences and decisions about incidents, the leader what it has told as open. Each observer
+reads all of it, so that what was said to one is known to whoever leads next. Values are small states of the
+outbox, under the same names; what is in the outbox only, such as a window of the configuration, is that
+observer's own.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.incidents.decisions import DECISIONS
+from kafka_partition_events.incidents.handover import OPEN
+from kafka_partition_events.incidents.silences import PREFIX
+from kafka_partition_events.log import get_logger
+from kafka_partition_events.outbox import Outbox, Write
+
+REQUEST_S: Final = 5.0
+LARGEST_BYTES: Final = 16_384
+MOST: Final = 10_000
+"""Of larger or more values no copy is kept: whoever may write to the topic must not fill the outbox."""
+
+_SHARED: Final = (PREFIX, DECISIONS, OPEN)
+_COPIED: Final = "shared"
+"""The small state that holds the names of all that is a copy."""
+_REPLICAS: Final = 3
+_LOOK_S: Final = 0.5
+_AGAIN_S: Final = 5.0
+
+_log = get_logger(__name__)
+
+
+def ensure_topic(config: Mapping[str, Any], topic: str, *, compacted: bool = False) -> None:
+    """Create a topic of one partition if there is none.
+
+    Raises:
+        ConfigurationError: it has several partitions.
+        KafkaException, TimeoutError: nobody answers, or it must not be created.
+    """
+    admin = AdminClient({"log_level": 2, **connecting(config)})
+    listed = admin.list_topics(timeout=REQUEST_S)
+    found = listed.topics.get(topic)
+    if found is None:
+        replicas = min(_REPLICAS, len(listed.brokers))
+        policy = {"cleanup.policy": "compact"} if compacted else {}
+        wanted = NewTopic(topic, num_partitions=1, replication_factor=replicas, config=policy)
+        try:
+            admin.create_topics([wanted], request_timeout=REQUEST_S)[topic].result(REQUEST_S)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:  # the other observer was quicker
+                raise
+    elif len(found.partitions) > 1:
+        raise ConfigurationError(
+            f"topic {topic} has {len(found.partitions)} partitions, and must have one: delete it, or set "
+            "another one in [election]"
+        )
+
+
+def share(config: Mapping[str, Any], topic: str, values: Mapping[str, bytes | None]) -> None:
+    """Write values for all observers; None removes one. Returns when Kafka has them.
+
+    Raises:
+        KafkaException, TimeoutError: it has not taken all of them within ten seconds.
+    """
+    ensure_topic(config, topic, compacted=True)
+    failed: list[KafkaError] = []
+    limit_ms = int(2 * REQUEST_S * 1000)
+    producer = Producer({"log_level": 2, **connecting(config), "acks": "all", "message.timeout.ms": limit_ms})
+    for key, value in values.items():
+        producer.produce(
+            topic,
+            value,
+            key,
+            partition=0,
+            on_delivery=lambda error, _: failed.append(error) if error else None,
+        )
+    if producer.flush(2 * REQUEST_S + 1.0):
+        raise TimeoutError(f"nobody takes records of topic {topic}")
+    if failed:
+        raise KafkaException(failed[0])
+
+
+class Shared:
+    """Keeps the copy, on a thread of its own; and, in a leader, keeps the topic equal to what it has told.
+
+    What a former leader writes late, the leader corrects within a second.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        topic: str,
+        outbox: Outbox,
+        *,
+        told_open: Callable[[], Mapping[str, bytes] | None],
+    ) -> None:
+        """Make it; nothing is asked before `start`.
+
+        Args:
+            config: librdkafka's settings; those that say how to connect are used.
+            topic: The topic; it is created if need be.
+            outbox: Where the copy is.
+            told_open: Returns what this observer has told as open, as the leader; None if it does not lead.
+        """
+        self._config, self._topic, self._outbox, self._told_open = config, topic, outbox, told_open
+        self._copy: dict[str, bytes] = {}  # as the topic has it, as far as it was read
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kpe-shared", daemon=True)
+
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs, or is not to."""
+        return self._thread.ident is None or self._stopping.is_set() or self._thread.is_alive()
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def close(self, timeout: float = 15.0) -> None:
+        """Stop. Idempotent."""
+        self._stopping.set()
+        if self._thread.ident is not None:
+            self._thread.join(timeout)
+
+    # -- the thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                ensure_topic(self._config, self._topic, compacted=True)
+                self._follow()
+            except Exception as error:  # noqa: BLE001 - whatever it is, it must go on when that is over
+                _log.error("shared_topic_failed", topic=self._topic, error=_text(error))
+                self._stopping.wait(_AGAIN_S)
+
+    def _follow(self) -> None:
+        consumer = Consumer(
+            {
+                "log_level": 2,
+                **connecting(self._config),
+                "group.id": "kpe-unused",  # required; nothing is joined, nothing committed
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+            }
+        )
+        try:
+            consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+            self._copy, complete = {}, False
+            while not self._stopping.is_set():
+                read, at_end = self._read(consumer)
+                self._copy = {key: value for key, value in {**self._copy, **read}.items() if value}
+                complete = complete or at_end
+                if complete:
+                    self._keep()
+                    self._correct()
+        finally:
+            consumer.close()
+
+    def _read(self, consumer: Consumer) -> tuple[dict[str, bytes | None], bool]:
+        """Return what has been written since, and whether that is all there is."""
+        read: dict[str, bytes | None] = {}
+        at_end = False
+        for message in consumer.consume(500, _LOOK_S):
+            error = message.error()
+            if error is None:
+                self._understand(message.key(), message.value(), read)
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its documented name
+                at_end = True
+            else:
+                raise KafkaException(error)
+        return read, at_end
+
+    def _understand(self, key: Any, value: Any, read: dict[str, bytes | None]) -> None:
+        name = (key or b"").decode(errors="replace")
+        too_many = name not in self._copy and len(self._copy) + len(read) >= MOST
+        if not name.startswith(_SHARED) or len(name) > 600 or len(value or b"") > LARGEST_BYTES or too_many:
+            _log.warning("shared_value_passed_over", topic=self._topic, name=name[:100])
+        else:
+            read[name] = value or None
+
+    def _keep(self) -> None:
+        """Make the outbox's copy what the topic has; what was never a copy stays."""
+        stored = {key: value for prefix in _SHARED for key, value in self._outbox.values(prefix).items()}
+        before = json.loads(self._outbox.values(_COPIED).get(_COPIED, b"[]"))
+        gone = {key: None for key in before if key not in self._copy}
+        new = {key: value for key, value in self._copy.items() if stored.get(key) != value}
+        if gone or new or before != sorted(self._copy):
+            names = json.dumps(sorted(self._copy)).encode()
+            self._outbox.write(Write(values={**gone, **new, _COPIED: names}))
+
+    def _correct(self) -> None:
+        """If this is the leader, make what the topic has as open what was told as open."""
+        told = self._told_open()
+        if told is None:
+            return
+        known = {key: value for key, value in self._copy.items() if key.startswith(OPEN)}
+        wrong: dict[str, bytes | None] = {key: None for key in known if key not in told}
+        wrong.update((key, value) for key, value in told.items() if known.get(key) != value)
+        if wrong:
+            share(self._config, self._topic, wrong)
+            self._copy = {key: value for key, value in {**self._copy, **wrong}.items() if value}
+
+
+def _text(error: Exception) -> str:
+    if isinstance(error, KafkaException):
+        return str(error.args[0].str())
+    return str(error) if isinstance(error, OutboxError) else repr(error)

@@ -1,0 +1,54 @@
+"""What tests of TLS share: an authority, and certificates that it signs, made by openssl."""
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+
+class Authority:
+    """A certificate authority in a directory."""
+
+    def __init__(self, directory: Path, openssl: str, name: str = "ca") -> None:
+        self.directory, self._openssl, self._name = directory, openssl, name
+        self._run("req", "-x509", *_NEW, "-days", "2", "-subj", f"/CN={name}", *self._pair(name))
+
+    @property
+    def ca(self) -> str:
+        return str(self.directory / f"{self._name}.pem")
+
+    def issue(self, name: str, *, of: str = "IP:127.0.0.1", passphrase: str | None = None) -> tuple[str, str]:
+        """Return the paths of a certificate and its key; they replace those of that name."""
+        pem, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
+        request, extensions = self.directory / f"{name}.csr", self.directory / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={of}\n")
+        self._run("req", *_NEW, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request))
+        if passphrase is not None:
+            shut = self.directory / "shut.key"
+            self._run("ec", "-aes128", "-passout", f"pass:{passphrase}", "-in", str(key), "-out", str(shut))
+            shutil.move(shut, key)
+        by = ("-CA", self.ca, "-CAkey", str(self.directory / f"{self._name}.key"), "-CAcreateserial")
+        signed = ("-days", "2", "-extfile", str(extensions), "-out", str(pem))
+        self._run("x509", "-req", "-in", str(request), *by, *signed)
+        return str(pem), str(key)
+
+    def client(self, pair: tuple[str, str] | None = None) -> ssl.SSLContext:
+        """Return how a client of this authority speaks TLS, with a certificate of its own if given."""
+        context = ssl.create_default_context(cafile=self.ca)
+        if pair is not None:
+            context.load_cert_chain(*pair)
+        return context
+
+    def _pair(self, name: str) -> tuple[str, ...]:
+        return (
+            "-keyout",
+            str(self.directory / f"{name}.key"),
+            "-out",
+            str(self.directory / f"{name}.pem"),
+        )
+
+    def _run(self, *command: str) -> None:
+        subprocess.run([self._openssl, *command], check=True, capture_output=True, timeout=60)
+
+
+_NEW = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")

@@ -1,0 +1,127 @@
+"""To Spark a digest is the transitions that it tells: the same rows, the same gold, whoever grouped how."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_json
+from kafka_partition_events.events.digests import FOLDED, Observed, fold
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster
+from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.spark import events
+from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.testing.scripted import cluster_of
+from tests.fleet_kit import gold_at_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2026, 11, 20, 10, 0, 0, tzinfo=UTC)
+
+
+def look(lost: int | None, epoch: int) -> Cluster:
+    """Of each topic broker 2 leads two partitions, one of which has no other replica."""
+    topics: dict[str, Any] = {
+        name: {
+            "id": f"id-{name}",
+            "partitions": [
+                {"leader": 2, "isr": [2], "replicas": [2], "epoch": epoch},
+                {"leader": 2, "isr": [2], "replicas": [2], "epoch": epoch},
+                {
+                    "leader": 1 if lost else 2,
+                    "isr": [1] if lost else [2, 1],
+                    "replicas": [2, 1],
+                    "epoch": epoch,
+                },
+                {
+                    "leader": 1 if lost else 2,
+                    "isr": [1] if lost else [2, 1],
+                    "replicas": [2, 1],
+                    "epoch": epoch,
+                },
+                {"leader": 1, "isr": [1], "replicas": [1], "epoch": 0},
+            ],
+        }
+        for name in ("orders", "payments")
+    }
+    return cluster_of(topics, [1] if lost else [1, 2], generation=epoch + 1)
+
+
+def observed(delay_s: float, sequence: int) -> list[Observed]:
+    """Broker 2 is away for a minute, as one who looks each ten seconds found it."""
+    found: list[Observed] = []
+    clusters = [(EMPTY, look(None, 0), 0), (look(None, 0), look(2, 1), 60), (look(2, 1), look(None, 2), 120)]
+    for number, (old, new, second) in enumerate(clusters):
+        at = START + timedelta(seconds=second + delay_s)
+        found += [
+            Observed(event=event, recorded_at=at, labels={"planned": False} if number else {})
+            for event in diff(
+                old,
+                new,
+                first_sequence=sequence + len(found),
+                wall_time=at,
+                previous_at=at - timedelta(seconds=10) if number else None,
+                initial=not number,
+            )
+        ]
+    return found
+
+
+def records() -> tuple[list[bytes], list[bytes]]:
+    """What two observers told of it: one by one, and together."""
+    alone: list[bytes] = []
+    together: list[bytes] = []
+    for name, delay_s, sequence in (("first", 0.0, 1), ("second", 4.0, 1000)):
+        seen = observed(delay_s, sequence)
+        alone += [to_json(each.cloudevent(name, TYPE_PREFIX)) for each in seen]
+        entries = fold(seen, observer=name, type_prefix=TYPE_PREFIX)
+        together += [entry.body for entry in entries]
+        assert any(entry.name in FOLDED for entry in entries)
+    assert len(together) < len(alone)
+    return alone, together
+
+
+def rows(spark: "SparkSession", values: list[bytes]) -> list[dict[str, Any]]:
+    parsed = events.parse(spark.createDataFrame([(value,) for value in values], "value BINARY"))
+    found = [row.asDict(recursive=True) for row in parsed.collect()]
+    for row in found:
+        for name in ("before", "after"):
+            row[name] = row[name] and json.loads(row[name])
+    return sorted(found, key=lambda row: (str(row["observer"]), row["sequence"]))
+
+
+def test_a_digest_is_the_rows_of_what_it_tells(spark: "SparkSession") -> None:
+    alone, together = (rows(spark, values) for values in records())
+    assert alone == together
+    assert {row["defect"] for row in alone} == {None}
+
+
+def test_gold_is_the_same_whoever_told_it_how(spark: "SparkSession") -> None:
+    alone, together = records()
+    days = Days(START.date(), START.date())
+    wanted = gold_at_once(spark, alone, days)
+    assert gold_at_once(spark, together, days) == wanted
+    half = len(together) // 2
+    mixed = [*alone[: len(alone) // 2], *together[half:]]  # one observer is of an earlier version
+    assert gold_at_once(spark, mixed, days) == wanted
+
+
+@pytest.mark.parametrize(
+    ("changed", "defect"),
+    [
+        (lambda told: told["data"].pop("changes"), events.UNPARSED),
+        (lambda told: told["data"].update(changes=[]), events.UNPARSED),
+        (lambda told: told["data"].update(changes=[{"partition": 1}]), events.UNPARSED),
+        (lambda told: told["data"].update(changes="no"), events.UNPARSED),
+        (lambda told: told.update(type="x.topic.created.v2"), events.UNKNOWN),
+        (lambda told: told.update(type="x.partition.offline.v3"), events.UNKNOWN),
+    ],
+)
+def test_what_is_no_digest_is_kept_and_named(spark: "SparkSession", changed: Any, defect: str) -> None:
+    (told, *_) = [json.loads(value) for value in records()[1] if b".v2" in value]
+    changed(told)
+    assert {row["defect"] for row in rows(spark, [json.dumps(told).encode()])} == {defect}
