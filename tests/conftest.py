@@ -66,6 +66,12 @@ def amtool() -> str:
 
 
 @pytest.fixture(scope="session")
+def alertmanager() -> str:
+    """The path of Alertmanager."""
+    return shutil.which("alertmanager") or _installed("prometheus-alertmanager", _OF_PROMETHEUS)
+
+
+@pytest.fixture(scope="session")
 def systemd_analyze() -> str:
     """The path of the program that checks units; systemd itself need not run."""
     return _installed("systemd-analyze", "Debian's package systemd has it")

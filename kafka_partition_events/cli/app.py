@@ -41,6 +41,7 @@ from kafka_partition_events.cli.observe.incident import incident_app
 from kafka_partition_events.cli.observe.outbox import outbox_app
 from kafka_partition_events.cli.observe.service import observe_command
 from kafka_partition_events.cli.observe.silence import silence_app
+from kafka_partition_events.cli.observe.sink import sink_app
 from kafka_partition_events.cli.profile import profile_app
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.cli.spark.app import spark_app
@@ -51,7 +52,7 @@ _INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
 _PANELS: Final = {
     "See a cluster": ("watch", "snapshot", "diff", "check", "doctor", "group"),
     "Change it": ("change", "ack", "instances", "topics", "mapping"),
-    "Services": ("tracker", "observe", "events", "incident", "silence", "outbox", "config", "assets"),
+    "Services": ("tracker", "observe", "events", "incident", "silence", "sink", "outbox", "config", "assets"),
     "Spark": ("spark",),
     "kpe itself": ("profile", "demo"),
 }
@@ -101,6 +102,7 @@ app.command("observe", short_help="Run the service: journal, incidents, sinks, m
 app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
 app.add_typer(incident_app, name="incident", short_help="See what is open; close what will not end.")
 app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
+app.add_typer(sink_app, name="sink", short_help="See where it delivers to; send a test incident.")
 app.add_typer(outbox_app, name="outbox", short_help="Check the file where events wait; replace it.")
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
 app.add_typer(assets_app, name="assets", short_help="Get alert rules, dashboards, schemas, units.")
@@ -151,6 +153,7 @@ def top(
     kpe config show --config kpe.toml               its configuration, and where it comes from
     kpe events ls --config kpe.toml --since 2h      what it has seen
     kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
+    kpe sink test pager --config kpe.toml           would somebody be told?
     kpe spark fleet -b localhost:9092 --out /data/kpe --once    tables of outages, availability, churn
     kpe assets export ./kpe                         alert rules, dashboards, units to go with it
     kpe demo                                        a tour on a cluster of its own

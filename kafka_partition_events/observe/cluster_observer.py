@@ -22,9 +22,9 @@ from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Progress
-from kafka_partition_events.observe.setting_kinds import masked
-from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, Settings, SinkSettings
+from kafka_partition_events.observe.settings import Kafka, Settings
 from kafka_partition_events.observe.sink_runner import SinkRunner
+from kafka_partition_events.observe.sinks import described_target
 from kafka_partition_events.observe.sources import (
     how_to_install,
     installed_client,
@@ -165,7 +165,7 @@ class ClusterObserver:
         seen = f", last look {self._resumed[1]:%Y-%m-%d %H:%M:%SZ}" if self._resumed else ", new"
         yield f"journal in {self._outbox.path}{seen}"
         for sink in settings.sinks:
-            yield f"sink {sink.name}: {sink.stream} to {_target(sink)}"
+            yield f"sink {sink.name}: {sink.stream} to {described_target(sink)}"
         if not settings.sinks:
             yield "no sinks: events are in the journal, see `kpe events`"
         if self._election is not None:
@@ -359,10 +359,3 @@ def _with_installed_client(settings: Settings) -> Settings:
     if client != wanted:
         _log.warning("client_not_installed", client=wanted, instead=client, cure=how_to_install(wanted))
     return evolve(settings, kafka=evolve(settings.kafka, client=client))
-
-
-def _target(sink: SinkSettings) -> str:
-    if isinstance(sink, KafkaSinkSettings):
-        where = f" at {sink.bootstrap_servers}" if sink.bootstrap_servers else ""
-        return f"topic {sink.topic}{where}"
-    return f"{masked(sink.url)} ({sink.format})"

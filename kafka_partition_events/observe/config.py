@@ -169,7 +169,7 @@ class _Reader:
             type_ = item.get("type")
             section = _OF_ONE_KIND.get(list_) or SINK_TYPES.get(str(type_))
             if section is None:
-                choices = " or ".join(f'"{choice}"' for choice in SINK_TYPES)
+                choices = "one of " + ", ".join(f'"{choice}"' for choice in SINK_TYPES)
                 hint = _nearest(type_, SINK_TYPES)
                 self._problems.append(f"{origin}: {path}.type: has to be {choices}{hint}")
                 continue

@@ -153,6 +153,12 @@ def _url(value: object) -> str:
     return text
 
 
+def _urls(value: object) -> tuple[str, ...]:
+    if not _texts(value):
+        raise ValueError(value)
+    return tuple(map(_url, _texts(value)))
+
+
 def _weekly(value: object) -> tuple[str, str]:
     day, _, time = _text(value).partition(" ")
     if day not in {"mon", "tue", "wed", "thu", "fri", "sat", "sun"}:
@@ -213,6 +219,7 @@ NAME = Kind("a name of letters, digits, - and _", _name)
 PATTERN = Kind("a regular expression", _pattern)
 ADDRESS = Kind("an address such as 127.0.0.1:9404", _address)
 URL = Kind("an http:// or https:// URL", _url)
+URLS = Kind("a list of http:// or https:// URLs", _urls, TEXTS.parse)
 WEEKLY = Kind('a day and a time in UTC such as "sun 02:30"', _weekly)
 PROPERTIES = Kind(
     "a table of librdkafka's properties", dict, items=Kind("a text, a number, true or false", _property)

@@ -8,6 +8,7 @@ from attrs import evolve, field, frozen
 
 from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.on_call import ON_CALL_TYPES, OnCallSinkSettings
 from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.setting_kinds import (
     ADDRESS,
@@ -175,7 +176,7 @@ class WebhookSinkSettings:
     type: str = setting(one_of("webhook"), "webhook")
     stream: str = setting(_STREAMS, "incidents")
     url: str = setting(URL, required=True, secret=True)
-    format: str = setting(one_of("cloudevents", "alertmanager", "slack", "template"), "cloudevents")
+    format: str = setting(one_of("cloudevents", "alertmanager", "slack", "teams", "template"), "cloudevents")
     template: str | None = setting(TEXT, in_file=True)
     runbook_url: str | None = setting(URL)
     secrets: tuple[str, ...] = setting(TEXTS, [], secret=True)
@@ -226,8 +227,12 @@ class ClusterSettings:
     sinks: tuple[str, ...] = setting(TEXTS, [])
 
 
-SinkSettings = KafkaSinkSettings | WebhookSinkSettings
-SINK_TYPES: Mapping[str, type] = {"kafka": KafkaSinkSettings, "webhook": WebhookSinkSettings}
+SinkSettings = KafkaSinkSettings | WebhookSinkSettings | OnCallSinkSettings
+SINK_TYPES: Mapping[str, type] = {
+    "kafka": KafkaSinkSettings,
+    "webhook": WebhookSinkSettings,
+    **ON_CALL_TYPES,
+}
 
 
 @frozen(kw_only=True)

@@ -1,7 +1,16 @@
 """The sinks that the configuration asks for."""
 
+from attrs import asdict
+
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.on_call import (
+    AlertmanagerSinkSettings,
+    OnCallSinkSettings,
+    PagerDutySinkSettings,
+    SmtpSinkSettings,
+)
+from kafka_partition_events.observe.setting_kinds import masked
 from kafka_partition_events.observe.settings import (
     Kafka,
     KafkaSinkSettings,
@@ -9,6 +18,9 @@ from kafka_partition_events.observe.settings import (
     WebhookSinkSettings,
 )
 from kafka_partition_events.outbox import Sink, Stream
+
+_OF_THE_SERVICE = {"type", "stream", "max_delay", "max_age"}
+"""Settings of a sink that are not its own arguments."""
 
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; failures are told by the sink
 
@@ -27,7 +39,9 @@ def make_sink(settings: SinkSettings, kafka: Kafka) -> Sink:
     try:
         if isinstance(settings, KafkaSinkSettings):
             return _kafka_sink(settings, kafka)
-        return _webhook_sink(settings)
+        if isinstance(settings, WebhookSinkSettings):
+            return _webhook_sink(settings)
+        return _on_call_sink(settings)
     except ConfigurationError as error:
         raise ConfigurationError(f"sinks.{settings.name}: {error}") from error
 
@@ -66,3 +80,34 @@ def _webhook_sink(settings: WebhookSinkSettings) -> Sink:
         batch=settings.batch,
         allow_private=settings.allow_private,
     )
+
+
+def _on_call_sink(settings: OnCallSinkSettings) -> Sink:
+    arguments = asdict(settings, filter=lambda field, _: field.name not in _OF_THE_SERVICE)
+    if isinstance(settings, AlertmanagerSinkSettings):
+        from kafka_partition_events_listeners.webhook.alertmanager import AlertmanagerSink  # noqa: PLC0415
+
+        return AlertmanagerSink(**arguments)
+    if isinstance(settings, PagerDutySinkSettings):
+        from kafka_partition_events_listeners.webhook.pagerduty import pagerduty_sink  # noqa: PLC0415
+
+        return pagerduty_sink(**arguments)
+    from kafka_partition_events_listeners.mail.sink import SmtpSink  # noqa: PLC0415
+
+    return SmtpSink(**arguments)
+
+
+def described_target(settings: SinkSettings) -> str:
+    """Return where a sink delivers to, without secrets."""
+    match settings:
+        case KafkaSinkSettings():
+            where = f" at {settings.bootstrap_servers}" if settings.bootstrap_servers else ""
+            return f"topic {settings.topic}{where}"
+        case WebhookSinkSettings():
+            return f"{masked(settings.url)} ({settings.format})"
+        case AlertmanagerSinkSettings():
+            return f"Alertmanager at {', '.join(settings.urls)}"
+        case PagerDutySinkSettings():
+            return f"PagerDuty at {settings.url}"
+        case SmtpSinkSettings():
+            return f"{', '.join(settings.to)} by {settings.host}"

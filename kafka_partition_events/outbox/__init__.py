@@ -9,7 +9,7 @@ from kafka_partition_events.outbox.delivery import Deliverer, DeliveryStats
 from kafka_partition_events.outbox.entry import Entry, Stream
 from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
 from kafka_partition_events.outbox.retry import RetryPolicy
-from kafka_partition_events.outbox.sink import DeliveryError, Sink
+from kafka_partition_events.outbox.sink import DeliveryError, RepeatingSink, Sink
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.outbox.store import DeadLetter, Outbox, ReaderStats, Write
 
@@ -22,6 +22,7 @@ __all__ = [
     "MemoryOutbox",
     "Outbox",
     "ReaderStats",
+    "RepeatingSink",
     "RetryPolicy",
     "Sink",
     "SqliteOutbox",

@@ -17,7 +17,7 @@ from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
 from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
-from kafka_partition_events.outbox.sink import DeliveryError, Sink
+from kafka_partition_events.outbox.sink import DeliveryError, RepeatingSink, Sink
 from kafka_partition_events.outbox.store import Outbox, Write
 
 _LOOK_S: Final = 1.0
@@ -64,7 +64,8 @@ class Deliverer:
     letters. So does what is older than the policy's ``max_age``. Whatever else goes wrong is tried again,
     and nothing behind it comes first: a target that is down holds up its own deliverer only. An exception
     that is no `DeliveryError` is a bug, of the sink's or for one entry: that goes to the dead letters, too,
-    when it was tried 10 times, the last time alone.
+    when it was tried 10 times, the last time alone. A `RepeatingSink` may say again what still holds while
+    nothing waits for it.
 
     In a forked child it is as if it had not been started yet, but does not close a sink that it has not used:
     what the sink holds is the parent's.
@@ -97,6 +98,7 @@ class Deliverer:
         """
         self._outbox = outbox
         self._sink = sink
+        self._repeating = sink if isinstance(sink, RepeatingSink) else None
         self._name = sink.name
         self._policy = retry or RetryPolicy()
         self._clock = clock or SystemClock()
@@ -202,14 +204,15 @@ class Deliverer:
         try:
             self._settle()
             waiting = self._outbox.read(self._name, self._batch())
-            if not waiting:
+            if waiting:
+                entries = self._without_aged(waiting)
+                if not entries:
+                    return 0.0
+                if self._stats.state == "idle":
+                    self._stats = evolve(self._stats, state="delivering")
+                self._sink.deliver(entries)
+            elif not self._repeated():
                 return None
-            entries = self._without_aged(waiting)
-            if not entries:
-                return 0.0
-            if self._stats.state == "idle":
-                self._stats = evolve(self._stats, state="delivering")
-            self._sink.deliver(entries)
         except DeliveryError as caught:
             error = caught
         except OutboxError as caught:
@@ -222,6 +225,12 @@ class Deliverer:
         with contextlib.suppress(OutboxError):  # the next step begins with it again, and reports it
             self._settle()
         return decision.delay
+
+    def _repeated(self) -> bool:
+        """Let the sink say again what is due, if it is of that kind; tell whether it has."""
+        if self._repeating is None or self._deadline < math.inf:
+            return False
+        return self._repeating.repeat(self._outbox)
 
     def _unexpected(self, error: Exception, entries: Sequence[Entry]) -> DeliveryError:
         """Return what to do about a bug: an entry that was met with it often enough is given up."""

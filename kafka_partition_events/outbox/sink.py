@@ -1,10 +1,13 @@
 """What takes entries to a target."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.outbox.entry import Entry, Stream
+
+if TYPE_CHECKING:
+    from kafka_partition_events.outbox.store import Outbox
 
 
 class DeliveryError(KafkaPartitionEventsError):
@@ -58,3 +61,21 @@ class Sink(Protocol):
 
     def close(self) -> None:
         """Release what the sink holds."""
+
+
+@runtime_checkable
+class RepeatingSink(Sink, Protocol):
+    """A target that forgets what it is not told again."""
+
+    def repeat(self, outbox: "Outbox", /) -> bool:
+        """Say again what still holds, if that is due; tell whether anything was said.
+
+        It is called about once a second while nothing waits for the sink, on the thread that delivers, so it
+        comes after all that was delivered and never before what is to be.
+
+        Args:
+            outbox: The one that the sink is fed from.
+
+        Raises:
+            DeliveryError: the target did not take it; it is tried again as a delivery is.
+        """

@@ -186,8 +186,8 @@ LARGEST = {
     "clients": 3_685,
     "outbox": 1_100,
     "events": 790,
-    "incidents": 1_360,
-    "observe": 2_400,
+    "incidents": 1_410,
+    "observe": 2_570,
     "control": 4_880,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

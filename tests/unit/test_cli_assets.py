@@ -64,7 +64,7 @@ def test_the_example_is_a_configuration_of_defaults(exported: Path) -> None:
 
 
 def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None:
-    for secret in ("kpe-password", "pager-url", "pager-signing"):
+    for secret in ("kpe-password", "pager-url", "pager-signing", "pagerduty-key", "mail-password"):
         (tmp_path / secret).write_text("https://pager.example/x")
     (tmp_path / "prometheus.hash").write_text(hash_password("scrape me").text)
     text = (exported / "kpe.example.toml").read_text().replace("/run/secrets/", f"{tmp_path}/")
@@ -73,7 +73,7 @@ def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None
     lines = [line for line in text.splitlines() if not line.startswith(prose)]
     (tmp_path / "all.toml").write_text("\n".join(line.removeprefix("# ") for line in lines))
     settings = load_config(tmp_path / "all.toml", {}).settings
-    assert [sink.name for sink in settings.sinks] == ["journal", "pager"]
+    assert [sink.name for sink in settings.sinks] == ["journal", "pager", "alerts", "phone", "mail"]
     assert [window.name for window in settings.windows] == ["patch-sunday"]
     assert settings.kafka.properties["sasl.password"] == "https://pager.example/x"
     assert settings.http.client_names == ("prometheus.example",)

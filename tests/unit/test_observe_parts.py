@@ -14,7 +14,12 @@ from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Report, decode_report, encode_report
-from kafka_partition_events.observe.settings import Kafka, KafkaSinkSettings, WebhookSinkSettings
+from kafka_partition_events.observe.settings import (
+    Kafka,
+    KafkaSinkSettings,
+    SinkSettings,
+    WebhookSinkSettings,
+)
 from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryStats, MemoryOutbox, Stream
@@ -47,7 +52,7 @@ class World:
             make=self._make,
         )
 
-    def _make(self, settings: KafkaSinkSettings | WebhookSinkSettings, _kafka: Kafka) -> ScriptedSink:
+    def _make(self, settings: SinkSettings, _kafka: Kafka) -> ScriptedSink:
         sink = ScriptedSink(stream=Stream(settings.stream))
         sink.name = settings.name
         self.made[settings.name].append(sink)

@@ -141,7 +141,7 @@ def test_a_listener_that_heard_nothing_closes_at_once() -> None:
         ({"events": "partition.*"}, "events"),
         ({"drain_timeout": -1}, "drain_timeout"),
         ({"max_entries": 0}, "max_entries"),
-        ({"format": "teams"}, "format"),
+        ({"format": "discord"}, "format"),
         ({"timeout": 0}, "timeout"),
     ],
 )

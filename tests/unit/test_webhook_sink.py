@@ -321,7 +321,7 @@ def test_an_entry_that_a_template_cannot_tell_is_refused_at_once() -> None:
         ({"timeout": 0}, "timeout"),
         ({"batch": 0}, "batch"),
         ({"batch": 2, "format": "slack"}, "batch"),
-        ({"format": "teams"}, "format"),
+        ({"format": "discord"}, "format"),
         ({"secrets": ["T0K3N"]}, "secrets"),
         ({"headers": {"webhook-id": "T0K3N"}}, "headers"),
         ({"headers": {"Host": "T0K3N"}}, "headers"),

@@ -55,8 +55,8 @@ def observe_command(
 
     Every change of topics, partitions and brokers goes to a journal in a file, the outbox. What is worth
     somebody's attention (offline for longer than a hold-down, grouped by cause, free of flapping) is derived
-    from it. Sinks (Kafka topics, webhooks) get either, in order, at least once, also after a crash or an
-    outage of theirs. /metrics is for Prometheus, /livez and /readyz are for whoever restarts it.
+    from it. Sinks (Kafka topics, webhooks, pagers, e-mail) get either, in order, at least once, also after a
+    crash or an outage of theirs. /metrics is for Prometheus, /livez and /readyz are for whoever restarts it.
 
     The configuration is a TOML file; `kpe assets export` has an example. Options win over the environment
     (KPE_OBSERVER__INTERVAL=5s), that over the file. SIGTERM or Ctrl-C ends it in good order.

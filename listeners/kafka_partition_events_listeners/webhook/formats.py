@@ -3,21 +3,26 @@
 Each format is a function from entries to a `Payload`; all but CloudEvents take one entry at a time.
 """
 
-import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from attrs import frozen
 from jinja2 import StrictUndefined, TemplateSyntaxError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.digests import unfold
 from kafka_partition_events.events.names import Severity
-from kafka_partition_events.metadata.codec import encode_time
 from kafka_partition_events.outbox import Entry
+from kafka_partition_events_listeners.webhook.alerts import (
+    annotations_of,
+    fingerprint_of,
+    labels_of,
+    times_of,
+)
+from kafka_partition_events_listeners.webhook.payload import Payload, Writer
+from kafka_partition_events_listeners.webhook.teams import teams
 from kafka_partition_events_listeners.webhook.wording import (
     ENDS,
     News,
@@ -29,25 +34,8 @@ from kafka_partition_events_listeners.webhook.wording import (
     sentences,
 )
 
-
-@frozen(kw_only=True)
-class Payload:
-    """The body of a request, and what it is.
-
-    Attributes:
-        body: The bytes.
-        content_type: Their media type.
-    """
-
-    body: bytes
-    content_type: str
-
-
-FORMATS: Final = ("cloudevents", "alertmanager", "slack", "template")
+FORMATS: Final = ("cloudevents", "alertmanager", "slack", "teams", "template")
 """What a receiver may understand."""
-
-Writer = Callable[[Sequence[Entry]], Payload]
-"""Writes entries; all but CloudEvents take one at a time."""
 
 
 def writer_of(
@@ -63,7 +51,7 @@ def writer_of(
         format: One of `FORMATS`.
         template: The template's text, with ``"template"`` only.
         receiver: The receiver's name, which Alertmanager's format tells.
-        runbook_url: Where it is written what to do, which Alertmanager's format tells.
+        runbook_url: Where it is written what to do, which the formats of Alertmanager and Teams tell.
 
     Raises:
         ConfigurationError: there is no such format, or the template is missing, wrong, or not asked for.
@@ -78,6 +66,7 @@ def writer_of(
         "cloudevents": cloudevents,
         "alertmanager": partial(alertmanager, receiver=receiver, runbook_url=runbook_url),
         "slack": slack,
+        "teams": partial(teams, runbook_url=runbook_url),
     }
     return writers[format]
 
@@ -93,18 +82,6 @@ def cloudevents(entries: Sequence[Entry], /) -> Payload:
     return Payload(body=b"[" + b",".join(bodies) + b"]", content_type="application/cloudevents-batch+json")
 
 
-_NOT_YET: Final = "0001-01-01T00:00:00Z"
-_LONGEST_ANNOTATION: Final = 1_000
-_SAME_ALERT: Final = {
-    **ENDS,
-    "incident.updated": "incident.opened",
-    "incident.acknowledged": "incident.opened",
-    "metadata.stale": "metadata.unavailable",
-}
-_GRAVE: Final = frozenset({"partition.offline", "broker.left"})
-_LASTING: Final = _SAME_ALERT.keys() | _SAME_ALERT.values()
-
-
 def alertmanager(
     entries: Sequence[Entry], /, *, receiver: str = "webhook", runbook_url: str | None = None
 ) -> Payload:
@@ -117,22 +94,22 @@ def alertmanager(
     """
     (entry,) = entries
     news = read(entry)
-    labels, annotations = _labels(news), _annotations(news, runbook_url)
+    labels, annotations = labels_of(news), annotations_of(news, runbook_url)
     # One for each partition, however they came together: its end may come with others.
     alerts = [
         {
             "status": "resolved" if news.closed else "firing",
             "labels": labels,
             "annotations": annotations,
-            **_times(news),
+            **times_of(news),
             "generatorURL": "",
-            "fingerprint": _fingerprint(each),
+            "fingerprint": fingerprint_of(each),
         }
         for each in map(read, unfold(entry))
     ]
     body = {
         "version": "4",
-        "groupKey": f"kpe:{_fingerprint(news)}",
+        "groupKey": f"kpe:{fingerprint_of(news)}",
         "truncatedAlerts": 0,
         "status": alerts[0]["status"],
         "receiver": receiver,
@@ -143,68 +120,6 @@ def alertmanager(
         "alerts": alerts,
     }
     return Payload(body=json.dumps(body).encode(), content_type="application/json")
-
-
-def _labels(news: News) -> dict[str, str]:
-    about = {kind: str(name) for kind, name in news.cause.items() if kind in {"topic", "broker"}}
-    who = {"alertname": _alertname(news), "kafka_cluster": news.cluster}
-    # An end must have the labels of its beginning, and one of them may be planned without the other.
-    happens = news.name not in _LASTING and "planned" in news.data
-    planned = {"planned": str(news.data["planned"]).lower()} if happens else {}
-    return {**who, **about, "severity": _severity(news), **planned}
-
-
-def _alertname(news: News) -> str:
-    if news.name.startswith("incident."):
-        if "broker" in news.cause:
-            return "KafkaBrokerLost"
-        return "KafkaPartitionsOffline" if "topic" in news.cause else "KafkaMetadataUnavailable"
-    words = _SAME_ALERT.get(news.name, news.name).split(".")
-    return "Kafka" + "".join(word.capitalize() for word in words)
-
-
-def _severity(news: News) -> str:
-    number = news.severity
-    if news.closed:  # as grave as its beginning was: receivers find the alert by its labels
-        number = Severity.ERROR if ENDS[news.name] in _GRAVE else Severity.WARN
-    number = news.data.get("worst") or number
-    if number >= Severity.ERROR:
-        return "critical"
-    return "warning" if number >= Severity.WARN else "info"
-
-
-def _annotations(news: News, runbook_url: str | None) -> dict[str, str]:
-    annotations = {"summary": f"{headline(news)} ({news.cluster})"}
-    if times := sentences(news):
-        annotations["description"] = " ".join(times)
-    if lines := affected(news):
-        annotations["partitions"] = "; ".join(fitting(lines, _LONGEST_ANNOTATION))
-    if (change_id := news.data.get("change_id")) is not None:
-        annotations["change_id"] = change_id
-    if runbook_url is not None:
-        annotations["runbook_url"] = runbook_url
-    return annotations
-
-
-def _times(news: News) -> dict[str, str]:
-    begin = news.data.get("opened_at") or news.data.get("since") or news.event["time"]
-    end = _NOT_YET
-    if news.began is not None:
-        begin = encode_time(news.began.by)
-    if news.ended is not None:
-        end = encode_time(news.ended.by)
-    elif news.closed:
-        end = news.data.get("closed_at") or news.event["time"]
-    elif news.name not in _LASTING:
-        end = begin
-    return {"startsAt": begin, "endsAt": end}
-
-
-def _fingerprint(news: News) -> str:
-    if (incident := news.data.get("incident_id")) is not None:
-        return str(incident)
-    identity = [news.cluster, _SAME_ALERT.get(news.name, news.name), news.event.get("subject")]
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 _LONGEST_LIST: Final = 2_800

@@ -15,7 +15,8 @@ from kafka_partition_events import __version__
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
-from kafka_partition_events_listeners.webhook.formats import Payload, writer_of
+from kafka_partition_events_listeners.webhook.formats import writer_of
+from kafka_partition_events_listeners.webhook.payload import Payload, Selection
 from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
 from kafka_partition_events_listeners.webhook.target import (
     AddressRefusedError,
@@ -75,6 +76,7 @@ class WebhookSink:
         allow_private: bool = False,
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
+        write: Selection | None = None,
     ) -> None:
         """Make a sink; nothing is connected to yet.
 
@@ -82,10 +84,10 @@ class WebhookSink:
             url: Where to post. The path may hold a token, as Slack's does; user and password may not.
             name: How configuration, metrics and logs call it.
             stream: The lane to deliver.
-            format: ``cloudevents``, ``alertmanager`` (what its webhook receivers take), ``slack`` or
-                ``template``.
+            format: ``cloudevents``, ``alertmanager`` (what its webhook receivers take), ``slack``, ``teams``
+                or ``template``.
             template: The Jinja2 template, with ``format="template"``; see `WebhookTemplate`.
-            runbook_url: Where it is written what to do, for ``format="alertmanager"``.
+            runbook_url: Where it is written what to do, for ``format="alertmanager"`` and ``"teams"``.
             secrets: To sign with, each ``whsec_`` and base64; all are used, so that one can be replaced.
             headers: To send along, such as ``Authorization``; ``Content-Type`` takes the place of ours.
             timeout: Seconds for all of a request, from the connection to the last byte of the answer.
@@ -94,13 +96,15 @@ class WebhookSink:
             transport: What connects in place of `CheckedTransport`, for a proxy or a client certificate;
                 then it decides on addresses.
             clock: Tells the time of a signature; the system's by default.
+            write: Writes entries in place of ``format``, also several at once; what it returns None for is
+                not posted, and passes for delivered.
 
         Raises:
             ConfigurationError: an argument is of no use; the message names it.
         """
         if timeout <= 0:
             raise ConfigurationError(f"timeout must be more than 0 seconds, not {timeout}")
-        if batch < 1 or (batch > 1 and format != "cloudevents"):
+        if batch < 1 or (batch > 1 and write is None and format != "cloudevents"):
             raise ConfigurationError(
                 f'batch must be 1, or more with format="cloudevents", not {batch} with {format!r}'
             )
@@ -108,7 +112,9 @@ class WebhookSink:
         self.stream = stream
         self.batch = batch
         self._url = check_url(url, allow_private=allow_private)
-        self._write = writer_of(format, template=template, receiver=name, runbook_url=runbook_url)
+        self._write: Selection = write or writer_of(
+            format, template=template, receiver=name, runbook_url=runbook_url
+        )
         self._keys = [key_of(secret) for secret in secrets]
         self._headers = _checked(headers or {})
         self._timeout = timeout
@@ -126,7 +132,10 @@ class WebhookSink:
             DeliveryError: not all were taken. Its reason is ``http_`` and the status, ``redirect``,
                 ``timeout``, ``connect``, ``tls``, ``address_refused`` or ``format``.
         """
-        response = self._post(_id(entries), self._written(entries))
+        payload = self._written(entries)
+        if payload is None:
+            return
+        response = self._post(_id(entries), payload)
         if response.is_success:
             return
         if response.status_code in _OF_THE_ENTRY and len(entries) > 1:
@@ -147,7 +156,7 @@ class WebhookSink:
                 error.delivered = delivered
                 raise
 
-    def _written(self, entries: Sequence[Entry]) -> Payload:
+    def _written(self, entries: Sequence[Entry]) -> Payload | None:
         try:
             return self._write(entries)
         except Exception as error:

@@ -129,6 +129,10 @@ def read(entry: Entry) -> News:
 
 def headline(news: News) -> str:
     """Return one line without the cluster, such as ``Incident: broker 2, 12 partitions of 2 topics``."""
+    return f"TEST, nothing is wrong: {_said(news)}" if news.data.get("test") else _said(news)
+
+
+def _said(news: News) -> str:
     if (incident := _INCIDENT.get(news.name)) is None:
         words = news.name.replace(".", " ").capitalize()
         about = _subject(news.event.get("subject"))

@@ -7,6 +7,8 @@ import pytest
 from kafka_partition_events.observe.config import ConfigError, load_config
 from tests.config_kit import Writer
 
+SINK_TYPE = 'sinks.x.type: has to be one of "kafka", "webhook", "alertmanager", "pagerduty", "smtp"'
+
 
 @pytest.mark.parametrize(
     ("file", "problem"),
@@ -103,7 +105,10 @@ def test_an_unknown_variable_names_the_nearest_one(variable: str, hint: str, con
         ("observer = 5\n", "observer: has to be a section, [observer]"),
         ('sinks = "x"\n', "sinks: have to be sections, [[sinks]] each"),
         ('[sinks]\nname = "x"\n', "sinks: have to be sections, [[sinks]] each"),
-        ('[[sinks]]\nname = "x"\n', 'sinks.x.type: has to be "kafka" or "webhook"'),
+        (
+            '[[sinks]]\nname = "x"\n',
+            'sinks.x.type: has to be one of "kafka", "webhook", "alertmanager", "pagerduty", "smtp"',
+        ),
         (
             '[[windows]]\nname = "x"\nreason = "r"\nweekly = "sunday"\nlasts = "1h"\n',
             'windows.x.weekly: "sunday" is not a day and a time in UTC such as "sun 02:30"',
@@ -115,7 +120,10 @@ def test_an_unknown_variable_names_the_nearest_one(variable: str, hint: str, con
                 "such as 500ms or 10m"
             ),
         ),
-        ('[[sinks]]\nname = "x"\ntype = ["kafka"]\n', 'sinks.x.type: has to be "kafka" or "webhook"'),
+        (
+            '[[sinks]]\nname = "x"\ntype = ["kafka"]\n',
+            'sinks.x.type: has to be one of "kafka", "webhook", "alertmanager", "pagerduty", "smtp"',
+        ),
     ],
 )
 def test_a_wrong_value_is_told_with_what_it_has_to_be(file: str, problem: str, config: Writer) -> None:

@@ -57,7 +57,7 @@ def test_a_name_of_no_use_hides_nothing_else_that_is_wrong(name: str, told: str,
         "sinks.#2.url: is missing; it has to be an http:// or https:// URL",
         (
             'kpe.toml: sinks.#2.format: "slak" is not one of "cloudevents", "alertmanager", "slack", '
-            '"template"; did you mean "slack"?'
+            '"teams", "template"; did you mean "slack"?'
         ),
     ]
 
@@ -65,7 +65,7 @@ def test_a_name_of_no_use_hides_nothing_else_that_is_wrong(name: str, told: str,
 def test_neither_does_a_type_of_no_use(config: Writer) -> None:
     assert config.problems('[[sinks]]\nname = "a b"\ntype = "mail"\n') == [
         f"kpe.toml: sinks.#1.name: has to be {A_NAME}",
-        'kpe.toml: sinks.#1.type: has to be "kafka" or "webhook"',
+        'kpe.toml: sinks.#1.type: has to be one of "kafka", "webhook", "alertmanager", "pagerduty", "smtp"',
     ]
 
 

@@ -26,7 +26,7 @@ def test_several_are_a_batch() -> None:
 
 @pytest.mark.parametrize(
     ("format", "template"),
-    [("teams", None), ("", None), ("template", None), ("slack", "{{ name }}"), ("cloudevents", "")],
+    [("discord", None), ("", None), ("template", None), ("slack", "{{ name }}"), ("cloudevents", "")],
 )
 def test_a_format_that_there_is_not_is_refused(format: str, template: str | None) -> None:  # noqa: A002
     with pytest.raises(ConfigurationError, match="format"):
