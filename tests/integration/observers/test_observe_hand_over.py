@@ -117,9 +117,7 @@ def test_a_topic_of_two_partitions_elects_nobody(
 ) -> None:
     cluster.create_topic(f"elect-{topic}", 2, 1)
     observed = observer("one", f'[election]\nenabled = true\ntopic = "elect-{topic}"\n').start().ready()
-    observed.wait_until(
-        "told", lambda: "2 partitions, and must have one" in observed.log.read_text()
-    )
+    observed.wait_until("told", lambda: "2 partitions, and must have one" in observed.log.read_text())
     assert observed.get("/readyz") == (200, "ok, standing by\n")
 
 
