@@ -70,6 +70,7 @@ class WebhookListener(CloudEventsListener):
         batch: int = 1,
         allow_private: bool = False,
         egress: Egress | None = None,
+        redact: Iterable[str] = (),
         transport: httpx.BaseTransport | None = None,
         retry: RetryPolicy | None = None,
         max_entries: int = 10_000,
@@ -85,7 +86,7 @@ class WebhookListener(CloudEventsListener):
                 leaders and replica sets that moved. What merely tells the state that the listener found, or
                 that a forked child begins with, is never posted, except for partitions that it found offline.
             name: How logs call it.
-            format: As for `WebhookSink`, and so are the next nine.
+            format: As for `WebhookSink`, and so are the next ten.
             template: See there.
             runbook_url: See there.
             secrets: See there.
@@ -94,6 +95,7 @@ class WebhookListener(CloudEventsListener):
             batch: See there.
             allow_private: See there.
             egress: See there.
+            redact: See there.
             transport: See there. A forked child uses it, too: let it keep no connection alive.
             retry: How patient to be with the target.
             max_entries: How many events may wait; beyond that the oldest are dropped, and counted.
@@ -123,6 +125,7 @@ class WebhookListener(CloudEventsListener):
             batch=batch,
             allow_private=allow_private,
             egress=egress,
+            redact=redact,
             transport=transport,
         )
         self._outbox = MemoryOutbox(max_entries)

@@ -18,6 +18,7 @@ from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
+from kafka_partition_events_listeners.redaction import fields_of, redacted
 from kafka_partition_events_listeners.webhook.addresses import address_behind
 from kafka_partition_events_listeners.webhook.egress import Egress, shown
 from kafka_partition_events_listeners.webhook.failures import cause_of
@@ -82,6 +83,7 @@ class WebhookSink:
         batch: int = 1,
         allow_private: bool = False,
         egress: Egress | None = None,
+        redact: Iterable[str] = (),
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
     ) -> None:
@@ -101,6 +103,8 @@ class WebhookSink:
             batch: How many entries to post at once; more than 1 with CloudEvents only.
             allow_private: Whether to connect to addresses that are not public; the same as in ``egress``.
             egress: Where requests may go: networks, a proxy, authorities, a client certificate.
+            redact: What is left out before anything is written: ``hosts`` of brokers (and with them texts of
+                errors, which name them), ``errors``, names of ``observers``.
             transport: What connects in place of `CheckedTransport`; then it decides on addresses, and what
                 ``egress`` says beside the check of the URL is its own business.
             clock: Tells the time of a signature; the system's by default.
@@ -121,6 +125,7 @@ class WebhookSink:
         egress = evolve(egress, allow_private=True) if allow_private else egress
         self._url = check_url(url, egress)
         self._told = masked(self._url) + ("" if egress.way is None else f" through {shown(egress.way)}")
+        self._left_out = fields_of(redact)
         self._write = writer_of(format, template=template, receiver=name, runbook_url=runbook_url)
         self._keys = [key_of(secret) for secret in secrets]
         self._headers = _checked(headers or {})
@@ -173,7 +178,7 @@ class WebhookSink:
 
     def _written(self, entries: Sequence[Entry]) -> Payload:
         try:
-            return self._write(entries)
+            return self._write([redacted(entry, self._left_out) for entry in entries])
         except Exception as error:
             # A template of the operator's, or an event that a format can't tell: the next one may do.
             raise DeliveryError(
