@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     )
     from kafka_partition_events_listeners.recorder import RecorderListener, RecorderStats
     from kafka_partition_events_listeners.structlog_listener import StructlogListener
+    from kafka_partition_events_listeners.webhook.egress import Egress
     from kafka_partition_events_listeners.webhook.listener import WebhookListener, WebhookStats
     from kafka_partition_events_listeners.webhook.sink import WebhookSink
 
 __all__ = [
     "CloudEventsListener",
+    "Egress",
     "JournalListener",
     "JournalStats",
     "KafkaEventListener",
@@ -46,6 +48,7 @@ __all__ = [
 
 _HOME = {
     "CloudEventsListener": "cloudevents_listener",
+    "Egress": "webhook.egress",
     "JournalListener": "journal",
     "JournalStats": "journal",
     "KafkaEventListener": "kafka_events",
@@ -72,6 +75,7 @@ _EXTRA = {
     "kafka_sink": "events",
     "prometheus.listener": "metrics",
     "prometheus.pipeline": "metrics",
+    "webhook.egress": "webhook",
     "webhook.listener": "webhook",
     "webhook.sink": "webhook",
 }

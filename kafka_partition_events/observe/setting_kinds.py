@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from ipaddress import ip_network
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -129,6 +130,10 @@ def _texts(value: object) -> tuple[str, ...]:
     return tuple(_text(item) for item in value)
 
 
+def _networks(value: object) -> tuple[str, ...]:
+    return tuple(str(ip_network(text)) for text in _texts(value))
+
+
 def _pattern(value: object) -> str:
     text = _text(value)
     try:
@@ -198,6 +203,18 @@ def number(least: float) -> Kind:
     return Kind(f"a number of at least {least:g}", read, float)
 
 
+def some_of(*choices: str) -> Kind:
+    """Return the kind of lists of some fixed words."""
+
+    def read(value: object) -> tuple[str, ...]:
+        texts = _texts(value)
+        if set(texts) - set(choices):
+            raise ValueError(value)
+        return texts
+
+    return Kind("a list of " + ", ".join(f'"{choice}"' for choice in choices), read, TEXTS.parse)
+
+
 def one_of(*choices: str) -> Kind:
     """Return the kind of some fixed words."""
 
@@ -211,6 +228,7 @@ def one_of(*choices: str) -> Kind:
 
 TEXT = Kind("a text", _text)
 TEXTS = Kind("a list of texts", _texts, lambda text: re.findall(r"[^,\s]+", text))
+NETWORKS = Kind('a list of networks such as ["10.1.0.0/16"]', _networks, TEXTS.parse)
 BOOLEAN = Kind("true or false", _boolean, lambda text: {"true": True, "false": False}[text.lower()])
 NUMBER = Kind("a number", _number, float)
 DURATION = Kind(f"a duration: {A_DURATION}", lambda value: parse_duration(_text(value)))

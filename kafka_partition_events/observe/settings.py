@@ -17,6 +17,7 @@ from kafka_partition_events.observe.setting_kinds import (
     DURATIONS,
     HEADERS,
     NAME,
+    NETWORKS,
     PASSWORDS,
     PATTERN,
     PROPERTIES,
@@ -28,6 +29,7 @@ from kafka_partition_events.observe.setting_kinds import (
     number,
     one_of,
     setting,
+    some_of,
     whole_number,
 )
 from kafka_partition_events.outbox import Stream
@@ -169,7 +171,23 @@ class KafkaSinkSettings:
 
 
 @frozen(kw_only=True)
-class WebhookSinkSettings:
+class EgressSettings:
+    """Of each sink that posts: where it may post to, and how; the fields of `Egress`. And what it leaves out.
+
+    ``client_cert`` and the like are paths: files that are renewed are taken over.
+    """
+
+    allow_private: bool = setting(BOOLEAN, False)
+    allow_networks: tuple[str, ...] = setting(NETWORKS, [])
+    proxy: str | None = setting(URL, secret=True)
+    ca_file: str | None = setting(TEXT)
+    client_cert: str | None = setting(TEXT)
+    client_key: str | None = setting(TEXT)
+    redact: tuple[str, ...] = setting(some_of("hosts", "errors", "observers"), [])
+
+
+@frozen(kw_only=True)
+class WebhookSinkSettings(EgressSettings):
     """``[[sinks]]`` with ``type = "webhook"``: HTTP POST, signed if there are secrets."""
 
     name: str = setting(NAME, required=True)
@@ -181,7 +199,6 @@ class WebhookSinkSettings:
     runbook_url: str | None = setting(URL)
     secrets: tuple[str, ...] = setting(TEXTS, [], secret=True)
     headers: Mapping[str, str] = setting(HEADERS, {}, secret=True)
-    allow_private: bool = setting(BOOLEAN, False)
     timeout: float = setting(DURATION, "10s")
     batch: int = setting(whole_number(1), 1)
     max_delay: float = setting(DURATION, "1m")

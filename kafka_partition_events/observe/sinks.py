@@ -1,5 +1,7 @@
 """The sinks that the configuration asks for."""
 
+from typing import TYPE_CHECKING
+
 from attrs import asdict
 
 from kafka_partition_events.clients.librdkafka import redacted
@@ -12,6 +14,7 @@ from kafka_partition_events.observe.on_call import (
 )
 from kafka_partition_events.observe.setting_kinds import masked
 from kafka_partition_events.observe.settings import (
+    EgressSettings,
     Kafka,
     KafkaSinkSettings,
     SinkSettings,
@@ -21,6 +24,9 @@ from kafka_partition_events.outbox import Sink, Stream
 
 _OF_THE_SERVICE = {"type", "stream", "max_delay", "max_age"}
 """Settings of a sink that are not its own arguments."""
+
+if TYPE_CHECKING:
+    from kafka_partition_events_listeners.webhook.egress import Egress
 
 _QUIET = {"log_level": "2"}  # librdkafka's own lines on stderr; failures are told by the sink
 
@@ -78,7 +84,21 @@ def _webhook_sink(settings: WebhookSinkSettings) -> Sink:
         headers=settings.headers,
         timeout=settings.timeout,
         batch=settings.batch,
+        egress=_egress(settings),
+        redact=settings.redact,
+    )
+
+
+def _egress(settings: EgressSettings) -> "Egress":
+    from kafka_partition_events_listeners.webhook.egress import Egress  # noqa: PLC0415 - an extra
+
+    return Egress(
         allow_private=settings.allow_private,
+        allow_networks=settings.allow_networks,
+        proxy=settings.proxy,
+        ca_file=settings.ca_file,
+        client_cert=settings.client_cert,
+        client_key=settings.client_key,
     )
 
 

@@ -18,6 +18,7 @@ from kafka_partition_events.outbox import DeliveryError, Entry, RetryPolicy
 from kafka_partition_events.testing import RecordingListener, ScriptedSource
 from kafka_partition_events.testing.ports import free_ports
 from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events_listeners.webhook.egress import Egress
 from kafka_partition_events_listeners.webhook.listener import WebhookListener
 from kafka_partition_events_listeners.webhook.signature import verify
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
@@ -248,7 +249,7 @@ def test_the_address_is_connected_to_and_the_name_is_asked_for_and_proved(
 ) -> None:
     receiver, asked = secure
     url = f"https://hooks.example.com:{receiver.port}/T0K3N"
-    deliver(url, transport=CheckedTransport(allow_private=True, resolve=loopback))
+    deliver(url, transport=CheckedTransport(Egress(allow_private=True), resolve=loopback))
     assert asked == ["hooks.example.com"]
     (request,) = receiver.requests
     assert request.headers["host"] == f"hooks.example.com:{receiver.port}"
@@ -258,7 +259,7 @@ def test_the_address_is_connected_to_and_the_name_is_asked_for_and_proved(
 def test_a_certificate_for_another_name_proves_nothing(secure: tuple[Receiver, list[str | None]]) -> None:
     receiver, _ = secure
     url = f"https://other.example.com:{receiver.port}/T0K3N"
-    error = failure(url, transport=CheckedTransport(allow_private=True, resolve=loopback))
+    error = failure(url, transport=CheckedTransport(Egress(allow_private=True), resolve=loopback))
     assert error.reason == "tls"
     assert "other.example.com" in str(error)
     assert receiver.requests == []
@@ -269,7 +270,7 @@ def test_a_certificate_that_nobody_vouches_for_proves_nothing(
 ) -> None:
     receiver, _ = secure
     url = f"https://hooks.example.com:{receiver.port}/T0K3N"
-    error = failure(url, transport=CheckedTransport(allow_private=True, resolve=loopback))
+    error = failure(url, transport=CheckedTransport(Egress(allow_private=True), resolve=loopback))
     assert error.reason == "tls"
     assert receiver.requests == []
 

@@ -14,6 +14,7 @@ from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Report, decode_report, encode_report
+from kafka_partition_events.observe.setting_kinds import settings_of
 from kafka_partition_events.observe.settings import (
     Kafka,
     KafkaSinkSettings,
@@ -25,6 +26,9 @@ from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryStats, MemoryOutbox, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events_listeners.redaction import REDACTIONS
+from kafka_partition_events_listeners.webhook.egress import Egress
+from kafka_partition_events_listeners.webhook.sink import WebhookSink
 from tests.outbox_kit import NOW, ScriptedSink, append, entry, ids
 
 KAFKA = Kafka(bootstrap_servers="x:1")
@@ -171,6 +175,14 @@ def test_it_tells_what_waits_and_what_was_delivered(world: World) -> None:
         ),
         (WebhookSinkSettings(name="w", url="http://127.0.0.1/"), "sinks.w: url names 127.0.0.1"),
         (WebhookSinkSettings(name="w", url="https://x.example/", format="template"), "sinks.w: format"),
+        (
+            WebhookSinkSettings(name="w", url="https://x.example/", ca_file="nowhere.pem"),
+            "sinks.w: ca_file: nowhere.pem: No such file",
+        ),
+        (
+            WebhookSinkSettings(name="w", url="https://x.example/", proxy="https://kpe:hunter2@p.example"),
+            "sinks.w: proxy must be http://",
+        ),
         (WebhookSinkSettings(name="w", url="https://x.example/", secrets=("hunter2",)), "sinks.w: secrets"),
     ],
 )
@@ -308,3 +320,18 @@ def test_a_lock_is_private_and_touches_no_other_file(tmp_path: Path) -> None:
     assert valuable.read_text() == "kept"
     with locked(str(tmp_path / "new.db")):
         assert stat.S_IMODE((tmp_path / "new.db.observer").stat().st_mode) == 0o600
+
+
+def test_a_webhook_goes_where_its_settings_say_and_leaves_out_what_they_say() -> None:
+    settings = WebhookSinkSettings(
+        name="w", url="https://x.example/", proxy="http://p.example:3128", redact=("hosts", "observers")
+    )
+    sink = make_sink(settings, KAFKA)
+    assert isinstance(sink, WebhookSink)
+    assert sink._transport._egress == Egress(proxy="http://p.example:3128")  # type: ignore[attr-defined]
+    assert sink._left_out == {"host", "port", "error", "observer"}
+    sink.close()
+
+
+def test_all_that_can_be_left_out_can_be_asked_for() -> None:
+    assert settings_of(WebhookSinkSettings)["redact"].kind.read(list(REDACTIONS)) == REDACTIONS

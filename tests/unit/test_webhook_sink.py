@@ -15,9 +15,9 @@ from kafka_partition_events import __version__
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
 from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events_listeners.webhook.connecting import AddressRefusedError
 from kafka_partition_events_listeners.webhook.signature import verify
 from kafka_partition_events_listeners.webhook.sink import MOST_READ_BYTES, WebhookSink, retry_after_s
-from kafka_partition_events_listeners.webhook.target import AddressRefusedError
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"  # noqa: S105
 URL = "https://hooks.example.com/services/T0K3N?key=T0K3N"

@@ -6,14 +6,10 @@ import httpx
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events_listeners.webhook.target import (
-    AddressRefusedError,
-    CheckedTransport,
-    check_url,
-    is_public,
-    masked,
-    resolve,
-)
+from kafka_partition_events_listeners.webhook.addresses import is_public, resolve
+from kafka_partition_events_listeners.webhook.connecting import AddressRefusedError
+from kafka_partition_events_listeners.webhook.egress import Egress
+from kafka_partition_events_listeners.webhook.target import CheckedTransport, check_url, masked
 
 PUBLIC, OTHER_PUBLIC = "93.184.216.34", "2606:2800:220:1::1"
 
@@ -72,12 +68,12 @@ def test_addresses_that_are(address: str) -> None:
 )
 def test_a_url_that_cannot_be_a_target_is_refused_at_once_without_being_repeated(url: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why) as caught:
-        check_url(url, allow_private=False)
+        check_url(url)
     assert "T0K3N" not in str(caught.value)
 
 
 def test_private_addresses_can_be_allowed() -> None:
-    assert check_url("http://10.0.0.1:9093/x", allow_private=True).host == "10.0.0.1"
+    assert check_url("http://10.0.0.1:9093/x", Egress(allow_private=True)).host == "10.0.0.1"
 
 
 @pytest.mark.parametrize(
@@ -86,9 +82,9 @@ def test_private_addresses_can_be_allowed() -> None:
 def test_what_a_machine_is_told_its_credentials_by_never_is(address: str) -> None:
     host = f"[{address}]" if ":" in address else address
     with pytest.raises(ConfigurationError, match="nothing is ever posted there"):
-        check_url(f"http://{host}/x", allow_private=True)
+        check_url(f"http://{host}/x", Egress(allow_private=True))
     anything = CheckedTransport(
-        allow_private=True,
+        Egress(allow_private=True),
         resolve=lambda _host, _port: [address],
         inner=httpx.MockTransport(lambda _: httpx.Response(204)),
     )

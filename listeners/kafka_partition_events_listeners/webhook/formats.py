@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
-from jinja2 import StrictUndefined, TemplateSyntaxError, meta
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2 import TemplateSyntaxError, meta
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.digests import unfold
@@ -22,6 +21,7 @@ from kafka_partition_events_listeners.webhook.alerts import (
     times_of,
 )
 from kafka_partition_events_listeners.webhook.payload import Payload, Writer
+from kafka_partition_events_listeners.webhook.sandbox import Sandbox
 from kafka_partition_events_listeners.webhook.teams import teams
 from kafka_partition_events_listeners.webhook.wording import (
     ENDS,
@@ -184,8 +184,9 @@ class WebhookTemplate:
 
     A template knows ``event`` (the CloudEvent), ``data`` (its data), ``name`` (such as ``incident.opened``)
     and whether it tells a beginning (``opened``) or an end (``closed``). What is written as JSON should pass
-    through the filter ``tojson``. The sandbox keeps a template from Python's own objects; it does not keep it
-    from taking long, so a template is as trusted as the rest of the configuration.
+    through the filter ``tojson``. The sandbox keeps a template from Python's own objects, and from making by
+    ``*``, ``**`` or ``%`` what is larger than `LARGEST_BYTES`; it does not keep it from taking long, so a
+    template is as trusted as the rest of the configuration.
     """
 
     def __init__(self, source: str) -> None:
@@ -197,19 +198,16 @@ class WebhookTemplate:
         Raises:
             ConfigurationError: it is no template, reads other templates, or uses a name that there is not.
         """
-        environment = ImmutableSandboxedEnvironment(
-            autoescape=False,
-            undefined=StrictUndefined,
-            keep_trailing_newline=True,
-        )
+        environment = Sandbox(LARGEST_BYTES)
         try:
             parsed = environment.parse(source)
+            environment.check_sums(parsed)
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
             raise ConfigurationError(f"template, line {error.lineno}: {error.message}") from error
         if any(True for _ in meta.find_referenced_templates(parsed)):
             raise ConfigurationError("template must stand alone: it may not include, import or extend others")
-        if unknown := meta.find_undeclared_variables(parsed) - _NAMES - environment.globals.keys():
+        if unknown := environment.undeclared_in(parsed) - _NAMES:
             raise ConfigurationError(
                 f"template uses {', '.join(sorted(unknown))}, but there is only {', '.join(sorted(_NAMES))}"
             )

@@ -15,6 +15,7 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event, PartitionOffline, Resync
 from kafka_partition_events.outbox import Deliverer, MemoryOutbox, RetryPolicy, Stream, Write
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
+from kafka_partition_events_listeners.webhook.egress import Egress
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
 
 _log = get_logger(__name__)
@@ -68,6 +69,8 @@ class WebhookListener(CloudEventsListener):
         timeout: float = 10.0,
         batch: int = 1,
         allow_private: bool = False,
+        egress: Egress | None = None,
+        redact: Iterable[str] = (),
         transport: httpx.BaseTransport | None = None,
         retry: RetryPolicy | None = None,
         max_entries: int = 10_000,
@@ -83,7 +86,7 @@ class WebhookListener(CloudEventsListener):
                 leaders and replica sets that moved. What merely tells the state that the listener found, or
                 that a forked child begins with, is never posted, except for partitions that it found offline.
             name: How logs call it.
-            format: As for `WebhookSink`, and so are the next eight.
+            format: As for `WebhookSink`, and so are the next ten.
             template: See there.
             runbook_url: See there.
             secrets: See there.
@@ -91,6 +94,8 @@ class WebhookListener(CloudEventsListener):
             timeout: See there.
             batch: See there.
             allow_private: See there.
+            egress: See there.
+            redact: See there.
             transport: See there. A forked child uses it, too: let it keep no connection alive.
             retry: How patient to be with the target.
             max_entries: How many events may wait; beyond that the oldest are dropped, and counted.
@@ -119,6 +124,8 @@ class WebhookListener(CloudEventsListener):
             timeout=timeout,
             batch=batch,
             allow_private=allow_private,
+            egress=egress,
+            redact=redact,
             transport=transport,
         )
         self._outbox = MemoryOutbox(max_entries)

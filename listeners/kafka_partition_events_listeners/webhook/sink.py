@@ -1,25 +1,31 @@
 """A sink that posts entries to a URL."""
 
 import re
-import ssl
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from ipaddress import ip_address
 from typing import Final, cast
 
 import httpx
+from attrs import evolve
 
 from kafka_partition_events import __version__
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
+from kafka_partition_events_listeners.redaction import fields_of, redacted
+from kafka_partition_events_listeners.webhook.addresses import address_behind
+from kafka_partition_events_listeners.webhook.egress import Egress, shown
+from kafka_partition_events_listeners.webhook.failures import cause_of
 from kafka_partition_events_listeners.webhook.formats import writer_of
 from kafka_partition_events_listeners.webhook.payload import Payload, Selection
 from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
 from kafka_partition_events_listeners.webhook.target import (
-    AddressRefusedError,
     CheckedTransport,
     check_url,
     masked,
@@ -39,11 +45,14 @@ _CURES: Final = {
     401: "; look at the credentials in its headers or URL",
     403: "; look at the rights of its credentials",
     404: "; look at its URL",
-    407: "; a proxy wants credentials",
+    407: "; a proxy wants credentials: look at the login in proxy",
 }
 _BATCH_IDS: Final = uuid.UUID("b8f0c1c2-6f0e-5b9d-8f0b-3b7f4f0f6a55")
-_OURS: Final = re.compile(r"webhook-.*|host|content-length|transfer-encoding|connection")
+_OURS: Final = re.compile(r"webhook-.*|proxy-.*|host|content-length|transfer-encoding|connection")
+_CREDENTIALS: Final = re.compile(r"authorization|cookie|.*(key|token|secret|password).*")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+_log = get_logger(__name__)
 
 
 class WebhookSink:
@@ -51,9 +60,9 @@ class WebhookSink:
 
     A 2xx answer is a delivery. 410 ends deliveries for good. 400, 413, 415 and 422 decline an entry, and the
     third time it is refused. Whatever else goes wrong is tried again, after ``Retry-After`` if the target
-    says so, and nothing is given up for it: 401, 403 or 404 are cured by an operator. Redirects are not
-    followed. At least once: a receiver tells doubles by the header ``webhook-id``, which is the CloudEvent's
-    id, or for a batch made of those of its events.
+    says so, and nothing is given up for it: 401, 403 or 404, a certificate or a proxy are cured by an
+    operator. Redirects are not followed. At least once: a receiver tells doubles by the header
+    ``webhook-id``, which is the CloudEvent's id, or for a batch made of those of its events.
 
     URL, headers and secrets are never told to anybody but the target: not in logs, errors or ``repr``.
 
@@ -74,6 +83,8 @@ class WebhookSink:
         timeout: float = 10.0,
         batch: int = 1,
         allow_private: bool = False,
+        egress: Egress | None = None,
+        redact: Iterable[str] = (),
         transport: httpx.BaseTransport | None = None,
         clock: Clock | None = None,
         write: Selection | None = None,
@@ -92,9 +103,12 @@ class WebhookSink:
             headers: To send along, such as ``Authorization``; ``Content-Type`` takes the place of ours.
             timeout: Seconds for all of a request, from the connection to the last byte of the answer.
             batch: How many entries to post at once; more than 1 with CloudEvents only.
-            allow_private: Whether to connect to addresses that are not public.
-            transport: What connects in place of `CheckedTransport`, for a proxy or a client certificate;
-                then it decides on addresses.
+            allow_private: Whether to connect to addresses that are not public; the same as in ``egress``.
+            egress: Where requests may go: networks, a proxy, authorities, a client certificate.
+            redact: What is left out before anything is written: ``hosts`` of brokers (and with them texts of
+                errors, which name them), ``errors``, names of ``observers``.
+            transport: What connects in place of `CheckedTransport`; then it decides on addresses, and what
+                ``egress`` says beside the check of the URL is its own business.
             clock: Tells the time of a signature; the system's by default.
             write: Writes entries in place of ``format``, also several at once; what it returns None for is
                 not posted, and passes for delivered.
@@ -111,14 +125,20 @@ class WebhookSink:
         self.name = name
         self.stream = stream
         self.batch = batch
-        self._url = check_url(url, allow_private=allow_private)
+        egress = egress or Egress()
+        egress = evolve(egress, allow_private=True) if allow_private else egress
+        self._url = check_url(url, egress)
+        self._told = masked(self._url) + ("" if egress.way is None else f" through {shown(egress.way)}")
+        self._left_out = fields_of(redact)
         self._write: Selection = write or writer_of(
             format, template=template, receiver=name, runbook_url=runbook_url
         )
         self._keys = [key_of(secret) for secret in secrets]
         self._headers = _checked(headers or {})
         self._timeout = timeout
-        self._transport = transport or CheckedTransport(allow_private=allow_private)
+        if sent := self._told_in_clear(egress):
+            _warn_of_clear_text(name, masked(self._url), sent)
+        self._transport = transport or CheckedTransport(egress)
         self._clock: Clock = clock or SystemClock()
         self._declined = ("", 0)
 
@@ -130,7 +150,7 @@ class WebhookSink:
 
         Raises:
             DeliveryError: not all were taken. Its reason is ``http_`` and the status, ``redirect``,
-                ``timeout``, ``connect``, ``tls``, ``address_refused`` or ``format``.
+                ``timeout``, ``connect``, ``tls``, ``proxy``, ``address_refused`` or ``format``.
         """
         payload = self._written(entries)
         if payload is None:
@@ -147,6 +167,15 @@ class WebhookSink:
         """Close all connections."""
         self._transport.close()
 
+    def _told_in_clear(self, egress: Egress) -> tuple[str, ...]:
+        """Return what should not go out unencrypted, but does."""
+        address = address_behind(self._url.host)
+        here = egress.way is None and address is not None and ip_address(address).is_loopback
+        if self._url.scheme == "https" or here:
+            return ()
+        signed = ("what is signed with secrets",) if self._keys else ()
+        return (*filter(_CREDENTIALS.fullmatch, self._headers), *signed)
+
     def _deliver_one_by_one(self, entries: Sequence[Entry]) -> None:
         """Find out which entry of a batch is at fault; the target declines the batch as a whole."""
         for delivered, entry in enumerate(entries):
@@ -158,7 +187,7 @@ class WebhookSink:
 
     def _written(self, entries: Sequence[Entry]) -> Payload | None:
         try:
-            return self._write(entries)
+            return self._write([redacted(entry, self._left_out) for entry in entries])
         except Exception as error:
             # A template of the operator's, or an event that a format can't tell: the next one may do.
             raise DeliveryError(
@@ -206,7 +235,7 @@ class WebhookSink:
         if redirect:
             cure = "; redirects are not followed: configure the URL that it leads to"
         return DeliveryError(
-            f"{self.name}: {masked(self._url)} answered {status}{cure}",
+            f"{self.name}: {self._told} answered {status}{cure}",
             reason="redirect" if redirect else f"http_{status}",
             retry_after=retry_after_s(response.headers.get("retry-after"), self._clock.now()),
             refused=status in _OF_THE_ENTRY and self._times_declined(entry) >= REFUSED_AFTER,
@@ -219,10 +248,13 @@ class WebhookSink:
         return self._declined[1]
 
     def _unreachable(self, error: httpx.TransportError) -> DeliveryError:
-        reason = _reason(error)
-        # What the target itself said, as in a broken answer, stays out of the message.
-        cause = str(error) if isinstance(error, httpx.ConnectError) else type(error).__name__
-        return DeliveryError(f"{self.name}: {masked(self._url)}: {cause}", reason=reason)
+        reason, cause = cause_of(error)
+        return DeliveryError(f"{self.name}: {self._told}: {cause}", reason=reason)
+
+
+@lru_cache(maxsize=256)  # a service makes its sinks anew with each election; once is enough
+def _warn_of_clear_text(sink: str, target: str, sent: tuple[str, ...]) -> None:
+    _log.warning("webhook_in_clear", sink=sink, target=target, sent=list(sent), cure="use https://")
 
 
 def retry_after_s(value: str | None, now: datetime) -> float | None:
@@ -241,19 +273,6 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     return max(0.0, (moment - now).total_seconds())
-
-
-def _reason(error: httpx.TransportError) -> str:
-    if isinstance(error, AddressRefusedError):
-        return "address_refused"
-    if isinstance(error, httpx.TimeoutException):
-        return "timeout"
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ssl.SSLError):
-            return "tls"
-        cause = cause.__cause__ or cause.__context__
-    return "connect"
 
 
 def _id(entries: Sequence[Entry]) -> str:

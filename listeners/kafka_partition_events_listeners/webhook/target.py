@@ -5,51 +5,55 @@ a name that resolved to a public address when it was checked can resolve to anot
 to (DNS rebinding). So the name is resolved once for each request, the addresses are checked, and the
 connection is made to a checked address, with the name in the ``Host`` header, in SNI and in the check of the
 certificate.
+
+With a proxy, the proxy resolves, and what it lets through is for it to decide: a process that is kept from
+the internet often can't resolve its names. Then only what a URL says itself is checked.
 """
 
-import ipaddress
-import math
-import socket
 import ssl
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final
+from pathlib import Path
+from typing import Final
 
-import httpcore
 import httpx
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.forking import reset_in_children
-
-Resolve = Callable[[str, int], Sequence[str]]
-"""Takes a host and a port, returns addresses, best first; raises `httpx.ConnectError` if it has none."""
+from kafka_partition_events_listeners.webhook.addresses import Resolve, is_of_the_machine, resolve
+from kafka_partition_events_listeners.webhook.connecting import (
+    MOST_TRIED,
+    AddressRefusedError,
+    Deadline,
+    connecting,
+)
+from kafka_partition_events_listeners.webhook.egress import NOT_PUBLIC, OF_THE_MACHINE, Egress
 
 _PORTS: Final = {"http": 80, "https": 443}
-_MOST_TRIED: Final = 4
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_PROTOCOL_ASSIGNMENTS: Final = ipaddress.IPv4Network("192.0.0.0/24")
-_NOT_GLOBAL: Final = (_PROTOCOL_ASSIGNMENTS, ipaddress.IPv6Network("3fff::/20"))
-"""What Python's tables call global: the latter is for documentation (RFC 9637)."""
-_AZURE: Final = ipaddress.IPv4Address("168.63.129.16")
-"""What tells an Azure machine about itself: an address of a public range that leads nowhere else."""
-_NOT_PUBLIC: Final = "which is no public address: allow_private=True allows it, if that is what you mean"
+_DIRECTLY: Final = Egress()
+
+_log = get_logger(__name__)
 
 
-_OF_THE_MACHINE: Final = "which is link-local or the cloud's own address: nothing is ever posted there"
+class ProxyRefusedError(httpx.ProxyError):
+    """A proxy does not connect to the target.
+
+    Attributes:
+        status: What it answered, such as 407.
+    """
+
+    def __init__(self, status: str) -> None:
+        super().__init__(f"the proxy answered {status}")
+        self.status = status
 
 
-class AddressRefusedError(httpx.ConnectError):
-    """A host has no address that may be connected to."""
-
-
-def check_url(url: str, *, allow_private: bool) -> httpx.URL:
+def check_url(url: str, egress: Egress = _DIRECTLY) -> httpx.URL:
     """Return the parsed URL of a target.
 
     Args:
         url: An http or https URL.
-        allow_private: Whether an address in it may be any.
+        egress: Where requests may go.
 
     Raises:
         ConfigurationError: it can't be delivered to; the message does not repeat it, as it may be a secret.
@@ -66,11 +70,9 @@ def check_url(url: str, *, allow_private: bool) -> httpx.URL:
         raise ConfigurationError("url must name a port from 1 to 65535, or none")
     if parsed.userinfo:
         raise ConfigurationError("url must not hold a user or a password: use headers={'Authorization': ...}")
-    if _is_address(parsed.host):
-        if is_of_the_machine(parsed.host):
-            raise ConfigurationError(f"url names {parsed.host}, {_OF_THE_MACHINE}")
-        if not allow_private and not is_public(parsed.host):
-            raise ConfigurationError(f"url names {parsed.host}, {_NOT_PUBLIC}")
+    if parsed.scheme == "http" and egress.files:
+        raise ConfigurationError("url begins with http://, but ca_file and client_cert are for https://")
+    egress.check_host(parsed.host)
     return parsed
 
 
@@ -79,110 +81,69 @@ def masked(url: httpx.URL) -> str:
     return f"{url.scheme}://{url.netloc.decode('ascii')}"
 
 
-def is_public(address: str) -> bool:
-    """Tell whether an address is one of the public internet.
-
-    Private, loopback, link-local, shared, multicast, unspecified, reserved and documentation addresses are
-    not; an IPv6 address that stands for an IPv4 address (mapped, 6to4, NAT64) is what that one is.
-    """
-    ip = ipaddress.ip_address(address)
-    if isinstance(ip, ipaddress.IPv6Address):
-        if (embedded := _embedded(ip)) is not None:
-            ip = embedded
-        elif ip.is_site_local:
-            return False
-    elsewhere = ip.is_multicast or ip.is_reserved or ip.is_unspecified
-    return (
-        ip.is_global and not elsewhere and not any(ip in network for network in _NOT_GLOBAL) and ip != _AZURE
-    )
-
-
-def is_of_the_machine(address: str) -> bool:
-    """Tell whether an address is link-local, or the cloud's own.
-
-    There a machine is told its credentials; nobody keeps a pager there, so nothing allows it.
-    """
-    ip = ipaddress.ip_address(address)
-    if isinstance(ip, ipaddress.IPv6Address):
-        ip = _embedded(ip) or ip
-    return ip.is_link_local or ip == _AZURE
-
-
-def _embedded(ip: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    if ip in _NAT64:
-        return ipaddress.IPv4Address(int(ip) & 0xFFFF_FFFF)
-    return ip.ipv4_mapped or ip.sixtofour
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def resolve(host: str, port: int) -> Sequence[str]:
-    """Return the addresses of a host in the system's order of preference.
-
-    Raises:
-        httpx.ConnectError: there are none.
-    """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise httpx.ConnectError(f"the host can't be resolved: {error}") from None
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
-
-
 class CheckedTransport(httpx.BaseTransport):
-    """Connects directly, and to checked addresses only. Follows no redirect and no proxy of the environment.
+    """Connects to checked addresses only, or through one proxy. Follows no redirect.
 
-    The time-out of a request (``extensions["timeout"]["read"]``, seconds) is one for all of it, from the
-    connection to the last byte of the answer: a target that sends a byte now and then is not waited for.
+    Proxies of the environment are not asked. The time-out of a request (``extensions["timeout"]["read"]``,
+    seconds) is one for all of it, from the connection to the last byte of the answer, the proxy's answers
+    and TLS included: an other end that sends a byte now and then is not waited for.
 
-    Certificates are checked against httpx's authorities and the machine's, or those in the file that the
-    environment variable ``SSL_CERT_FILE`` names. Thread-safe; a forked child makes connections of its own.
+    Certificates are checked against ``egress.ca_file``; without one against httpx's authorities and the
+    machine's, or those in the file that the environment variable ``SSL_CERT_FILE`` names. Files that have
+    changed are taken over by the next request; while they are of no use, what was read last stays in force,
+    and the log has `webhook_files_refused`.
+
+    One request at a time. A forked child makes connections of its own.
     """
 
     def __init__(
         self,
+        egress: Egress = _DIRECTLY,
         *,
-        allow_private: bool = False,
         resolve: Resolve = resolve,
         inner: httpx.BaseTransport | None = None,
     ) -> None:
         """Make a transport.
 
         Args:
-            allow_private: Whether any address will do, but for link-local ones.
+            egress: Where requests may go, and how.
             resolve: How to find addresses.
-            inner: What connects; it sees URLs with addresses in place of names.
+            inner: What connects; it sees URLs with addresses in place of names, unless there is a proxy.
+
+        Raises:
+            ConfigurationError: a file can't be read or used.
         """
-        self._allow_private = allow_private
+        self._egress = egress
         self._resolve = resolve
-        self._authorities: ssl.SSLContext | None = None
-        self._deadline = _Deadline()
+        self._deadline = Deadline()
+        self._context: ssl.SSLContext | None = None
+        self._stamps: list[object] = []
+        self._refused: list[object] = []
         if inner is None:
-            self._authorities = _authorities()
-            inner = _direct(self._authorities, self._deadline)
+            self._stamps = _stamps(egress)  # before they are read: what changes meanwhile is read again
+            self._context = egress.context()
+            inner = self._connecting(self._context)
         self._inner = inner
         reset_in_children(self)
 
     def reset_after_fork(self) -> None:
         """Leave all connections to the parent, which goes on using them."""
-        if self._authorities is not None:
-            self._deadline = _Deadline()
-            self._inner = _direct(self._authorities, self._deadline)
+        if self._context is not None:
+            self._deadline = Deadline()
+            self._inner = self._connecting(self._context)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request to the first address that can be connected to.
+        """Send a request to the first address that can be connected to, or through the proxy.
 
         Raises:
             AddressRefusedError: there is no address that may be.
+            ProxyRefusedError: the proxy does not let it through.
             httpx.TransportError: it can't be sent or is not answered.
         """
         self._deadline.begin(request.extensions.get("timeout", {}).get("read"))
+        self._take_over_files()
+        if self._egress.way is not None:
+            return self._send_through(request)
         *others, last = self._addresses(request.url)
         for address in others:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # before anything was sent
@@ -193,15 +154,17 @@ class CheckedTransport(httpx.BaseTransport):
         """Close all connections."""
         self._inner.close()
 
+    # -- straight ------------------------------------------------------------------------------------
+
     def _addresses(self, url: httpx.URL) -> Sequence[str]:
         found = self._resolve(url.raw_host.decode("ascii"), url.port or _PORTS[url.scheme])
         found = [address for address in found if not is_of_the_machine(address)]
-        allowed = [address for address in found if self._allow_private or is_public(address)]
+        allowed = [address for address in found if self._egress.allows(address)]
         if not found:
-            raise AddressRefusedError(f"the host resolves to an address {_OF_THE_MACHINE}")
+            raise AddressRefusedError(f"the host resolves to an address {OF_THE_MACHINE}")
         if not allowed:
-            raise AddressRefusedError(f"the host resolves to {', '.join(found)}, {_NOT_PUBLIC}")
-        return allowed[:_MOST_TRIED]
+            raise AddressRefusedError(f"the host resolves to {', '.join(found)}, {NOT_PUBLIC}")
+        return allowed[:MOST_TRIED]
 
     def _send(self, request: httpx.Request, address: str) -> httpx.Response:
         return self._inner.handle_request(
@@ -214,74 +177,52 @@ class CheckedTransport(httpx.BaseTransport):
             )
         )
 
+    # -- through the proxy ---------------------------------------------------------------------------
 
-class _Deadline(threading.local):
-    """Until when the request of this thread may take; a time-out of httpx's is for one read or write."""
+    def _send_through(self, request: httpx.Request) -> httpx.Response:
+        try:
+            return self._inner.handle_request(request)
+        except httpx.TransportError as error:
+            # httpcore keeps a tunnel in which TLS has failed, and has no room for another one after ten.
+            self._begin_anew()
+            if isinstance(error, httpx.ProxyError) and not isinstance(error, ProxyRefusedError):
+                raise ProxyRefusedError(
+                    str(error).partition(" ")[0]
+                ) from error  # no words of the proxy's own
+            raise
 
-    at = math.inf
+    # -- files ---------------------------------------------------------------------------------------
 
-    def begin(self, seconds: float | None) -> None:
-        self.at = math.inf if seconds is None else time.monotonic() + seconds
+    def _take_over_files(self) -> None:
+        if self._context is None or (stamps := _stamps(self._egress)) == self._stamps:
+            return
+        try:
+            self._context = self._egress.context()
+        except ConfigurationError as error:  # half of them are written, say: look again with the next request
+            if stamps != self._refused:
+                _log.warning("webhook_files_refused", error=str(error))
+            self._refused = stamps
+            return
+        self._stamps = stamps
+        self._begin_anew()
 
-    def left(self, timeout: float | None, late: type[Exception]) -> float | None:
-        """Return how many seconds one step may take.
+    def _begin_anew(self) -> None:
+        if self._context is not None:
+            self._inner.close()
+            self._inner = self._connecting(self._context)
 
-        Raises:
-            Exception: of the type ``late``: there are none left.
-        """
-        if self.at == math.inf:
-            return timeout
-        if (left := self.at - time.monotonic()) <= 0:
-            raise late("the time for the whole request is over")
-        return left if timeout is None else min(left, timeout)
-
-
-class _Stream(httpcore.NetworkStream):
-    """A connection of which no step goes beyond the deadline."""
-
-    def __init__(self, stream: httpcore.NetworkStream, deadline: _Deadline) -> None:
-        self._stream, self._deadline = stream, deadline
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._deadline.left(timeout, httpcore.ReadTimeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._deadline.left(timeout, httpcore.WriteTimeout))
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore.NetworkStream:
-        left = self._deadline.left(timeout, httpcore.ConnectTimeout)
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, left), self._deadline)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
+    def _connecting(self, context: ssl.SSLContext) -> httpx.HTTPTransport:
+        return connecting(context, self._deadline, self._resolve, self._egress.way)
 
 
-class _Connecting(httpcore.SyncBackend):
-    def __init__(self, deadline: _Deadline) -> None:
-        self._deadline = deadline
-
-    def connect_tcp(
-        self, host: str, port: int, timeout: float | None = None, *args: Any, **options: Any
-    ) -> httpcore.NetworkStream:
-        left = self._deadline.left(timeout, httpcore.ConnectTimeout)
-        return _Stream(super().connect_tcp(host, port, left, *args, **options), self._deadline)
-
-
-def _direct(authorities: ssl.SSLContext, deadline: _Deadline) -> httpx.HTTPTransport:
-    transport = httpx.HTTPTransport(verify=authorities, trust_env=False)
-    # httpx has no parameter for what connects; its transport is a translation around this pool.
-    transport._pool = httpcore.ConnectionPool(  # noqa: SLF001
-        ssl_context=authorities, network_backend=_Connecting(deadline)
-    )
-    return transport
-
-
-def _authorities() -> ssl.SSLContext:
-    context = httpx.create_ssl_context(trust_env=False)
-    context.load_default_certs()  # companies have authorities of their own
-    return context
+def _stamps(egress: Egress) -> list[object]:
+    """Return what changes when a file is written or replaced."""
+    stamps: list[object] = []
+    for path in egress.files:
+        try:
+            stat = Path(path).stat()
+        except OSError as error:
+            stamps.append(error.errno)
+        else:
+            stamps.append((stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns))
+    return stamps

@@ -1,5 +1,7 @@
 """The service's configuration: what can be said in it, and what holds if nothing is said."""
 
+from pathlib import Path
+
 import pytest
 
 from kafka_partition_events.observe.config import load_config
@@ -92,3 +94,58 @@ def test_what_is_no_size(written: str) -> None:
 
 def test_durations_have_days() -> None:
     assert parse_duration("7d") == 604_800.0
+
+
+EGRESS = """
+[[sinks]]
+name = "pager"
+type = "webhook"
+url = "https://pager.example/x"
+allow_networks = ["10.1.0.0/16", "fd00::/8"]
+proxy = "http://kpe:s3cret@proxy.example:3128"
+ca_file = "/etc/kpe/ca.pem"
+client_cert = "/etc/kpe/kpe.pem"
+client_key = "/etc/kpe/kpe.key"
+redact = ["hosts", "errors"]
+"""
+
+
+def test_where_a_webhook_may_go(config: Writer) -> None:
+    read = config.load(EGRESS)
+    (sink,) = read.settings.sinks
+    assert isinstance(sink, WebhookSinkSettings)
+    assert sink.allow_networks == ("10.1.0.0/16", "fd00::/8")
+    assert (sink.ca_file, sink.client_cert) == ("/etc/kpe/ca.pem", "/etc/kpe/kpe.pem")
+    assert sink.redact == ("hosts", "errors")
+    assert text(read, "sinks.pager.proxy") == "http://proxy.example:3128/***"
+    assert "s3cret" not in str(read.values)
+
+
+def test_and_by_the_environment(config: Writer, tmp_path: Path) -> None:
+    (tmp_path / "proxy").write_text("http://kpe:s3cret@other.example:3128\n")
+    environ = {
+        "KPE_SINKS__PAGER__CA_FILE": "/other/ca.pem",
+        "KPE_SINKS__PAGER__ALLOW_NETWORKS": "10.2.0.0/16,10.3.0.0/16",
+        "KPE_SINKS__PAGER__REDACT": "observers",
+        "KPE_SINKS__PAGER__PROXY_FILE": str(tmp_path / "proxy"),
+    }
+    without = "\n".join(line for line in EGRESS.splitlines() if not line.startswith("proxy"))
+    (sink,) = config.load(without, environ).settings.sinks
+    assert isinstance(sink, WebhookSinkSettings)
+    assert (sink.ca_file, sink.allow_networks) == ("/other/ca.pem", ("10.2.0.0/16", "10.3.0.0/16"))
+    assert (sink.redact, sink.proxy) == (("observers",), "http://kpe:s3cret@other.example:3128")
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('allow_networks = ["10.1.0.1/16"]', 'a list of networks such as ["10.1.0.0/16"]'),
+        ('allow_networks = "10.1.0.0/16"', 'a list of networks such as ["10.1.0.0/16"]'),
+        ('redact = ["host"]', 'a list of "hosts", "errors", "observers"'),
+        ('proxy = "proxy.example:3128"', "an http:// or https:// URL"),
+    ],
+)
+def test_where_it_may_not(line: str, problem: str, config: Writer) -> None:
+    kept = [kept for kept in EGRESS.splitlines() if kept.split(" =")[0] != line.split(" =", maxsplit=1)[0]]
+    (told,) = config.problems("\n".join([*kept, line]))
+    assert told.endswith(f"is not {problem}")
