@@ -25,7 +25,8 @@ from kafka_partition_events.observe.setting_kinds import (
     settings_of,
     shown,
 )
-from kafka_partition_events.observe.settings import SECTIONS, SINK_TYPES, ClusterSettings, Settings, Window
+from kafka_partition_events.observe.settings import SECTIONS, ClusterSettings, Settings, Window
+from kafka_partition_events.observe.sink_settings import SINK_TYPES
 
 _PREFIX = "KPE_"
 _NESTED = "__"

@@ -8,39 +8,32 @@ from attrs import evolve, field, frozen
 
 from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.on_call import ON_CALL_TYPES, OnCallSinkSettings
 from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.setting_kinds import (
     ADDRESS,
     BOOLEAN,
     DURATION,
     DURATIONS,
-    HEADERS,
     NAME,
-    NETWORKS,
     PASSWORDS,
     PATTERN,
     PROPERTIES,
     SIZE,
     TEXT,
     TEXTS,
-    URL,
     WEEKLY,
     number,
     one_of,
     setting,
-    some_of,
     whole_number,
 )
-from kafka_partition_events.outbox import Stream
+from kafka_partition_events.observe.sink_settings import SinkSettings
 
 KAFKA_PYTHON: Final = "kafka-python"
 CONFLUENT: Final = "confluent-kafka"
 
 OF_CONFIGURATION: Final = "window."
 """What the ids of silences begin with that are windows of the configuration."""
-
-_STREAMS = one_of(*(stream.value for stream in Stream))
 
 
 @frozen(kw_only=True)
@@ -157,55 +150,6 @@ class PolicySettings:
 
 
 @frozen(kw_only=True)
-class KafkaSinkSettings:
-    """``[[sinks]]`` with ``type = "kafka"``: a topic of this cluster, or of the one that is named."""
-
-    name: str = setting(NAME, required=True)
-    type: str = setting(one_of("kafka"), "kafka")
-    stream: str = setting(_STREAMS, "events")
-    topic: str = setting(TEXT, "kpe.events")
-    bootstrap_servers: str | None = setting(TEXT)
-    properties: Mapping[str, str] = setting(PROPERTIES, {})
-    max_delay: float = setting(DURATION, "1m")
-    max_age: float = setting(DURATION, "7d")
-
-
-@frozen(kw_only=True)
-class EgressSettings:
-    """Of each sink that posts: where it may post to, and how; the fields of `Egress`. And what it leaves out.
-
-    ``client_cert`` and the like are paths: files that are renewed are taken over.
-    """
-
-    allow_private: bool = setting(BOOLEAN, False)
-    allow_networks: tuple[str, ...] = setting(NETWORKS, [])
-    proxy: str | None = setting(URL, secret=True)
-    ca_file: str | None = setting(TEXT)
-    client_cert: str | None = setting(TEXT)
-    client_key: str | None = setting(TEXT)
-    redact: tuple[str, ...] = setting(some_of("hosts", "errors", "observers"), [])
-
-
-@frozen(kw_only=True)
-class WebhookSinkSettings(EgressSettings):
-    """``[[sinks]]`` with ``type = "webhook"``: HTTP POST, signed if there are secrets."""
-
-    name: str = setting(NAME, required=True)
-    type: str = setting(one_of("webhook"), "webhook")
-    stream: str = setting(_STREAMS, "incidents")
-    url: str = setting(URL, required=True, secret=True)
-    format: str = setting(one_of("cloudevents", "alertmanager", "slack", "teams", "template"), "cloudevents")
-    template: str | None = setting(TEXT, in_file=True)
-    runbook_url: str | None = setting(URL)
-    secrets: tuple[str, ...] = setting(TEXTS, [], secret=True)
-    headers: Mapping[str, str] = setting(HEADERS, {}, secret=True)
-    timeout: float = setting(DURATION, "10s")
-    batch: int = setting(whole_number(1), 1)
-    max_delay: float = setting(DURATION, "1m")
-    max_age: float = setting(DURATION, "7d")
-
-
-@frozen(kw_only=True)
 class Window:
     """``[[windows]]``: a maintenance window that comes round every week and mutes sinks, never the journal.
 
@@ -242,14 +186,6 @@ class ClusterSettings:
     outbox: str | None = setting(TEXT)
     topics: str | None = setting(PATTERN)
     sinks: tuple[str, ...] = setting(TEXTS, [])
-
-
-SinkSettings = KafkaSinkSettings | WebhookSinkSettings | OnCallSinkSettings
-SINK_TYPES: Mapping[str, type] = {
-    "kafka": KafkaSinkSettings,
-    "webhook": WebhookSinkSettings,
-    **ON_CALL_TYPES,
-}
 
 
 @frozen(kw_only=True)

@@ -6,7 +6,8 @@ from datetime import datetime, timedelta
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.observe.settings import Kafka, SinkSettings
+from kafka_partition_events.observe.settings import Kafka
+from kafka_partition_events.observe.sink_settings import SinkSettings
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import (
     Deliverer,

@@ -2,27 +2,25 @@
 
 from typing import TYPE_CHECKING
 
-from attrs import asdict
+from attrs import asdict, fields
 
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.on_call import (
-    AlertmanagerSinkSettings,
-    OnCallSinkSettings,
-    PagerDutySinkSettings,
-    SmtpSinkSettings,
-)
 from kafka_partition_events.observe.setting_kinds import masked
-from kafka_partition_events.observe.settings import (
+from kafka_partition_events.observe.settings import Kafka
+from kafka_partition_events.observe.sink_settings import (
+    AlertmanagerSinkSettings,
     EgressSettings,
-    Kafka,
     KafkaSinkSettings,
+    PagerDutySinkSettings,
     SinkSettings,
+    SmtpSinkSettings,
     WebhookSinkSettings,
 )
 from kafka_partition_events.outbox import Sink, Stream
 
-_OF_THE_SERVICE = {"type", "stream", "max_delay", "max_age"}
+_EGRESS = tuple(field.name for field in fields(EgressSettings) if field.name != "redact")
+_OF_THE_SERVICE = {"type", "stream", "max_delay", "max_age", *_EGRESS}
 """Settings of a sink that are not its own arguments."""
 
 if TYPE_CHECKING:
@@ -92,29 +90,23 @@ def _webhook_sink(settings: WebhookSinkSettings) -> Sink:
 def _egress(settings: EgressSettings) -> "Egress":
     from kafka_partition_events_listeners.webhook.egress import Egress  # noqa: PLC0415 - an extra
 
-    return Egress(
-        allow_private=settings.allow_private,
-        allow_networks=settings.allow_networks,
-        proxy=settings.proxy,
-        ca_file=settings.ca_file,
-        client_cert=settings.client_cert,
-        client_key=settings.client_key,
-    )
+    return Egress(**{field: getattr(settings, field) for field in _EGRESS})
 
 
-def _on_call_sink(settings: OnCallSinkSettings) -> Sink:
+def _on_call_sink(settings: AlertmanagerSinkSettings | PagerDutySinkSettings | SmtpSinkSettings) -> Sink:
     arguments = asdict(settings, filter=lambda field, _: field.name not in _OF_THE_SERVICE)
+    if isinstance(settings, SmtpSinkSettings):
+        from kafka_partition_events_listeners.mail.sink import SmtpSink  # noqa: PLC0415
+
+        return SmtpSink(**arguments)
+    arguments["egress"] = _egress(settings)
     if isinstance(settings, AlertmanagerSinkSettings):
         from kafka_partition_events_listeners.webhook.alertmanager import AlertmanagerSink  # noqa: PLC0415
 
         return AlertmanagerSink(**arguments)
-    if isinstance(settings, PagerDutySinkSettings):
-        from kafka_partition_events_listeners.webhook.pagerduty import pagerduty_sink  # noqa: PLC0415
+    from kafka_partition_events_listeners.webhook.pagerduty import pagerduty_sink  # noqa: PLC0415
 
-        return pagerduty_sink(**arguments)
-    from kafka_partition_events_listeners.mail.sink import SmtpSink  # noqa: PLC0415
-
-    return SmtpSink(**arguments)
+    return pagerduty_sink(**arguments)
 
 
 def described_target(settings: SinkSettings) -> str:

@@ -10,9 +10,9 @@ import pytest
 
 from kafka_partition_events.incidents import IncidentReader
 from kafka_partition_events.metadata.clock import SystemClock
-from kafka_partition_events.observe.on_call import AlertmanagerSinkSettings
 from kafka_partition_events.observe.settings import Kafka
 from kafka_partition_events.observe.sink_runner import SinkRunner
+from kafka_partition_events.observe.sink_settings import AlertmanagerSinkSettings
 from kafka_partition_events.outbox import SqliteOutbox, Stream, Write
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events.testing.ports import HOST, free_ports

@@ -15,13 +15,13 @@ from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
 from kafka_partition_events.observe.progress import Report, decode_report, encode_report
 from kafka_partition_events.observe.setting_kinds import settings_of
-from kafka_partition_events.observe.settings import (
-    Kafka,
+from kafka_partition_events.observe.settings import Kafka
+from kafka_partition_events.observe.sink_runner import SinkRunner
+from kafka_partition_events.observe.sink_settings import (
     KafkaSinkSettings,
     SinkSettings,
     WebhookSinkSettings,
 )
-from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryStats, MemoryOutbox, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource

@@ -22,7 +22,8 @@ from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, KafkaSinkSettings, Settings
+from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, Settings
+from kafka_partition_events.observe.sink_settings import KafkaSinkSettings
 from kafka_partition_events.observe.sources import how_to_install, installed_client, open_source, the_other
 
 _STATUS_WIDTH, _CHECK_WIDTH = 13, 26

@@ -40,7 +40,7 @@ from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events import digests
-from kafka_partition_events.observe.settings import KafkaSinkSettings
+from kafka_partition_events.observe.sink_settings import KafkaSinkSettings
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryError, Entry, Sink, Stream
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox

@@ -15,7 +15,8 @@ from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import FileOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.observe.settings import Settings, SinkSettings
+from kafka_partition_events.observe.settings import Settings
+from kafka_partition_events.observe.sink_settings import SinkSettings
 from kafka_partition_events.observe.sinks import described_target, make_sink
 from kafka_partition_events.outbox import DeliveryError, Entry, Sink
 

@@ -3,7 +3,8 @@
 import pytest
 
 from kafka_partition_events.observe.config import load_config
-from kafka_partition_events.observe.settings import Settings, WebhookSinkSettings
+from kafka_partition_events.observe.settings import Settings
+from kafka_partition_events.observe.sink_settings import WebhookSinkSettings
 from tests.config_kit import Writer, origin
 
 

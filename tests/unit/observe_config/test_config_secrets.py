@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from kafka_partition_events.observe.setting_kinds import masked
-from kafka_partition_events.observe.settings import WebhookSinkSettings
+from kafka_partition_events.observe.sink_settings import WebhookSinkSettings
 from tests.config_kit import WHOLE, Writer, origin, text
 
 

@@ -6,12 +6,8 @@ import pytest
 
 from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.observe.quantities import parse_duration, parse_size
-from kafka_partition_events.observe.settings import (
-    KafkaSinkSettings,
-    Settings,
-    WebhookSinkSettings,
-    Window,
-)
+from kafka_partition_events.observe.settings import Settings, Window
+from kafka_partition_events.observe.sink_settings import KafkaSinkSettings, WebhookSinkSettings
 from tests.config_kit import WHOLE, Writer, text
 
 

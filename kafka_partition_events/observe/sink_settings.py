@@ -1,4 +1,4 @@
-"""The settings of sinks for those who are on call: what pages and mails them."""
+"""The settings of sinks: topics, webhooks, and those for who is on call."""
 
 from collections.abc import Mapping
 
@@ -9,20 +9,74 @@ from kafka_partition_events.observe.setting_kinds import (
     DURATION,
     HEADERS,
     NAME,
+    NETWORKS,
+    PROPERTIES,
     TEXT,
     TEXTS,
     URL,
     URLS,
     one_of,
     setting,
+    some_of,
     whole_number,
 )
+from kafka_partition_events.outbox import Stream
 
+_STREAMS = one_of(*(stream.value for stream in Stream))
 _INCIDENTS = one_of("incidents")
 
 
 @frozen(kw_only=True)
-class AlertmanagerSinkSettings:
+class KafkaSinkSettings:
+    """``[[sinks]]`` with ``type = "kafka"``: a topic of this cluster, or of the one that is named."""
+
+    name: str = setting(NAME, required=True)
+    type: str = setting(one_of("kafka"), "kafka")
+    stream: str = setting(_STREAMS, "events")
+    topic: str = setting(TEXT, "kpe.events")
+    bootstrap_servers: str | None = setting(TEXT)
+    properties: Mapping[str, str] = setting(PROPERTIES, {})
+    max_delay: float = setting(DURATION, "1m")
+    max_age: float = setting(DURATION, "7d")
+
+
+@frozen(kw_only=True)
+class EgressSettings:
+    """Of each sink that posts: where it may post to, and how; the fields of `Egress`. And what it leaves out.
+
+    ``client_cert`` and the like are paths: files that are renewed are taken over.
+    """
+
+    allow_private: bool = setting(BOOLEAN, False)
+    allow_networks: tuple[str, ...] = setting(NETWORKS, [])
+    proxy: str | None = setting(URL, secret=True)
+    ca_file: str | None = setting(TEXT)
+    client_cert: str | None = setting(TEXT)
+    client_key: str | None = setting(TEXT)
+    redact: tuple[str, ...] = setting(some_of("hosts", "errors", "observers"), [])
+
+
+@frozen(kw_only=True)
+class WebhookSinkSettings(EgressSettings):
+    """``[[sinks]]`` with ``type = "webhook"``: HTTP POST, signed if there are secrets."""
+
+    name: str = setting(NAME, required=True)
+    type: str = setting(one_of("webhook"), "webhook")
+    stream: str = setting(_STREAMS, "incidents")
+    url: str = setting(URL, required=True, secret=True)
+    format: str = setting(one_of("cloudevents", "alertmanager", "slack", "teams", "template"), "cloudevents")
+    template: str | None = setting(TEXT, in_file=True)
+    runbook_url: str | None = setting(URL)
+    secrets: tuple[str, ...] = setting(TEXTS, [], secret=True)
+    headers: Mapping[str, str] = setting(HEADERS, {}, secret=True)
+    timeout: float = setting(DURATION, "10s")
+    batch: int = setting(whole_number(1), 1)
+    max_delay: float = setting(DURATION, "1m")
+    max_age: float = setting(DURATION, "7d")
+
+
+@frozen(kw_only=True)
+class AlertmanagerSinkSettings(EgressSettings):
     """``[[sinks]]`` with ``type = "alertmanager"``: its API v2; each of ``urls`` gets every alert.
 
     ``repeat_interval`` is after what time an alert that lasts is posted again. Alertmanagers have private
@@ -43,7 +97,7 @@ class AlertmanagerSinkSettings:
 
 
 @frozen(kw_only=True)
-class PagerDutySinkSettings:
+class PagerDutySinkSettings(EgressSettings):
     """``[[sinks]]`` with ``type = "pagerduty"``: its Events API v2."""
 
     name: str = setting(NAME, required=True)
@@ -52,7 +106,6 @@ class PagerDutySinkSettings:
     routing_key: str = setting(TEXT, required=True, secret=True)
     url: str = setting(URL, "https://events.pagerduty.com/v2/enqueue")
     runbook_url: str | None = setting(URL)
-    allow_private: bool = setting(BOOLEAN, False)
     timeout: float = setting(DURATION, "10s")
     max_delay: float = setting(DURATION, "1m")
     max_age: float = setting(DURATION, "7d")
@@ -83,8 +136,16 @@ class SmtpSinkSettings:
     max_age: float = setting(DURATION, "7d")
 
 
-OnCallSinkSettings = AlertmanagerSinkSettings | PagerDutySinkSettings | SmtpSinkSettings
-ON_CALL_TYPES: Mapping[str, type] = {
+SinkSettings = (
+    KafkaSinkSettings
+    | WebhookSinkSettings
+    | AlertmanagerSinkSettings
+    | PagerDutySinkSettings
+    | SmtpSinkSettings
+)
+SINK_TYPES: Mapping[str, type] = {
+    "kafka": KafkaSinkSettings,
+    "webhook": WebhookSinkSettings,
     "alertmanager": AlertmanagerSinkSettings,
     "pagerduty": PagerDutySinkSettings,
     "smtp": SmtpSinkSettings,
