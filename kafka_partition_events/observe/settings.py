@@ -43,11 +43,13 @@ class Kafka:
     """``[kafka]``: how the cluster is reached. ``properties`` are librdkafka's own, for TLS and logins.
 
     ``client`` looks at the cluster; the election and sinks are confluent-kafka's, whatever it is.
+    ``allow_code`` lets properties, those of sinks and of ``[control]`` too, load libraries and run commands.
     """
 
     client: str = setting(one_of(KAFKA_PYTHON, CONFLUENT), KAFKA_PYTHON)
     bootstrap_servers: str | None = setting(TEXT)
     properties: Mapping[str, str] = setting(PROPERTIES, {})
+    allow_code: bool = setting(BOOLEAN, False)
 
 
 @frozen(kw_only=True)

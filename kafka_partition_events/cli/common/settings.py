@@ -20,6 +20,7 @@ from kafka_partition_events.cli.common.options import (
 )
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
+from kafka_partition_events.observe.kinds import runs_code
 from kafka_partition_events.observe.settings import Settings
 
 ProfileName = Annotated[
@@ -93,6 +94,16 @@ class ClusterOptions:
         Raises:
             CliError: nobody says where the brokers are; or as `FileOptions.read`.
         """
+        settings = self.load(overrides, told_elsewhere=told_elsewhere).settings
+        return settings, {
+            "bootstrap.servers": str(settings.kafka.bootstrap_servers),
+            **settings.kafka.properties,
+        }
+
+    def load(
+        self, overrides: Mapping[str, str] | None = None, *, told_elsewhere: Collection[str] = ()
+    ) -> Config:
+        """Let the log be as is asked for, and return the configuration; as `read`."""
         configure_logs(verbose=self.verbose, told_elsewhere=told_elsewhere)
         typed = {
             f"kafka.properties.{name}": value
@@ -103,13 +114,13 @@ class ClusterOptions:
                 raise CliError("no broker is given; write -b HOST:PORT")
             typed["kafka.bootstrap_servers"] = self.bootstrap
         file = profiles.chosen(self.file, self.profile, implied=self.bootstrap is None)
-        settings = read_config(file, {**typed, **(overrides or {})}).settings
-        if settings.kafka.bootstrap_servers is None:
+        config = read_config(file, {**typed, **(overrides or {})})
+        if config.settings.kafka.bootstrap_servers is None:
             raise CliError(
                 "nobody says where the brokers are: give -b HOST:PORT, or choose a profile (kpe profile use "
                 "NAME), or set bootstrap_servers in [kafka] of --config FILE, or KPE_BOOTSTRAP_SERVERS"
             )
-        return settings, {"bootstrap.servers": settings.kafka.bootstrap_servers, **settings.kafka.properties}
+        return config
 
 
 @frozen(kw_only=True)
@@ -176,7 +187,14 @@ class ControlOptions(ClusterOptions):
         if (there := self.control_bootstrap) is not None:
             if not there.strip(", "):
                 raise CliError("no broker is given; write --control-bootstrap HOST:PORT")
-            return {**config, **parse_pairs(options), "bootstrap.servers": there}
+            typed = parse_pairs(options)
+            for name, value in typed.items():
+                if runs_code(name, value) and not settings.kafka.allow_code:
+                    raise CliError(
+                        f"--control-option {name}: whoever sets this runs code; "
+                        "set kafka.allow_code = true in --config if that is meant"
+                    )
+            return {**config, **typed, "bootstrap.servers": there}
         if options:
             raise CliError("--control-option is for the cluster of --control-bootstrap; write -X")
         if settings.control.bootstrap_servers is None:

@@ -13,7 +13,7 @@ from attrs import asdict, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
-from kafka_partition_events.cli.common.output import Listing, write_line
+from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import FileOptions, ProfileName
 from kafka_partition_events.observe.passwords import hash_password
 from kafka_partition_events.observe.settings import Settings
@@ -105,13 +105,16 @@ def show_command(
     Exit codes: 0 shown; 2 something is wrong in it: each error in a line, with the nearest setting for one
     that does not exist.
     """  # noqa: D301
-    values = [v for v in configuration.read().values if not changed or v.origin != "default"]
+    found = configuration.read()
+    values = [v for v in found.values if not changed or v.origin != "default"]
     listing.write(
         values,
         lambda value: {**asdict(value), "value": _plain(value.value)},
         ("SETTING", "VALUE", "SET BY"),
         lambda value: (value.key, value.value or "-", value.origin),
     )
+    for path in found.exposed:
+        tell(f"note: {path} holds secrets, and every user of this machine can read it; run chmod o= {path}")
 
 
 @config_app.command("hash-password", short_help="Make what [http.users] has of a password.")
