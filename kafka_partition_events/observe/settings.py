@@ -97,6 +97,17 @@ class Http:
 
 
 @frozen(kw_only=True)
+class Log:
+    """``[log]``: what the service writes to standard error; ``--verbose`` wins over ``level``.
+
+    Audit lines are written at any level.
+    """
+
+    format: str = setting(one_of("text", "json"), "text")
+    level: str = setting(one_of("debug", "info", "warning", "error"), "warning")
+
+
+@frozen(kw_only=True)
 class Metrics:
     """``[metrics]``: how much detail they have, and whether kafka_exporter's names are served, too."""
 
@@ -210,6 +221,7 @@ class Settings:
     observer: Observer = field(factory=Observer)
     outbox: Outbox = field(factory=Outbox)
     http: Http = field(factory=Http)
+    log: Log = field(factory=Log)
     metrics: Metrics = field(factory=Metrics)
     incidents: Incidents = field(factory=Incidents)
     election: Election = field(factory=Election)
@@ -224,6 +236,7 @@ SECTIONS: Mapping[str, type] = {
     "observer": Observer,
     "outbox": Outbox,
     "http": Http,
+    "log": Log,
     "metrics": Metrics,
     "incidents": Incidents,
     "election": Election,

@@ -19,9 +19,12 @@ from kafka_partition_events.cli.common.options import (
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
 from kafka_partition_events.observe.kinds import runs_code
 from kafka_partition_events.observe.settings import Settings
+
+_log = get_logger(__name__)
 
 ProfileName = Annotated[
     str | None,
@@ -47,6 +50,18 @@ def read_config(file: Path | None, overrides: Mapping[str, str] | None = None) -
         for problem in error.problems:
             tell(problem)
         raise typer.Exit(EXIT_ERROR) from error
+
+
+def connecting_by(settings: Settings) -> dict[str, str]:
+    """Return how confluent-kafka connects by settings that tell where the brokers are."""
+    return {"bootstrap.servers": str(settings.kafka.bootstrap_servers), **settings.kafka.properties}
+
+
+def log_as_service(config: Config, *, verbose: bool) -> None:
+    """Log as ``[log]`` says, without secrets, and tell of files that have secrets for everybody."""
+    configure_logs(verbose=verbose, log=config.settings.log, secrets=config.secrets)
+    for path in config.exposed:
+        _log.warning("secrets_for_everybody", file=path, cure="let its owner alone read it, by chmod")
 
 
 @frozen(kw_only=True)
@@ -132,12 +147,14 @@ class ControlTopics:
         control: and to the one with the control topics.
         prefix: What their names begin with.
         settings: All settings.
+        loaded: The same with where they come from.
     """
 
     config: dict[str, str]
     control: dict[str, str]
     prefix: str
     settings: Settings
+    loaded: Config
 
 
 @frozen(kw_only=True)
@@ -174,12 +191,14 @@ class ControlOptions(ClusterOptions):
         Raises:
             CliError: as `ClusterOptions.read`; or something is said of a cluster that is not named.
         """
-        settings, config = self.read(overrides)
+        loaded = self.load(overrides)
+        settings, config = loaded.settings, connecting_by(loaded.settings)
         return ControlTopics(
             config=config,
             control=self._control(settings, config),
             prefix=settings.control.prefix if self.prefix is None else self.prefix,
             settings=settings,
+            loaded=loaded,
         )
 
     def _control(self, settings: Settings, config: dict[str, str]) -> dict[str, str]:

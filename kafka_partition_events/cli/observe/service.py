@@ -11,7 +11,7 @@ import typer
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.cli.common.settings import ClusterOptions
+from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by, log_as_service
 from kafka_partition_events.cli.services.services import Services, check_options
 from kafka_partition_events.errors import ConfigurationError
 
@@ -87,7 +87,9 @@ def observe_command(
         "http.listen": listen,
         "control.enabled": None if label_changes is None else str(label_changes).lower(),
     }
-    settings, config = where.read({key: text for key, text in overrides.items() if text is not None})
+    loaded = where.load({key: text for key, text in overrides.items() if text is not None})
+    settings, config = loaded.settings, connecting_by(loaded.settings)
+    log_as_service(loaded, verbose=where.verbose)
     services: Services = context.obj
     try:
         from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
