@@ -11,6 +11,7 @@ from attrs import asdict, evolve
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from kafka_partition_events import __version__
 from kafka_partition_events.incidents import IncidentReader, Rules
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.log import get_logger
@@ -19,6 +20,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alternatives import AlternativesListener
+from kafka_partition_events.observe.audit import AuditTrail
 from kafka_partition_events.observe.feeder import Feeder
 from kafka_partition_events.observe.http import HttpServer, Request, Response
 from kafka_partition_events.observe.kinds import masked
@@ -81,6 +83,7 @@ class Service:
         self._clock = SteadyClock(clock or SystemClock())
         self._started_at = self._clock.monotonic()
         self._name = settings.observer.name or socket.gethostname()
+        self.trail = AuditTrail(settings.outbox.path, clock=self._clock)
         self._kafka = {
             "bootstrap.servers": str(settings.kafka.bootstrap_servers),
             **settings.kafka.properties,
@@ -136,9 +139,12 @@ class Service:
             self._poller.register(AlternativesListener(self._poller.emit, known=resumed))
             self._expose()
             self._parts = parts.pop_all()
+            self._running = False
 
     def start(self) -> None:
         """Begin to look, to journal and to serve; and to deliver, unless there is an election."""
+        self._running = True
+        self.trail.note("service.started", observer=self._name, version=__version__)
         self._http.start()
         self._incidents.start()
         if self._election is None:
@@ -153,6 +159,9 @@ class Service:
     def close(self) -> None:
         """Stop looking, write what is left, deliver what can be within seconds, stop. Idempotent."""
         self._parts.close()
+        if self._running:
+            self._running = False
+            self.trail.note("service.stopped", observer=self._name)
 
     def __enter__(self) -> Self:
         self.start()
@@ -325,16 +334,23 @@ class Service:
             return None
         from kafka_partition_events.observe.election import Election  # noqa: PLC0415 - an extra
 
+        facts = {"observer": self._name, "group": wanted.group}
+
         def on_elected(progress: Progress) -> None:
+            self.trail.note("observer.elected", **facts)
             self._feeder.catch_up(progress)
             self._feeder.start()
+
+        def on_deposed() -> None:
+            self._feeder.stop()
+            self.trail.note("observer.deposed", **facts)
 
         return Election(
             self._kafka,
             topic=wanted.topic,
             group=wanted.group,
             on_elected=on_elected,
-            on_deposed=self._feeder.stop,
+            on_deposed=on_deposed,
             on_progress=self._feeder.catch_up,
             progress=self._feeder.progress,
             why_unfit=self._why_unfit,

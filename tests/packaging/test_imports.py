@@ -187,7 +187,7 @@ LARGEST = {
     "outbox": 1_100,
     "events": 600,
     "incidents": 1_190,
-    "observe": 2_280,
+    "observe": 2_400,
     "control": 4_880,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

@@ -15,6 +15,8 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
 from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import FileOptions, ProfileName
+from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.observe.audit import AuditTrail
 from kafka_partition_events.observe.passwords import hash_password
 from kafka_partition_events.observe.settings import Settings
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
@@ -52,6 +54,14 @@ class OutboxOptions:
                 f"{path}: there is no outbox; kpe observe makes one. Name it by --outbox or --config"
             )
         return path
+
+    def trail(self, services: Services) -> AuditTrail:
+        """Return where it is written down what is done to the outbox.
+
+        Raises:
+            CliError: there is none.
+        """
+        return AuditTrail(self.path(), clock=services.clock)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[SqliteOutbox]:

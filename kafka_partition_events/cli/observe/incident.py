@@ -97,7 +97,8 @@ def close_command(
             raise CliError(f"incident {id_} is not open; see `kpe incident ls`")
         key, record = _closing(id_, author or os.environ.get("USER", ""), reason)
         if not dry_run:
-            opened.write(Write(values={key: record}))
+            with where.trail(context.obj).act("incident.closed", closing=json.loads(record)):
+                opened.write(Write(values={key: record}))
     if dry_run:
         write_json(record.decode())
         tell("note: nothing was written; it would be")

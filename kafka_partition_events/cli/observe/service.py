@@ -92,6 +92,7 @@ def observe_command(
     log_as_service(loaded, verbose=where.verbose)
     services: Services = context.obj
     try:
+        from kafka_partition_events.observe.audit import in_force  # noqa: PLC0415
         from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
 
         with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
@@ -103,6 +104,7 @@ def observe_command(
         ) from error
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
+    service.trail.note("configuration.loaded", **in_force(loaded))
     with service, contextlib.suppress(KeyboardInterrupt):
         sys.setswitchinterval(_TURN_S)
         for line in service.describe():

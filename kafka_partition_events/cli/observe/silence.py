@@ -94,7 +94,10 @@ def add_command(
         write_json(record.decode())
         tell("note: nothing was written; it would be")
         return
-    with where.opened() as opened:
+    with (
+        where.opened() as opened,
+        where.trail(services).act("silence.added", silence=json.loads(record)),
+    ):
         opened.write(Write(values={key: record}))
     write_line(key.removeprefix(_PREFIX))
 
@@ -129,6 +132,7 @@ def ls_command(
 @silence_app.command("rm", short_help="End a silence.")
 @with_options
 def rm_command(
+    context: typer.Context,
     id_: Annotated[str, typer.Argument(metavar="ID", help="As `kpe silence ls` shows it.")],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; remove nothing.")] = False,
@@ -151,7 +155,8 @@ def rm_command(
         if record is None:
             raise CliError(f"there is no silence {id_}; see `kpe silence ls`")
         if not dry_run:
-            opened.write(Write(values={key: None}))
+            with where.trail(context.obj).act("silence.removed", silence=json.loads(record)):
+                opened.write(Write(values={key: None}))
     if dry_run:
         write_json(record.decode())
         tell("note: nothing was removed; it would be")
