@@ -7,9 +7,12 @@ level and handlers the application sets as it does for any library.
 
 import contextlib
 import logging
-from typing import Any
+from typing import Any, Final
 
 import structlog
+
+AUDIT: Final = "kafka_partition_events.audit"
+"""The logger of what operators did, and who was elected: its lines are written at any level."""
 
 
 class Log:

@@ -219,13 +219,13 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         return _reader_has_seen_enough()
     except (KafkaPartitionEventsError, _UsageError) as error:
         message = _complaint(error) if isinstance(error, _UsageError) else str(error)
-        tell(one_line(message))
+        tell(one_line(message), error=True)
         return EXIT_UNKNOWN if arguments[:1] == ["check"] else EXIT_ERROR  # 2 would be Nagios' CRITICAL
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
         abandon_stdout()
-        tell(one_line(error.strerror))
+        tell(one_line(error.strerror), error=True)
         return EXIT_ERROR
     except (KeyboardInterrupt, typer.Abort):
         pass

@@ -9,6 +9,7 @@ from typing import Any, Final, Self
 from attrs import asdict, evolve
 from prometheus_client import CollectorRegistry
 
+from kafka_partition_events import __version__
 from kafka_partition_events.incidents import IncidentReader, Rules
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.log import get_logger
@@ -17,6 +18,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alternatives import AlternativesListener
+from kafka_partition_events.observe.audit import AuditTrail
 from kafka_partition_events.observe.labels import EventLabels
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
@@ -77,6 +79,7 @@ class ClusterObserver:
         self._clock = SteadyClock(clock or SystemClock())
         self._started_at = self._clock.monotonic()
         self._name = settings.observer.name or socket.gethostname()
+        self.trail = AuditTrail(settings.outbox.path, clock=self._clock)
         self._kafka = {
             "bootstrap.servers": str(settings.kafka.bootstrap_servers),
             **settings.kafka.properties,
@@ -122,9 +125,12 @@ class ClusterObserver:
             self._poller.register(AlternativesListener(self._poller.emit, known=resumed))
             self._expose()
             self._parts = parts.pop_all()
+            self._running = False
 
     def start(self) -> None:
         """Begin to look and to journal; and to deliver, unless there is an election."""
+        self._running = True
+        self.trail.note("service.started", observer=self._name, version=__version__)
         self._incidents.start()
         if self._election is None:
             self._runner.start()
@@ -139,6 +145,9 @@ class ClusterObserver:
     def close(self) -> None:
         """Stop looking, write what is left, deliver what can be within seconds, stop. Idempotent."""
         self._parts.close()
+        if self._running:
+            self._running = False
+            self.trail.note("service.stopped", observer=self._name)
 
     def __enter__(self) -> Self:
         self.start()
@@ -303,7 +312,10 @@ class ClusterObserver:
         from kafka_partition_events.observe.election import Election  # noqa: PLC0415 - an extra
         from kafka_partition_events.observe.shared import Shared  # noqa: PLC0415
 
+        facts = {"observer": self._name, "group": wanted.group}
+
         def on_elected(progress: Progress) -> None:
+            self.trail.note("observer.elected", **facts)
             self._incidents.lead(self._runner.skip_delivered(progress))
             self._runner.start()
 
@@ -313,6 +325,7 @@ class ClusterObserver:
         def on_deposed() -> None:
             self._incidents.stand_by()
             self._runner.stop()
+            self.trail.note("observer.deposed", **facts)
 
         shared = Shared(
             self._kafka,

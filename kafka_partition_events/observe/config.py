@@ -12,15 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.file_modes import readable_by_all
 from kafka_partition_events.observe.setting_kinds import (
     NAME,
     PROPERTIES,
     Kind,
     Setting,
+    key_file_property,
     masked,
+    runs_code,
     secret_property,
     settings_of,
     shown,
@@ -34,6 +37,7 @@ _FILE = "_file"
 _LISTS = ("sinks", "windows", "clusters")
 _OF_ONE_KIND: Mapping[str, type] = {"windows": Window, "clusters": ClusterSettings}
 _DEFAULT = "default"
+_CODE_ALLOWED = "kafka.allow_code"
 _TAKEN = "sinks.incidents"  # what derives incidents from the journal reads under that name
 _BY_PLACE = "#"  # in the path of what has no name, before its place in the file
 COMMAND_LINE = "command line"
@@ -72,6 +76,10 @@ class Config:
 
     settings: Settings
     values: tuple[Shown, ...]
+    secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """What must not be told, wherever it turns up: values of secrets."""
+    exposed: tuple[str, ...] = ()
+    """Files with secrets that every user of the machine can read."""
 
 
 @frozen(kw_only=True)
@@ -100,7 +108,7 @@ def load_config(
     Raises:
         ConfigError: it is wrong; all that is wrong is told.
     """
-    return _Reader().read(_document(path), f"file {path}", environ, overrides or {})
+    return _Reader(path).read(_document(path), f"file {path}", environ, overrides or {})
 
 
 def _document(path: Path | None) -> dict[str, Any]:
@@ -119,7 +127,10 @@ def _document(path: Path | None) -> dict[str, Any]:
 class _Reader:
     """Reads one configuration and collects what is wrong with it."""
 
-    def __init__(self) -> None:
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._secrets: set[str] = set()
+        self._private: dict[str, None] = {}  # paths of files that hold secrets, in order
         self._problems: list[str] = []
         self._values: list[Shown] = []
         self._sections: dict[str, type] = dict(SECTIONS)  # by path, with those of the sinks
@@ -144,7 +155,14 @@ class _Reader:
             settings.by_cluster()
         except ConfigurationError as error:
             raise ConfigError([str(error)]) from error
-        return Config(settings=settings, values=tuple(self._values))
+        if settings.http.tls_cert is not None:
+            self._private[settings.http.tls_key or settings.http.tls_cert] = None
+        return Config(
+            settings=settings,
+            values=tuple(self._values),
+            secrets=frozenset(self._secrets),
+            exposed=tuple(filter(readable_by_all, self._private)),
+        )
 
     # -- layers --------------------------------------------------------------------------------------
 
@@ -303,8 +321,21 @@ class _Reader:
                 self._problems.append(f"{given[path].origin}: {path}: set {instead} instead")
                 continue
             secret = table.secret or (table.kind is PROPERTIES and secret_property(name))
-            found[name] = self._value(path, Setting(items, secret=secret), given[path])
+            found[name] = value = self._value(path, Setting(items, secret=secret), given[path])
+            if table.kind is PROPERTIES and value is not None:
+                self._look_at(name, value, path, given)
         return found
+
+    def _look_at(self, name: str, value: str, path: str, given: _Layer) -> None:
+        """Refuse a property that is code, and remember one that names a key."""
+        if key_file_property(name):
+            self._private[value] = None
+        allowed = given.get(_CODE_ALLOWED)
+        if runs_code(name, value) and (allowed is None or str(allowed.value).lower() != "true"):
+            self._problems.append(
+                f"{given[path].origin}: {path}: whoever sets this runs code in the service; "
+                f"set {_CODE_ALLOWED} = true if that is meant"
+            )
 
     def _value(self, key: str, setting: Setting, given: _Given) -> Any:
         """Return the value that is meant, None if there is none."""
@@ -325,8 +356,18 @@ class _Reader:
             expected = f"{setting.kind.expected}{_nearest(raw, setting.kind.choices)}"
             self._problems.append(f"{given.origin}: {key}: {told(raw)} is not {expected}")
             return None
+        if setting.secret:
+            self._keep(raw, given)
         self._values.append(Shown(key=key, value=told(raw), origin=origin))
         return value
+
+    def _keep(self, secret: object, given: _Given) -> None:
+        """Remember a secret, to keep it out of logs, and the file that has it."""
+        self._secrets.update(map(str, secret if isinstance(secret, list) else [secret]))
+        if given.in_file:
+            self._private[str(given.value)] = None
+        elif self._path is not None and given.origin == f"file {self._path}":
+            self._private[str(self._path)] = None
 
 
 def _variable(key: str) -> str:

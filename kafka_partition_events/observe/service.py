@@ -72,6 +72,11 @@ class Service:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def note(self, action: str, **facts: Any) -> None:
+        """Write into the audit trail of each cluster what has happened. Never raises."""
+        for observer in self._observers.values():
+            observer.trail.note(action, **facts)
+
     # -- what it says of itself ----------------------------------------------------------------------
 
     @property

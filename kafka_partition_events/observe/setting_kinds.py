@@ -258,3 +258,23 @@ _SECRET = re.compile(
 def secret_property(name: str) -> bool:
     """Tell whether the value of a librdkafka property is a secret."""
     return _SECRET.search(name) is not None
+
+
+_CODE = re.compile(r"plugin\.library\.paths|sasl\.kerberos\.kinit\.cmd|ssl\.engine\..*|ssl\.providers")
+_IN_A_SHELL = re.compile(r"sasl\.kerberos\.(principal|keytab|service\.name)")
+_SHELL = re.compile(r"""[;&|<>$`"'\\(){}*?!#~\s]""")
+
+
+def runs_code(name: str, value: str) -> bool:
+    """Tell whether a librdkafka property makes the process load or run what the value names.
+
+    What Kerberos is told of goes into a command line for a shell.
+    """
+    if _IN_A_SHELL.fullmatch(name):
+        return _SHELL.search(value) is not None
+    return _CODE.fullmatch(name) is not None
+
+
+def key_file_property(name: str) -> bool:
+    """Tell whether the value of a librdkafka property is the path of a file with a key."""
+    return name in {"ssl.key.location", "ssl.keystore.location", "sasl.kerberos.keytab"}

@@ -41,11 +41,13 @@ class Kafka:
     """``[kafka]``: how the cluster is reached. ``properties`` are librdkafka's own, for TLS and logins.
 
     ``client`` looks at the cluster; the election and sinks are confluent-kafka's, whatever it is.
+    ``allow_code`` lets properties, those of sinks and of ``[control]`` too, load libraries and run commands.
     """
 
     client: str = setting(one_of(KAFKA_PYTHON, CONFLUENT), KAFKA_PYTHON)
     bootstrap_servers: str | None = setting(TEXT)
     properties: Mapping[str, str] = setting(PROPERTIES, {})
+    allow_code: bool = setting(BOOLEAN, False)
 
 
 @frozen(kw_only=True)
@@ -90,6 +92,17 @@ class Http:
     client_ca: str | None = setting(TEXT)
     client_names: tuple[str, ...] = setting(TEXTS, [])
     users: Mapping[str, PasswordHash] = setting(PASSWORDS, {}, secret=True)
+
+
+@frozen(kw_only=True)
+class Log:
+    """``[log]``: what the service writes to standard error; ``--verbose`` wins over ``level``.
+
+    Audit lines are written at any level.
+    """
+
+    format: str = setting(one_of("text", "json"), "text")
+    level: str = setting(one_of("debug", "info", "warning", "error"), "warning")
 
 
 @frozen(kw_only=True)
@@ -196,6 +209,7 @@ class Settings:
     observer: Observer = field(factory=Observer)
     outbox: Outbox = field(factory=Outbox)
     http: Http = field(factory=Http)
+    log: Log = field(factory=Log)
     metrics: Metrics = field(factory=Metrics)
     incidents: Incidents = field(factory=Incidents)
     election: Election = field(factory=Election)
@@ -249,6 +263,7 @@ SECTIONS: Mapping[str, type] = {
     "observer": Observer,
     "outbox": Outbox,
     "http": Http,
+    "log": Log,
     "metrics": Metrics,
     "incidents": Incidents,
     "election": Election,

@@ -187,7 +187,7 @@ LARGEST = {
     "outbox": 1_100,
     "events": 790,
     "incidents": 1_410,
-    "observe": 2_570,
+    "observe": 2_850,
     "control": 4_880,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

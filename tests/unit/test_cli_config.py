@@ -103,6 +103,16 @@ def test_help(capsys: Captured) -> None:
     assert "\n  kpe config show --config" in text
 
 
+def test_a_file_with_secrets_that_everybody_reads_is_told_of(
+    file: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_partition_events.observe.config.readable_by_all", lambda _path: True)
+    assert run(["config", "show", "--config", str(file)]) == 0
+    assert capsys.readouterr().err == (
+        f"kpe: note: {file} holds secrets, and every user of this machine can read it; run chmod o= {file}\n"
+    )
+
+
 class TestHashPassword:
     def test_it_is_read_from_a_pipe(self, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sys.stdin", io.StringIO("scrape me\n"))

@@ -188,3 +188,25 @@ def test_what_is_wrong_with_a_value_is_told_in_our_words(
     told = capsys.readouterr().err
     assert words in told
     assert "Value error" not in told
+
+
+class TestOptionsThatAreCode:
+    @pytest.mark.parametrize("option", ["plugin.library.paths=x", "sasl.kerberos.kinit.cmd=sh"])
+    def test_are_refused(self, option: str, capsys: Captured) -> None:
+        assert run(["observe", "-b", "x:1", "-X", option]) == 2
+        name = option.partition("=")[0]
+        told = f"kpe: command line: kafka.properties.{name}: whoever sets this runs code"
+        assert capsys.readouterr().err.startswith(told)
+        with pytest.raises(CliError, match=f"--control-option {name}: whoever sets this runs code"):
+            ControlOptions(bootstrap="a:1", control_bootstrap="b:1", control_options=[option]).find()
+
+    def test_are_taken_where_the_configuration_says_so(self, home: Path) -> None:
+        (home / "code.toml").write_text('[kafka]\nallow_code = true\nbootstrap_servers = "x:1"\n')
+        options = ["plugin.library.paths=x"]
+        found = ControlOptions(
+            file=str(home / "code.toml"),
+            client_options=options,
+            control_bootstrap="b:1",
+            control_options=options,
+        ).find()
+        assert found.config["plugin.library.paths"] == found.control["plugin.library.paths"] == "x"

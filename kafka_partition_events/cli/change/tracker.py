@@ -12,7 +12,7 @@ from attrs import asdict
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
 from kafka_partition_events.cli.common.options import parse_duration, with_options
 from kafka_partition_events.cli.common.output import Listing, tell
-from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics
+from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics, log_as_service
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.clients.librdkafka import redacted
@@ -107,6 +107,7 @@ def tracker_group(
         if value is not None
     }
     found = where.find(overrides)
+    log_as_service(found.loaded, verbose=where.verbose)
     seconds, address = parse_duration(interval), _parse_address(listen)
     try:
         for each in (found.config, found.control):

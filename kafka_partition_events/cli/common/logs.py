@@ -1,26 +1,54 @@
-"""The program's log: lines on stderr, warnings and worse unless more is asked for."""
+"""The program's log: lines on stderr, warnings and worse unless more is asked for; as text, or as JSON."""
 
+import json
 import logging
 import sys
+import threading
 from collections.abc import Collection
+from types import TracebackType
+from typing import Any, Final
 
 import structlog
-from structlog.typing import EventDict, WrappedLogger
+from structlog.processors import JSONRenderer, KeyValueRenderer
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+from kafka_partition_events.log import AUDIT, get_logger
+from kafka_partition_events.observe.settings import Log
 
 SHOWN_AS_EVENTS = frozenset({"metadata_unavailable"})
 """The poller's log lines that the output tells as events."""
+PROGRAM: Final = "kpe"
+"""The logger of what is told to people, where even that has to be JSON."""
+
+_ALWAYS: Final = frozenset({AUDIT, PROGRAM})
+_LONG_ENOUGH: Final = 4
+_FIRST: Final = ("timestamp", "level", "event")
 
 
-def configure_logs(*, verbose: bool, told_elsewhere: Collection[str] = ()) -> None:
+def configure_logs(
+    *,
+    verbose: bool,
+    told_elsewhere: Collection[str] = (),
+    log: Log | None = None,
+    secrets: Collection[str] = (),
+) -> None:
     """Configure structlog. The library never does; this is the application.
+
+    Where JSON is wanted, everything else that Python writes to stderr becomes JSON, too: warnings, lines of
+    other libraries, tracebacks of what nobody caught.
 
     Args:
         verbose: Show everything.
         told_elsewhere: Names of log events that the command shows as output of its own.
+        log: What ``[log]`` says; by default text.
+        secrets: What must not stand in a line.
     """
+    wanted = log or Log()
+    least = logging.DEBUG if verbose else _level(wanted.level)
 
-    def drop_what_is_shown(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-        if event.get("event") in told_elsewhere and not verbose:
+    def drop(logger: WrappedLogger, method: str, event: EventDict) -> EventDict:
+        too_low = _level(method) < least and logger.name not in _ALWAYS
+        if too_low or (event.get("event") in told_elsewhere and not verbose):
             raise structlog.DropEvent
         return event
 
@@ -29,15 +57,85 @@ def configure_logs(*, verbose: bool, told_elsewhere: Collection[str] = ()) -> No
     kafka_python = logging.getLogger("kafka")
     kafka_python.addHandler(logging.NullHandler())
     kafka_python.propagate = False
+    as_json = wanted.format == "json"
+    processors: list[Processor] = [
+        drop,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        structlog.processors.format_exc_info,
+        *([_with_logger] if as_json else []),
+        JSONRenderer(default=str, ensure_ascii=False) if as_json else KeyValueRenderer(key_order=[*_FIRST]),
+        _Without(secrets),
+    ]
     structlog.configure(
-        processors=[
-            drop_what_is_shown,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.KeyValueRenderer(key_order=["timestamp", "level", "event"]),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG if verbose else logging.WARNING),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        processors=processors,
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=_Printer,
         cache_logger_on_first_use=False,
     )
+    if as_json:
+        _take_in_the_rest()
+
+
+def in_json() -> bool:
+    """Tell whether stderr is to have nothing but JSON."""
+    return structlog.is_configured() and any(
+        isinstance(each, JSONRenderer) for each in structlog.get_config()["processors"]
+    )
+
+
+class _Printer(structlog.PrintLogger):
+    """Prints to stderr, and knows whose lines they are."""
+
+    def __init__(self, name: str = "", *_more: Any) -> None:
+        super().__init__(sys.stderr)
+        self.name = name
+
+
+class _Without:
+    """Takes secrets out of a line, as they are and as JSON has them."""
+
+    def __init__(self, secrets: Collection[str]) -> None:
+        long_enough = {each for each in secrets if len(each) >= _LONG_ENOUGH}
+        escaped = {json.dumps(each, ensure_ascii=False)[1:-1] for each in long_enough}
+        self._secrets = sorted(long_enough | escaped, key=len, reverse=True)
+
+    def __call__(self, _logger: WrappedLogger, _method: str, line: Any) -> Any:
+        """Return the line without them."""
+        for secret in self._secrets:
+            line = line.replace(secret, "***")
+        return line
+
+
+def _level(name: str) -> int:
+    return logging.getLevelNamesMapping()[name.upper()]
+
+
+def _with_logger(logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    first = {name: event.pop(name) for name in (*_FIRST[:2], "event") if name in event}
+    return {**first, "logger": logger.name, **event}
+
+
+class _Handler(logging.Handler):
+    """Hands over what other libraries log."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        trace = logging.Formatter().formatException(record.exc_info) if record.exc_info else None
+        say = getattr(get_logger(record.name), record.levelname.lower(), get_logger(record.name).error)
+        say(record.getMessage(), **({"exception": trace} if trace else {}))
+
+
+def _take_in_the_rest() -> None:
+    logging.basicConfig(handlers=[_Handler()], level=logging.WARNING, force=True)
+    logging.captureWarnings(capture=True)
+
+    def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        text = logging.Formatter().formatException((kind, error, trace))
+        get_logger(PROGRAM).critical("uncaught", error=repr(error), exception=text)
+
+    def uncaught_in_thread(of: threading.ExceptHookArgs) -> None:
+        if of.exc_value is not None:
+            uncaught(of.exc_type, of.exc_value, of.exc_traceback)
+
+    sys.excepthook = uncaught
+    threading.excepthook = uncaught_in_thread

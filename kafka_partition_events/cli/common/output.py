@@ -23,7 +23,9 @@ from rich.text import Text
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError
 from kafka_partition_events.cli.common.event_text import shape, styled, table_line, totals
+from kafka_partition_events.cli.common.logs import PROGRAM, in_json
 from kafka_partition_events.control.protocol.legible import ILLEGIBLE, legible
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.codec import encode_event
@@ -210,8 +212,12 @@ def write_line(line: str) -> None:
     sys.stdout.flush()
 
 
-def tell(line: str) -> None:
-    """Write a line for people to standard error."""
+def tell(line: str, *, error: bool = False) -> None:
+    """Write a line for people to standard error; as JSON, where that has nothing else."""
+    if in_json():
+        log = get_logger(PROGRAM)
+        (log.error if error else log.info)("told", message=legible(line))
+        return
     sys.stderr.write(f"kpe: {legible(line)}\n")
     sys.stderr.flush()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from attrs import frozen
+from attrs import evolve, frozen
 
 from kafka_partition_events.cli.common import profiles
 from kafka_partition_events.cli.common.errors import EXIT_ERROR, CliError
@@ -19,8 +19,12 @@ from kafka_partition_events.cli.common.options import (
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import tell
+from kafka_partition_events.log import get_logger
 from kafka_partition_events.observe.config import Config, ConfigError, load_config
+from kafka_partition_events.observe.setting_kinds import runs_code
 from kafka_partition_events.observe.settings import Settings
+
+_log = get_logger(__name__)
 
 ProfileName = Annotated[
     str | None,
@@ -71,6 +75,18 @@ def read_config(file: Path | None, overrides: Mapping[str, str] | None = None) -
         raise typer.Exit(EXIT_ERROR) from error
 
 
+def connecting_by(settings: Settings) -> dict[str, str]:
+    """Return how confluent-kafka connects by settings that tell where the brokers are."""
+    return {"bootstrap.servers": str(settings.kafka.bootstrap_servers), **settings.kafka.properties}
+
+
+def log_as_service(config: Config, *, verbose: bool) -> None:
+    """Log as ``[log]`` says, without secrets, and tell of files that have secrets for everybody."""
+    configure_logs(verbose=verbose, log=config.settings.log, secrets=config.secrets)
+    for path in config.exposed:
+        _log.warning("secrets_for_everybody", file=path, cure="let its owner alone read it, by chmod")
+
+
 @frozen(kw_only=True)
 class FileOptions:
     """Which configuration is in force: a group of options."""
@@ -117,18 +133,23 @@ class ClusterOptions:
         Raises:
             CliError: nobody says where the brokers are; or as `FileOptions.read`.
         """
-        settings = of_cluster(self.read_all(overrides, told_elsewhere=told_elsewhere), self.cluster_name)
-        if settings.kafka.bootstrap_servers is None:
-            raise CliError(
-                "nobody says where the brokers are: give -b HOST:PORT, or choose a profile (kpe profile use "
-                "NAME), or set bootstrap_servers in [kafka] of --config FILE, or KPE_BOOTSTRAP_SERVERS"
-            )
-        return settings, {"bootstrap.servers": settings.kafka.bootstrap_servers, **settings.kafka.properties}
+        settings = self.load(overrides, told_elsewhere=told_elsewhere).settings
+        return settings, connecting_by(settings)
 
-    def read_all(
-        self, overrides: Mapping[str, str] | None = None, *, told_elsewhere: Collection[str] = ()
-    ) -> Settings:
-        """As `read`, but of all clusters that the configuration names, or none."""
+    def load(
+        self,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        told_elsewhere: Collection[str] = (),
+        each: bool = False,
+    ) -> Config:
+        """Let the log be as is asked for, and return the configuration; as `read`.
+
+        Args:
+            overrides: As `read` has them.
+            told_elsewhere: As `configure_logs` has it.
+            each: Whether to leave it at all clusters where the configuration has several and none is named.
+        """
         configure_logs(verbose=self.verbose, told_elsewhere=told_elsewhere)
         typed = {
             f"kafka.properties.{name}": value
@@ -139,7 +160,16 @@ class ClusterOptions:
                 raise CliError("no broker is given; write -b HOST:PORT")
             typed["kafka.bootstrap_servers"] = self.bootstrap
         file = profiles.chosen(self.file, self.profile, implied=self.bootstrap is None)
-        return read_config(file, {**typed, **(overrides or {})}).settings
+        config = read_config(file, {**typed, **(overrides or {})})
+        if each and config.settings.clusters and self.cluster_name is None:
+            return config
+        settings = of_cluster(config.settings, self.cluster_name)
+        if settings.kafka.bootstrap_servers is None:
+            raise CliError(
+                "nobody says where the brokers are: give -b HOST:PORT, or choose a profile (kpe profile use "
+                "NAME), or set bootstrap_servers in [kafka] of --config FILE, or KPE_BOOTSTRAP_SERVERS"
+            )
+        return evolve(config, settings=settings)
 
 
 @frozen(kw_only=True)
@@ -151,12 +181,14 @@ class ControlTopics:
         control: and to the one with the control topics.
         prefix: What their names begin with.
         settings: All settings.
+        loaded: The same with where they come from.
     """
 
     config: dict[str, str]
     control: dict[str, str]
     prefix: str
     settings: Settings
+    loaded: Config
 
 
 @frozen(kw_only=True)
@@ -193,12 +225,14 @@ class ControlOptions(ClusterOptions):
         Raises:
             CliError: as `ClusterOptions.read`; or something is said of a cluster that is not named.
         """
-        settings, config = self.read(overrides)
+        loaded = self.load(overrides)
+        settings, config = loaded.settings, connecting_by(loaded.settings)
         return ControlTopics(
             config=config,
             control=self._control(settings, config),
             prefix=settings.control.prefix if self.prefix is None else self.prefix,
             settings=settings,
+            loaded=loaded,
         )
 
     def _control(self, settings: Settings, config: dict[str, str]) -> dict[str, str]:
@@ -206,7 +240,14 @@ class ControlOptions(ClusterOptions):
         if (there := self.control_bootstrap) is not None:
             if not there.strip(", "):
                 raise CliError("no broker is given; write --control-bootstrap HOST:PORT")
-            return {**config, **parse_pairs(options), "bootstrap.servers": there}
+            typed = parse_pairs(options)
+            for name, value in typed.items():
+                if runs_code(name, value) and not settings.kafka.allow_code:
+                    raise CliError(
+                        f"--control-option {name}: whoever sets this runs code; "
+                        "set kafka.allow_code = true in --config if that is meant"
+                    )
+            return {**config, **typed, "bootstrap.servers": there}
         if options:
             raise CliError("--control-option is for the cluster of --control-bootstrap; write -X")
         if settings.control.bootstrap_servers is None:

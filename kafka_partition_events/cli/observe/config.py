@@ -13,10 +13,12 @@ from attrs import asdict, evolve, frozen
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
-from kafka_partition_events.cli.common.output import Listing, write_line
+from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import ClusterName, FileOptions, ProfileName, of_cluster
+from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.observe.audit import AuditTrail
 from kafka_partition_events.observe.passwords import hash_password
 from kafka_partition_events.observe.settings import Settings
 from kafka_partition_events.outbox import Write
@@ -60,6 +62,14 @@ class OutboxOptions:
                 f"{path}: there is no outbox; kpe observe makes one. Name it by --outbox or --config"
             )
         return path
+
+    def trail(self, services: Services) -> AuditTrail:
+        """Return where it is written down what is done to the outbox.
+
+        Raises:
+            CliError: there is none.
+        """
+        return AuditTrail(self.path(), clock=services.clock)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[SqliteOutbox]:
@@ -141,13 +151,16 @@ def show_command(
     Exit codes: 0 shown; 2 something is wrong in it: each error in a line, with the nearest setting for one
     that does not exist.
     """  # noqa: D301
-    values = [v for v in configuration.read().values if not changed or v.origin != "default"]
+    found = configuration.read()
+    values = [v for v in found.values if not changed or v.origin != "default"]
     listing.write(
         values,
         lambda value: {**asdict(value), "value": _plain(value.value)},
         ("SETTING", "VALUE", "SET BY"),
         lambda value: (value.key, value.value or "-", value.origin),
     )
+    for path in found.exposed:
+        tell(f"note: {path} holds secrets, and every user of this machine can read it; run chmod o= {path}")
 
 
 @config_app.command("hash-password", short_help="Make what [http.users] has of a password.")

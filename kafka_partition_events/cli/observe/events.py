@@ -339,7 +339,12 @@ def replay_command(
             _write(entries, Listing())
             tell(f"note: nothing was delivered to {target.name}; it would be")
             return
-        refused = target.deliver(entries)
+        what = {
+            "to": target.name, "stream": chosen, "since": since, "until": until, "types": type_,
+            "topics": topics, "dead": dead,
+        }  # fmt: skip
+        with request.trail(context.obj).act("events.replayed", **what) as told:
+            told["refused"] = refused = target.deliver(entries)
     if refused:
         raise typer.Exit(1)
 

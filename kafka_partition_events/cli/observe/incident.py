@@ -144,7 +144,8 @@ def _decide(
         write_json(record.decode())
         tell("note: nothing was written; it would be")
         return
-    where.share(key, record)
+    with where.trail(services).act(f"incident.{verb}", decision=json.loads(record)):
+        where.share(key, record)
     write_line(id_)
 
 

@@ -60,8 +60,9 @@ def set_aside_command(context: typer.Context, *, where: OutboxOptions) -> None:
     """  # noqa: D301
     services: Services = context.obj
     path = where.path()
-    with locked(str(path)):
+    with locked(str(path)), where.trail(services).act("outbox.set_aside", outbox=str(path)) as told:
         aside = set_aside(path, services.clock.now())
+        told["renamed_to"] = aside and str(aside)
     if aside is None:
         raise CliError(f"{path} is sound, and was left alone; rename it yourself if you want a new one")
     write_line(str(aside))

@@ -11,7 +11,7 @@ import typer
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.cli.common.settings import ClusterOptions
+from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by, log_as_service
 from kafka_partition_events.cli.services.services import Services, check_options
 from kafka_partition_events.errors import ConfigurationError
 
@@ -89,17 +89,17 @@ def observe_command(
         "control.enabled": None if label_changes is None else str(label_changes).lower(),
     }
     typed = {key: text for key, text in overrides.items() if text is not None}
-    settings = where.read_all(typed)
-    if where.cluster_name is not None or not settings.clusters:
-        settings, _ = where.read(typed)
+    loaded = where.load(typed, each=True)
+    settings = loaded.settings
+    log_as_service(loaded, verbose=where.verbose)
     services: Services = context.obj
     try:
+        from kafka_partition_events.observe.audit import in_force  # noqa: PLC0415
         from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
 
         with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
             for each in settings.by_cluster().values():
-                brokers = str(each.kafka.bootstrap_servers)
-                check_options({"bootstrap.servers": brokers, **each.kafka.properties})
+                check_options(connecting_by(each))
         service = Service(settings, clock=services.clock)
     except ModuleNotFoundError as error:
         raise CliError(
@@ -107,6 +107,7 @@ def observe_command(
         ) from error
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
+    service.note("configuration.loaded", **in_force(loaded))
     with service, contextlib.suppress(KeyboardInterrupt):
         sys.setswitchinterval(_TURN_S)
         for line in service.describe():

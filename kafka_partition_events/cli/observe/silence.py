@@ -93,8 +93,8 @@ def add_command(
         write_json(record.decode())
         tell("note: nothing was written; it would be")
         return
-    where.path()  # whoever names none has a wrong option, rather than a silence that nobody reads
-    where.share(key, record)
+    with where.trail(services).act("silence.added", silence=json.loads(record)):
+        where.share(key, record)
     write_line(key.removeprefix(_PREFIX))
 
 
@@ -128,6 +128,7 @@ def ls_command(
 @silence_app.command("rm", short_help="End a silence.")
 @with_options
 def rm_command(
+    context: typer.Context,
     id_: Annotated[str, typer.Argument(metavar="ID", help="As `kpe silence ls` shows it.")],
     *,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; remove nothing.")] = False,
@@ -150,7 +151,8 @@ def rm_command(
     if record is None:
         raise CliError(f"there is no silence {id_}; see `kpe silence ls`")
     if not dry_run:
-        where.share(key, None)
+        with where.trail(context.obj).act("silence.removed", silence=json.loads(record)):
+            where.share(key, None)
     if dry_run:
         write_json(record.decode())
         tell("note: nothing was removed; it would be")

