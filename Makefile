@@ -64,10 +64,13 @@ chaos-observers: setup ## two observers and three brokers, tormented at random f
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py
 
-lock:                  ## renew requirements/dev.txt (needs uv)
+lock:                  ## renew the hashed requirements (needs uv)
 	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --constraint requirements/constraints.txt --no-header --no-annotate \
 	  --upgrade --quiet --output-file requirements/dev.txt
+	uv pip compile pyproject.toml --extra observe --universal --python-version 3.11 \
+	  --generate-hashes --constraint requirements/dev.txt --no-header --no-annotate \
+	  --upgrade --quiet --output-file kafka_partition_events/assets/container/requirements.txt
 
 clean:                 ## remove what the other targets made
 	rm -rf $(VENV) dist build demo-out demo-report.html .mypy_cache .ruff_cache .hypothesis .coverage*

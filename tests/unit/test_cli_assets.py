@@ -1,6 +1,9 @@
 """`kpe assets export`: the files are there, what is yours is kept."""
 
 import configparser
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -95,3 +98,34 @@ def test_the_container_runs_the_service_with_settings_that_there_are(exported: P
     (environment,) = (line.removeprefix("ENV ") for line in lines if line.startswith("ENV "))
     settings = load_config(None, dict(pair.split("=") for pair in environment.split())).settings
     assert settings.http.listen == ("0.0.0.0", 9404)  # noqa: S104 - inside a container
+
+
+def test_the_container_installs_what_is_tested(exported: Path) -> None:
+    def pinned(path: Path) -> dict[str, str]:
+        blocks = path.read_text().replace("\\\n", "").splitlines()
+        return {block.partition("==")[0]: block for block in blocks if "==" in block}
+
+    ours = pinned(exported / "container" / "requirements.txt")
+    tested = pinned(Path(__file__).parents[2] / "requirements" / "dev.txt")
+    assert {"confluent-kafka", "httpx", "prometheus-client", "structlog"} <= ours.keys()
+    for name, block in ours.items():
+        assert block.split() == tested[name].split(), f"{name}: run make lock"
+        assert "--hash=sha256:" in block
+
+
+@pytest.mark.parametrize("unit", ["kpe.service", "kpe-tracker.service"])
+def test_a_unit_is_as_little_exposed_as_a_service_on_the_network_can_be(exported: Path, unit: str) -> None:
+    analyze = shutil.which("systemd-analyze")
+    if analyze is None:
+        pytest.skip("there is no systemd-analyze here")
+    path = exported / "systemd" / unit
+    done = subprocess.run(
+        [analyze, "security", "--offline=true", "--no-pager", path],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    if (found := re.search(r"exposure level for .*: ([\d.]+)", done.stdout)) is None:
+        pytest.skip(f"this systemd-analyze does not judge files: {done.stderr[:200]}")
+    assert float(found[1]) <= 1.1

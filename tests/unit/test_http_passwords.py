@@ -10,7 +10,9 @@ from kafka_partition_events.observe import passwords as module
 from kafka_partition_events.observe.passwords import BusyError, PasswordHash, Passwords, hash_password
 from tests.config_kit import Writer, text
 
-GOOD = hash_password("correct horse")
+GOOD = PasswordHash(
+    "scrypt$14,8,1$9cVT75ES+G8YR1AOO2xF4g==$eNuog4UXIdUjjuGCwfmzBa36ORNEgGQvFI71ijWKwjE="
+)  # of "correct horse"
 
 
 def test_a_hash_is_of_its_password_only() -> None:
