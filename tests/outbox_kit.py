@@ -1,10 +1,15 @@
 """What tests of outboxes share: entries, and a sink that follows a script."""
 
 import queue
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
+from kafka_partition_events.outbox import Entry, Queue, SqliteOutbox, Stream, Write
 
 NOW = datetime(2024, 1, 1, tzinfo=UTC)
 
@@ -36,7 +41,15 @@ def entry(
     )
 
 
-def append(outbox: Outbox, *entries: Entry | str) -> None:
+def scratch_journal(**options: Any) -> SqliteOutbox:
+    """Return a journal in a directory of its own, which goes with it."""
+    directory = tempfile.mkdtemp(prefix="kpe-journal-")
+    made = SqliteOutbox(Path(directory) / "outbox.db", **options)
+    weakref.finalize(made, shutil.rmtree, directory, ignore_errors=True)
+    return made
+
+
+def append(outbox: Queue, *entries: Entry | str) -> None:
     """Append entries in one write; a text stands for an entry with that id."""
     outbox.write(Write(entries=[entry(e) if isinstance(e, str) else e for e in entries]))
 

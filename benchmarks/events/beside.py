@@ -12,9 +12,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from benchmarks.errors import BenchError
 from benchmarks.events.dispatching import Prepared
 from kafka_partition_events import MetadataPoller, PartitionChangeListener, Registration
-from kafka_partition_events.outbox import MemoryOutbox
 from kafka_partition_events.testing.ports import HOST, free_ports
-from kafka_partition_events_listeners.journal import JournalListener
 from kafka_partition_events_listeners.prometheus.listener import PrometheusListener
 from kafka_partition_events_listeners.webhook.listener import WebhookListener
 
@@ -32,8 +30,8 @@ class Mode:
     """What there is, and what happens in a run.
 
     Attributes:
-        listeners: `JournalListener` in memory, `WebhookListener` on a port where nobody listens, and
-            `PrometheusListener`, served over HTTP.
+        listeners: `WebhookListener` on a port where nobody listens, and `PrometheusListener`, served over
+            HTTP.
         scraped_before: Metrics were scraped before the run, too, so not all of them are made in it.
         scraped_at: When metrics are scraped, in seconds from the run's beginning.
         loss_at: When a broker goes, or comes back; None: it does not.
@@ -132,7 +130,6 @@ class Pipeline:
     def _make_listeners(self, registry: CollectorRegistry) -> list[PartitionChangeListener]:
         [port] = free_ports(1)
         return [
-            JournalListener(MemoryOutbox()),
             WebhookListener(f"http://{HOST}:{port}/", allow_private=True, drain_timeout=0),
             PrometheusListener(self._poller, registry=registry),
         ]

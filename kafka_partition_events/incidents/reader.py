@@ -21,7 +21,7 @@ from kafka_partition_events.incidents.state import decode, encode
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.forking import reset_in_children
-from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
+from kafka_partition_events.outbox import Entry, Journal, Stream, Write
 
 READER: Final = "incidents"
 """The reader's name in the outbox, and that of its state."""
@@ -82,7 +82,7 @@ class IncidentReader:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: Journal,
         rules: Rules | None = None,
         *,
         clock: Clock | None = None,

@@ -6,10 +6,10 @@ from kafka_partition_events.incidents.outputs import flapping_notice, incident_n
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.state import decode
-from kafka_partition_events.outbox import Entry, Outbox
+from kafka_partition_events.outbox import Entry, Journal
 
 
-def reminders_in(outbox: Outbox, now: datetime) -> list[Entry]:
+def reminders_in(outbox: Journal, now: datetime) -> list[Entry]:
     """Return what sinks were told of and not of the end of, as an observer wrote it last.
 
     Of an incident it is an ``incident.updated``, of what flaps a ``flapping.started``, as of now. What is

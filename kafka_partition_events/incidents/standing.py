@@ -9,10 +9,10 @@ from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.state import decode
 from kafka_partition_events.metadata.codec import encode_time
-from kafka_partition_events.outbox import Outbox
+from kafka_partition_events.outbox import Journal
 
 
-def standing_in(outbox: Outbox, now: datetime) -> list[Mapping[str, Any]]:
+def standing_in(outbox: Journal, now: datetime) -> list[Mapping[str, Any]]:
     """Return incidents as an observer wrote them last, the oldest first.
 
     Each is the data of ``incident.updated``, with ``open``, ``told_at`` and ``muted_by``.

@@ -20,7 +20,7 @@ from kafka_partition_events.incidents.decisions import DECISIONS
 from kafka_partition_events.incidents.handover import OPEN
 from kafka_partition_events.incidents.silences import PREFIX
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.outbox import Outbox, Write
+from kafka_partition_events.outbox import Journal, Write
 
 REQUEST_S: Final = 5.0
 LARGEST_BYTES: Final = 16_384
@@ -97,7 +97,7 @@ class Shared:
         self,
         config: Mapping[str, Any],
         topic: str,
-        outbox: Outbox,
+        outbox: Journal,
         *,
         told_open: Callable[[], Mapping[str, bytes] | None],
     ) -> None:

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
@@ -12,8 +13,9 @@ from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import (
     Deliverer,
     DeliveryStats,
-    Outbox,
+    Journal,
     ReaderStats,
+    RepeatingSink,
     RetryPolicy,
     Sink,
     Stream,
@@ -28,7 +30,7 @@ class SinkRunner:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: Journal,
         sinks: Sequence[SinkSettings],
         kafka: Kafka,
         *,
@@ -71,8 +73,10 @@ class SinkRunner:
             if self._deliverers:
                 return
             for name, sink in self._sinks.items():
+                made = self._make(sink, self._kafka)
+                repeat = partial(made.repeat, self._outbox) if isinstance(made, RepeatingSink) else None
                 self._deliverers[name] = Deliverer(
-                    self._outbox, self._make(sink, self._kafka), retry=_patience(sink), clock=self._clock
+                    self._outbox, made, retry=_patience(sink), repeat=repeat, clock=self._clock
                 )
             for deliverer in self._deliverers.values():
                 deliverer.start()

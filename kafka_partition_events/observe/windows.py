@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 from kafka_partition_events.incidents.silences import PREFIX, Silence, encode_silence
 from kafka_partition_events.observe.settings import OF_CONFIGURATION, Window
-from kafka_partition_events.outbox import Outbox, Write
+from kafka_partition_events.outbox import Journal, Write
 
 _ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def keep_windows(outbox: Outbox, windows: Iterable[Window]) -> None:
+def keep_windows(outbox: Journal, windows: Iterable[Window]) -> None:
     """Let the outbox have the windows of the configuration, and no others of an earlier one.
 
     Raises:

@@ -4,7 +4,7 @@ import contextlib
 import math
 import random
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Final, Literal
 
@@ -17,8 +17,8 @@ from kafka_partition_events.metadata.durations import NO_DELAYS, Durations
 from kafka_partition_events.metadata.forking import reset_in_children
 from kafka_partition_events.outbox.entry import Entry
 from kafka_partition_events.outbox.retry import Decision, RetryPolicy, decide
-from kafka_partition_events.outbox.sink import DeliveryError, RepeatingSink, Sink
-from kafka_partition_events.outbox.store import Outbox, Write
+from kafka_partition_events.outbox.sink import DeliveryError, Sink
+from kafka_partition_events.outbox.store import Queue, Write
 
 _LOOK_S: Final = 1.0
 """How often to look for what another process has written."""
@@ -64,8 +64,7 @@ class Deliverer:
     letters. So does what is older than the policy's ``max_age``. Whatever else goes wrong is tried again,
     and nothing behind it comes first: a target that is down holds up its own deliverer only. An exception
     that is no `DeliveryError` is a bug, of the sink's or for one entry: that goes to the dead letters, too,
-    when it was tried 10 times, the last time alone. A `RepeatingSink` may say again what still holds while
-    nothing waits for it.
+    when it was tried 10 times, the last time alone.
 
     In a forked child it is as if it had not been started yet, but does not close a sink that it has not used:
     what the sink holds is the parent's.
@@ -75,11 +74,12 @@ class Deliverer:
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: Queue,
         sink: Sink,
         *,
         retry: RetryPolicy | None = None,
         from_start: bool = True,
+        repeat: Callable[[], bool] | None = None,
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
@@ -90,6 +90,8 @@ class Deliverer:
             sink: Where they go. It is the deliverer's from now on, which closes it.
             retry: How patient to be.
             from_start: Whether a sink that the outbox does not know yet gets what is there already.
+            repeat: Lets the sink say again what still holds, and tells whether it has; called about once a
+                second while nothing waits. See `RepeatingSink`.
             clock: Times delays and ages; the system's by default.
             rng: Source of the jitter.
 
@@ -98,7 +100,7 @@ class Deliverer:
         """
         self._outbox = outbox
         self._sink = sink
-        self._repeating = sink if isinstance(sink, RepeatingSink) else None
+        self._repeat = repeat
         self._name = sink.name
         self._policy = retry or RetryPolicy()
         self._clock = clock or SystemClock()
@@ -227,10 +229,10 @@ class Deliverer:
         return decision.delay
 
     def _repeated(self) -> bool:
-        """Let the sink say again what is due, if it is of that kind; tell whether it has."""
-        if self._repeating is None or self._deadline < math.inf:
+        """Let the sink say again what is due, if it is to; tell whether it has."""
+        if self._repeat is None or self._deadline < math.inf:
             return False
-        return self._repeating.repeat(self._outbox)
+        return self._repeat()
 
     def _unexpected(self, error: Exception, entries: Sequence[Entry]) -> DeliveryError:
         """Return what to do about a bug: an entry that was met with it often enough is given up."""

@@ -7,7 +7,7 @@ from kafka_partition_events.errors import KafkaPartitionEventsError
 from kafka_partition_events.outbox.entry import Entry, Stream
 
 if TYPE_CHECKING:
-    from kafka_partition_events.outbox.store import Outbox
+    from kafka_partition_events.outbox.store import Journal
 
 
 class DeliveryError(KafkaPartitionEventsError):
@@ -67,14 +67,14 @@ class Sink(Protocol):
 class RepeatingSink(Sink, Protocol):
     """A target that forgets what it is not told again."""
 
-    def repeat(self, outbox: "Outbox", /) -> bool:
+    def repeat(self, journal: "Journal", /) -> bool:
         """Say again what still holds, if that is due; tell whether anything was said.
 
         It is called about once a second while nothing waits for the sink, on the thread that delivers, so it
         comes after all that was delivered and never before what is to be.
 
         Args:
-            outbox: The one that the sink is fed from.
+            journal: The one that the sink is fed from.
 
         Raises:
             DeliveryError: the target did not take it; it is tried again as a delivery is.

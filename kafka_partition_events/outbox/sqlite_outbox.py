@@ -26,7 +26,7 @@ _LAST_CHARACTER: Final = "\U0010ffff"
 
 
 class SqliteOutbox:
-    """An `Outbox` in a file. Thread-safe; other processes may have it open at the same time.
+    """An `Journal` in a file. Thread-safe; other processes may have it open at the same time.
 
     What `write` has returned for is there after the process was killed. After a loss of power the last
     writes may be missing, but whole writes, in reverse order (SQLite's WAL with ``synchronous=NORMAL``).
@@ -40,8 +40,6 @@ class SqliteOutbox:
     For the process that opened it. SQLite's connections do not survive a fork: in a child everything but
     `wait`, `wake` and `close` raises `OutboxError`. See "How To Corrupt An SQLite Database File", 2.6.
     """
-
-    durable: Final = True
 
     def __init__(
         self,

@@ -87,7 +87,7 @@ def conditions(
     until: datetime | None,
     names: Sequence[str] | None,
 ) -> tuple[str, list[str | int]]:
-    """Return the condition of `Outbox.history` and the values of its placeholders."""
+    """Return the condition of `Journal.history` and the values of its placeholders."""
     terms: list[tuple[str, list[str | int]]] = [("stream = ?", [stream.value])]
     if since is not None:
         terms.append(("at >= ?", [to_micros(since)]))

@@ -1,4 +1,4 @@
-"""What an outbox can do, whether it keeps entries in a file or in memory."""
+"""What readers of entries need, `Queue`, and what else those need who write and keep them, `Journal`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -61,22 +61,16 @@ class DeadLetter:
     at: datetime
 
 
-class Outbox(Protocol):
-    """Entries in order, a cursor for each reader, and small states, bounded. Thread-safe.
+class Queue(Protocol):
+    """Entries in order, and a cursor for each reader, bounded. Thread-safe.
 
     When there is no room, churn goes first, oldest first, structural entries last. Entries that a reader
-    has not seen yet and that go are counted as dropped, by reader. What all readers have read is kept for
-    `history` until its turn comes.
+    has not seen yet and that go are counted as dropped, by reader.
 
-    Methods raise `OutboxError` when the file can't be read or written, or when the outbox has been closed;
-    the message names the file, the cause and the cure. `wake` and `close` raise nothing. Methods that take
-    a reader raise `ConfigurationError` if it never subscribed.
+    Methods raise `OutboxError` when the file can't be read or written, or when it has been closed; the
+    message names the file, the cause and the cure. `wake` and `close` raise nothing. Methods that take a
+    reader raise `ConfigurationError` if it never subscribed.
     """
-
-    @property
-    def durable(self) -> bool:
-        """Whether what is written outlives the process. What does not needs no state to resume from."""
-        return True
 
     def write(self, write: Write, /) -> None:
         """Do all of it, or nothing."""
@@ -114,6 +108,16 @@ class Outbox(Protocol):
     def dead_letters(self, reader: str | None = None) -> Sequence[DeadLetter]:
         """Return the last dead letters of a reader, or of all, oldest first."""
 
+    def stats(self, reader: str) -> ReaderStats:
+        """Return how a reader is doing. Cheap enough for every scrape of metrics."""
+
+    def close(self) -> None:
+        """Release everything; every `wait` returns False. Idempotent."""
+
+
+class Journal(Queue, Protocol):
+    """A queue that outlives its process, and keeps what has been read for `history`; with small states."""
+
     def values(self, prefix: str) -> Mapping[str, bytes]:
         """Return the small states whose names begin so."""
 
@@ -141,9 +145,6 @@ class Outbox(Protocol):
     def entry(self, id_: str) -> Entry | None:
         """Return an entry by its id; the journal's, if both streams have it."""
 
-    def stats(self, reader: str) -> ReaderStats:
-        """Return how a reader is doing. Cheap enough for every scrape of metrics."""
-
     @property
     def size_bytes(self) -> int:
         """How much is kept, by the measure that the bound applies to if it is one of bytes."""
@@ -151,6 +152,3 @@ class Outbox(Protocol):
     @property
     def duplicates(self) -> int:
         """How many entries were ignored because their stream had their id, since the outbox was opened."""
-
-    def close(self) -> None:
-        """Release everything; every `wait` returns False. Idempotent."""

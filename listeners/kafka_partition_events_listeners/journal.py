@@ -14,9 +14,6 @@ An event that came twice by that has the same id, as far as Kafka's metadata ide
 The snapshot lies in the outbox's small states: ``topic/NAME`` for each topic, and ``nodes`` for the rest.
 After a broker loss its topics take a third of the time of a write, so a partition is a row of values there.
 
-An outbox that ends with its process (`MemoryOutbox`) gets no snapshot: who makes another poller in that
-process resumes it from ``poller.cluster``.
-
 What one look finds for one cause is one entry (`fold`): the loss of a broker among 200,000 partitions is
 8,000 transitions, and 800 of those.
 """
@@ -37,7 +34,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInf
 from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Resync
-from kafka_partition_events.outbox import Entry, Outbox, Write
+from kafka_partition_events.outbox import Entry, Journal, Write
 from kafka_partition_events_listeners.cloudevents_listener import Labels, ObservingListener
 
 NODES: Final = "nodes"
@@ -70,7 +67,7 @@ class JournalStats:
 
 
 class JournalListener(ObservingListener):
-    """Writes every event to an outbox, and the snapshot to a durable one: one write for each batch of events.
+    """Writes every event to an outbox, and the snapshot: one write for each batch of events.
 
     While the outbox can't be written (a full disk, say), events wait in memory and the write is tried again
     at the next look, but not more often than every 5 s. Looks that bring no news renew the time of the stored
@@ -85,7 +82,7 @@ class JournalListener(ObservingListener):
 
     def __init__(
         self,
-        outbox: Outbox,
+        outbox: Journal,
         *,
         observer: str | None = None,
         type_prefix: str = TYPE_PREFIX,
@@ -109,7 +106,6 @@ class JournalListener(ObservingListener):
         self._max_waiting = max_waiting
         self._look: list[Observed] = []
         self._waiting: list[Entry] = []
-        self._durable = outbox.durable
         self._told: Cluster = EMPTY  # what the events so far lead to
         self._looked_at: datetime | None = None
         self._stored: Cluster | None = None  # what the outbox holds; None: nobody knows yet
@@ -159,7 +155,7 @@ class JournalListener(ObservingListener):
         self._told, self._looked_at = cluster, looked_at
         self._fold()
         news = self._waiting and self._last_error is None
-        if news or (self._due and self._clock.monotonic() - self._tried_at >= PAUSE_S):
+        if news or self._clock.monotonic() - self._tried_at >= PAUSE_S:
             self._write()
         if not self._waiting and self._last_error is None:
             self._holds_to = looked_at
@@ -167,15 +163,9 @@ class JournalListener(ObservingListener):
     def close(self) -> None:
         """Write what is left. The outbox stays open."""
         self._fold()
-        if self._due:
-            self._write()
+        self._write()
         if self._waiting:
             _log.error("journal_abandoned", events=len(self._waiting), error=self._last_error)
-
-    @property
-    def _due(self) -> bool:
-        """Whether there is something to write: the time of a stored snapshot is to be renewed always."""
-        return self._durable or bool(self._waiting)
 
     def _write(self) -> None:
         self._tried_at = self._clock.monotonic()
@@ -189,7 +179,7 @@ class JournalListener(ObservingListener):
         self._last_error = None
         self._written += len(self._waiting)
         self._waiting = []
-        if self._durable and self._looked_at is not None:
+        if self._looked_at is not None:
             self._stored = self._told
 
     def _fail(self, error: str) -> None:
@@ -201,7 +191,7 @@ class JournalListener(ObservingListener):
         self._waiting = kept
 
     def _values(self) -> dict[str, bytes | None]:
-        if not self._durable or self._looked_at is None:  # no good look yet: what is stored stays
+        if self._looked_at is None:  # no good look yet: what is stored stays
             return {}
         rest = Snapshot(evolve(self._told, by_topic={}), self._looked_at)
         return {**self._changed_topics(), NODES: _json(encode_snapshot(rest))}
@@ -216,10 +206,10 @@ class JournalListener(ObservingListener):
         return {**dict.fromkeys(stored.keys() - whole.keys()), **changed}
 
 
-def load_snapshot(outbox: Outbox) -> tuple[Cluster, datetime] | None:
+def load_snapshot(outbox: Journal) -> tuple[Cluster, datetime] | None:
     """Return the snapshot that a `JournalListener` stored last, and when the look began that confirmed it.
 
-    None if there is none, as in an outbox that is not durable, or (logged) none that this version can read.
+    None if there is none, or (logged) none that this version can read.
 
     Raises:
         OutboxError: the outbox can't be read.

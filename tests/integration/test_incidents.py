@@ -17,7 +17,7 @@ from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.incidents import IncidentReader, Suppressed
 from kafka_partition_events.incidents.reducer import Standing
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
+from kafka_partition_events.outbox import Entry, Journal, Stream, Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
@@ -29,10 +29,10 @@ LIMIT_S = 90.0
 SINK = "on call"
 
 
-class Journal(CloudEventsListener):
+class Journaling(CloudEventsListener):
     """Writes each event to an outbox."""
 
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Journal) -> None:
         super().__init__()
         self.outbox = outbox
 
@@ -45,7 +45,7 @@ class OnCall:
     """Somebody who is told what comes out of the second lane."""
 
     cluster: KafkaCluster
-    outbox: Outbox
+    outbox: Journal
     poller: MetadataPoller
     reader: IncidentReader
 
@@ -86,7 +86,7 @@ def on_call(cluster: KafkaCluster, tmp_path: Path) -> Iterator[OnCall]:
     outbox.subscribe(SINK, Stream.INCIDENTS)
     poller = MetadataPoller(ConfluentMetadataSource(cluster.confluent_options), interval=0.5)
     try:
-        poller.register(Journal(outbox))
+        poller.register(Journaling(outbox))
         with poller, IncidentReader(outbox) as reader:
             on_call = OnCall(cluster, outbox, poller, reader)
             on_call.wait_for("three brokers and nothing offline", on_call.all_is_well)

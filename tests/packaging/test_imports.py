@@ -184,7 +184,7 @@ LARGEST = {
     "routing": 1_440,
     "partitioners": 1_900,
     "clients": 3_685,
-    "outbox": 1_100,
+    "outbox": 1_020,
     "events": 790,
     "incidents": 1_410,
     "observe": 2_850,

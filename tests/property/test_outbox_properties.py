@@ -1,4 +1,4 @@
-"""Both outboxes beside a plain list, whatever is done to them in whatever order."""
+"""An outbox beside a plain list, whatever is done to them in whatever order."""
 
 import math
 import tempfile
@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kafka_partition_events.outbox import Entry, MemoryOutbox, Outbox, SqliteOutbox, Stream, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream, Write
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, entry, ids
 
@@ -52,7 +52,7 @@ class Reader:
 class OutboxMachine(RuleBasedStateMachine):
     """An outbox, the list of what it is to hold, and what it is to tell about its readers."""
 
-    outbox: Outbox
+    outbox: SqliteOutbox
 
     @initialize()
     def begin(self) -> None:
@@ -158,19 +158,6 @@ class OutboxMachine(RuleBasedStateMachine):
             self.outbox.close()
 
 
-class MemoryMachine(OutboxMachine):
-    def open(self) -> None:
-        self.outbox = MemoryOutbox(MAX_ENTRIES)
-
-    def check_bound(self, before: int, after: int) -> None:
-        assert after == min(before, MAX_ENTRIES)
-
-    @invariant()
-    def dead_letters_are_all_there(self) -> None:
-        if hasattr(self, "kept"):
-            assert [(d.reader, d.entry.id) for d in self.outbox.dead_letters()] == self.dead
-
-
 class SqliteMachine(OutboxMachine):
     def open(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
@@ -201,7 +188,5 @@ class SqliteMachine(OutboxMachine):
             self.directory.cleanup()
 
 
-TestMemoryOutbox = MemoryMachine.TestCase
-TestMemoryOutbox.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
 TestSqliteOutbox = SqliteMachine.TestCase
 TestSqliteOutbox.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

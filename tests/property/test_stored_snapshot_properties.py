@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.codec import Snapshot, encode_snapshot
-from kafka_partition_events.outbox import MemoryOutbox, Write
+from kafka_partition_events.outbox import Write
 from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
+from tests.outbox_kit import scratch_journal
 
 NOTHING = json.dumps(
     encode_snapshot(Snapshot(evolve(EMPTY, generation=1), datetime(2026, 11, 23, tzinfo=UTC)))
@@ -41,7 +42,7 @@ def changed(draw: st.DrawFn) -> Any:
 
 @given(st.one_of(ODD, changed()))
 def test_nothing_odd_comes_out_and_nothing_is_raised(topic: Any) -> None:
-    outbox = MemoryOutbox()
+    outbox = scratch_journal()
     outbox.write(Write(values={NODES: NOTHING.encode(), f"{TOPIC}orders": json.dumps(topic).encode()}))
     found = load_snapshot(outbox)
     if found is None:
@@ -57,7 +58,7 @@ def test_nothing_odd_comes_out_and_nothing_is_raised(topic: Any) -> None:
 
 @pytest.mark.parametrize("rows", [ROWS, {**ROWS, "partitions": []}])
 def test_what_was_written_comes_back(rows: Any) -> None:
-    outbox = MemoryOutbox()
+    outbox = scratch_journal()
     outbox.write(Write(values={NODES: NOTHING.encode(), f"{TOPIC}orders": json.dumps(rows).encode()}))
     found = load_snapshot(outbox)
     assert found is not None

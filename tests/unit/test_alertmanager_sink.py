@@ -13,11 +13,12 @@ from kafka_partition_events.incidents import IncidentReader
 from kafka_partition_events.incidents.decisions import Decision, encode_decision
 from kafka_partition_events.incidents.silences import Silence, encode_silence
 from kafka_partition_events.metadata.codec import encode_time
-from kafka_partition_events.outbox import DeliveryError, Entry, MemoryOutbox, Stream, Write
+from kafka_partition_events.outbox import DeliveryError, Entry, Stream, Write
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events_listeners.webhook.alertmanager import AlertmanagerSink
 from tests.http_receiver import Receiver
 from tests.incident_kit import START, World, moment
+from tests.outbox_kit import scratch_journal
 
 Alert = dict[str, Any]
 
@@ -27,7 +28,7 @@ class Story:
 
     def __init__(self) -> None:
         self.clock = ManualClock(wall=START)
-        self.outbox = MemoryOutbox(clock=self.clock)
+        self.outbox = scratch_journal(clock=self.clock)
         self.outbox.subscribe("am", Stream.INCIDENTS)
         self.world = World([1, 2, 3], {"orders": [[2], [3], [1]]})
         self.reader = self.another_reader()

@@ -12,9 +12,10 @@ from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.incidents import decode_silence
 from kafka_partition_events.observe.settings import Window
 from kafka_partition_events.observe.windows import keep_windows
-from kafka_partition_events.outbox import MemoryOutbox, SqliteOutbox
+from kafka_partition_events.outbox import SqliteOutbox
 from kafka_partition_events.testing import ManualClock
 from tests.control_kit import EVIL, SHOWN
+from tests.outbox_kit import scratch_journal
 
 Captured = pytest.CaptureFixture[str]
 ADD = ("add", "--broker", "2", "--for", "2h", "--reason", "new disks", "--author", "noc")
@@ -146,7 +147,7 @@ def test_a_window_of_the_configuration_is_not_removed_here(
 
 
 def test_windows_come_and_go_with_the_configuration_and_leave_other_silences_alone() -> None:
-    outbox = MemoryOutbox()
+    outbox = scratch_journal()
     keep_windows(outbox, [SUNDAY])
     keep_windows(outbox, [Window(name="monday", reason="r", weekly=("mon", "00:00"), lasts=60.0)])
     ((key, record),) = outbox.values("silence/").items()

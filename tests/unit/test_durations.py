@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from kafka_partition_events.metadata.durations import NO_DELAYS, NO_WORK, Durations
-from kafka_partition_events.outbox import Deliverer, DeliveryError, MemoryOutbox
+from kafka_partition_events.outbox import Deliverer, DeliveryError, MemoryQueue
 from kafka_partition_events.testing import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, append, entry
 
@@ -45,7 +45,7 @@ class TestDurations:
 
 def test_a_deliverer_counts_how_long_each_entry_took_that_the_target_has() -> None:
     clock = ManualClock(wall=NOW)
-    outbox = MemoryOutbox(clock=clock)
+    outbox = MemoryQueue(clock=clock)
     append(outbox, *(entry(f"{s} s", recorded_at=NOW - timedelta(seconds=s)) for s in (0.25, 7, 8)))
     has_two = DeliveryError("the third was too much", reason="gone", delivered=2, gone=True)
     deliverer = Deliverer(outbox, ScriptedSink(has_two), clock=clock)

@@ -26,22 +26,18 @@ from kafka_partition_events.incidents.handover import OPEN
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.incidents.standing import standing_in
 from kafka_partition_events.incidents.state import decode, encode
-from kafka_partition_events.outbox import Entry, Outbox, Stream, Write
-from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
+from kafka_partition_events.outbox import Entry, Journal, Stream, Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.testing import ManualClock
 from tests.incident_kit import START, World, moment, suspected
+from tests.outbox_kit import scratch_journal
 
 SINK = "a sink"
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def outbox(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Outbox]:
-    made: Outbox = (
-        MemoryOutbox(clock=clock)
-        if request.param == "memory"
-        else SqliteOutbox(tmp_path / "outbox.db", clock=clock)
-    )
+@pytest.fixture
+def outbox(tmp_path: Path, clock: ManualClock) -> Iterator[Journal]:
+    made = SqliteOutbox(tmp_path / "outbox.db", clock=clock)
     made.subscribe(SINK, Stream.INCIDENTS)
     yield made
     made.close()
@@ -76,7 +72,7 @@ def mutated(draw: st.DrawFn, real: list[Entry]) -> Entry:
 class Watch:
     """A world, its journal in an outbox, and a reader of it, all on one clock."""
 
-    def __init__(self, outbox: Outbox, clock: ManualClock, **rules: Any) -> None:
+    def __init__(self, outbox: Journal, clock: ManualClock, **rules: Any) -> None:
         self.outbox, self.clock, self.rules = outbox, clock, Rules(**rules)
         self.looked_to: datetime | None = None
         self.unassigned = set[int]()
@@ -129,7 +125,7 @@ class Watch:
 
 
 @pytest.fixture
-def watch(outbox: Outbox, clock: ManualClock) -> Watch:
+def watch(outbox: Journal, clock: ManualClock) -> Watch:
     return Watch(outbox, clock)
 
 
@@ -209,7 +205,7 @@ class TestWhatIsWritten:
     @given(data=st.data())
     def test_whatever_lies_in_the_journal_what_comes_after_it_is_told(self, data: st.DataObject) -> None:
         clock = ManualClock(wall=START)
-        watch = Watch(MemoryOutbox(clock=clock), clock)
+        watch = Watch(scratch_journal(clock=clock), clock)
         watch.outbox.subscribe(SINK, Stream.INCIDENTS)
         watch.world.down(3)
         real = watch.world.look(0)
@@ -418,7 +414,7 @@ class TestRestarts:
 
 class TestFailures:
     @pytest.fixture
-    def fail(self, outbox: Outbox, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    def fail(self, outbox: Journal, monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         """Let the outbox refuse so many writes, as a full disk does."""
         left = 0
         write = outbox.write

@@ -23,13 +23,13 @@ from kafka_partition_events.observe.sink_settings import (
     WebhookSinkSettings,
 )
 from kafka_partition_events.observe.sinks import make_sink
-from kafka_partition_events.outbox import DeliveryStats, MemoryOutbox, Stream
+from kafka_partition_events.outbox import DeliveryStats, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.redaction import REDACTIONS
 from kafka_partition_events_listeners.webhook.egress import Egress
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
-from tests.outbox_kit import NOW, ScriptedSink, append, entry, ids
+from tests.outbox_kit import NOW, ScriptedSink, append, entry, ids, scratch_journal
 
 KAFKA = Kafka(bootstrap_servers="x:1")
 SETTINGS = (KafkaSinkSettings(name="journal"), WebhookSinkSettings(name="pager", url="https://p.example/"))
@@ -40,7 +40,7 @@ class World:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.outbox = MemoryOutbox(clock=self.clock)
+        self.outbox = scratch_journal(clock=self.clock)
         self.made: dict[str, list[ScriptedSink]] = {"journal": [], "pager": []}
         self.holds_to: dict[Stream, datetime | None] = {}  # if it is not what it was just now
         self.runner = self.another_runner()

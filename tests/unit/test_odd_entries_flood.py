@@ -16,11 +16,11 @@ from attrs import evolve
 
 from kafka_partition_events.incidents import IncidentReader
 from kafka_partition_events.incidents.reader import READER
-from kafka_partition_events.outbox import Deliverer, Entry, Outbox, Stream, Write
-from kafka_partition_events.outbox.memory_outbox import MemoryOutbox
+from kafka_partition_events.outbox import Deliverer, Entry, Journal, Stream, Write
 from kafka_partition_events.testing import ManualClock
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
 from tests.incident_kit import START, World, suspected
+from tests.outbox_kit import scratch_journal
 
 COUNT = int(os.environ.get("KPE_ODD_ENTRIES", "2000"))
 ROUND = 500
@@ -72,7 +72,7 @@ def real_entries() -> list[Entry]:
 def test_odd_entries_by_the_thousand_end_no_thread() -> None:
     """Those that a format can't tell are refused, one by one; all others arrive, and incidents are told."""
     clock, dice, real = ManualClock(wall=START), random.Random(SEED), real_entries()
-    outbox: Outbox = MemoryOutbox(clock=clock)
+    outbox: Journal = scratch_journal(clock=clock)
     reader = IncidentReader(outbox, clock=clock)
     got: Counter[str] = Counter()
     deliverers = [
@@ -114,7 +114,7 @@ def taken(got: Counter[str], _request: httpx.Request) -> httpx.Response:
     return httpx.Response(204)
 
 
-def drain(outbox: Outbox, deliverer: Deliverer) -> None:
+def drain(outbox: Journal, deliverer: Deliverer) -> None:
     """Wait until a sink has had, or refused, all that there is for it."""
     pause = threading.Event()
     for _ in range(60_000):

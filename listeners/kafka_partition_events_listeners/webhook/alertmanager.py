@@ -18,7 +18,7 @@ from kafka_partition_events.incidents.reminders import reminders_in
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.codec import encode_time
-from kafka_partition_events.outbox import DeliveryError, Entry, Outbox, Stream
+from kafka_partition_events.outbox import DeliveryError, Entry, Journal, Stream
 from kafka_partition_events_listeners.webhook.alerts import (
     annotations_of,
     labels_of,
@@ -114,11 +114,11 @@ class AlertmanagerSink:
                 error.delivered = delivered
                 raise
 
-    def repeat(self, outbox: Outbox, /) -> bool:
+    def repeat(self, journal: Journal, /) -> bool:
         """Post what is open, if it is time for that; tell whether anything was posted.
 
         Args:
-            outbox: Where it stands what is open.
+            journal: Where it stands what is open.
 
         Raises:
             DeliveryError: no Alertmanager has taken it.
@@ -127,7 +127,7 @@ class AlertmanagerSink:
         now = self._clock.monotonic()
         if now < self._due:
             return False
-        standing = reminders_in(outbox, self._clock.now())
+        standing = reminders_in(journal, self._clock.now())
         if standing:
             self._post(standing)
         self._due = now + self._interval

@@ -13,7 +13,7 @@ from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.events.names import NAMES, is_churn, name_of
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.events import Event, PartitionOffline, Resync
-from kafka_partition_events.outbox import Deliverer, MemoryOutbox, RetryPolicy, Stream, Write
+from kafka_partition_events.outbox import Deliverer, MemoryQueue, RetryPolicy, Stream, Write
 from kafka_partition_events_listeners.cloudevents_listener import CloudEventsListener
 from kafka_partition_events_listeners.webhook.egress import Egress
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
@@ -128,7 +128,7 @@ class WebhookListener(CloudEventsListener):
             redact=redact,
             transport=transport,
         )
-        self._outbox = MemoryOutbox(max_entries)
+        self._outbox = MemoryQueue(max_entries)
         self._deliverer = Deliverer(self._outbox, sink, retry=retry)
         self._reader = name
 

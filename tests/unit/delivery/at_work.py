@@ -4,7 +4,7 @@ import random
 from typing import Any
 
 from kafka_partition_events.errors import OutboxError
-from kafka_partition_events.outbox import Deliverer, DeliveryError, MemoryOutbox, RetryPolicy, Write
+from kafka_partition_events.outbox import Deliverer, DeliveryError, MemoryQueue, RetryPolicy, Write
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, append, ids
 
@@ -23,7 +23,7 @@ class HalfWay(random.Random):
         return 0.5
 
 
-class FragileOutbox(MemoryOutbox):
+class FragileOutbox(MemoryQueue):
     """An outbox that may take no cursor any more, or be damaged."""
 
     full = False

@@ -4,7 +4,7 @@ from typing import Any
 
 import structlog.testing
 
-from kafka_partition_events.outbox import Deliverer, MemoryOutbox, Stream, Write
+from kafka_partition_events.outbox import Deliverer, MemoryQueue, Stream, Write
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, append, entry
 from tests.unit.delivery.at_work import LONG_S, failure
@@ -43,7 +43,7 @@ class TestDelivery:
         assert delivery.deliverer.stats.delay == LONG_S
 
     def test_begins_where_another_process_stopped(self) -> None:
-        outbox = MemoryOutbox()
+        outbox = MemoryQueue()
         append(outbox, "1", "2", "3", "4")
         outbox.subscribe("scripted", Stream.EVENTS)
         outbox.write(Write(cursors={"scripted": outbox.read("scripted", 2)[-1].seq}))
@@ -55,7 +55,7 @@ class TestDelivery:
         deliverer.close()
 
     def test_may_leave_out_what_was_there_before_the_sink(self) -> None:
-        outbox, sink = MemoryOutbox(), ScriptedSink()
+        outbox, sink = MemoryQueue(), ScriptedSink()
         append(outbox, "1")
         deliverer = Deliverer(outbox, sink, from_start=False, clock=ManualClock(wall=NOW))
         append(outbox, "2")

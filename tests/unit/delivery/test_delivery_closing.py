@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog.testing
 
-from kafka_partition_events.outbox import Deliverer, MemoryOutbox
+from kafka_partition_events.outbox import Deliverer, MemoryQueue
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, append, ids
 from tests.unit.delivery.at_work import failure
@@ -53,7 +53,7 @@ class TestClosing:
         assert delivery.waiting() == ["1"]
 
     def test_leaves_behind_a_call_that_takes_too_long_and_what_comes_after_it(self) -> None:
-        outbox, sink = MemoryOutbox(), GatedSink()
+        outbox, sink = MemoryQueue(), GatedSink()
         append(outbox, "1", "2")
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
         deliverer.start()
@@ -68,7 +68,7 @@ class TestClosing:
         assert ids(outbox.read("scripted", 10)) == ["2"], "what went through is noted"
 
     def test_before_the_start_closes_the_sink_once_and_for_all(self) -> None:
-        outbox, sink = MemoryOutbox(), ScriptedSink()
+        outbox, sink = MemoryQueue(), ScriptedSink()
         deliverer = Deliverer(outbox, sink, clock=ManualClock(wall=NOW))
         append(outbox, "1")
         deliverer.close()
@@ -82,7 +82,7 @@ class TestClosing:
             def close(self) -> None:
                 raise OSError("no")
 
-        deliverer = Deliverer(MemoryOutbox(), Stubborn())
+        deliverer = Deliverer(MemoryQueue(), Stubborn())
         with structlog.testing.capture_logs() as logs:
             deliverer.close()
         assert [log["event"] for log in logs] == ["sink_close_failed"]

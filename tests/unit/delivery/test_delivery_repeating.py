@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 import structlog.testing
 
-from kafka_partition_events.outbox import Deliverer, Entry, MemoryOutbox, Outbox, RepeatingSink, Sink
+from kafka_partition_events.outbox import Deliverer, Entry, MemoryQueue
 from kafka_partition_events.testing.clock import ManualClock
 from tests.outbox_kit import NOW, ScriptedSink, append
 from tests.unit.delivery.at_work import LONG_S, HalfWay, failure
@@ -26,7 +26,7 @@ class ForgetfulTarget(ScriptedSink):
         self.heard.put("delivered")
         super().deliver(entries)
 
-    def repeat(self, outbox: Outbox, /) -> bool:
+    def repeat(self) -> bool:
         answer = self._answers.pop(0) if self._answers else False
         if answer is not False:
             self.heard.put("repeated")
@@ -42,8 +42,8 @@ class AtWork:
     def __init__(self, sink: ForgetfulTarget) -> None:
         self.sink = sink
         self.clock = ManualClock(wall=NOW)
-        self.outbox = MemoryOutbox(clock=self.clock)
-        self.deliverer = Deliverer(self.outbox, sink, clock=self.clock, rng=HalfWay())
+        self.outbox = MemoryQueue(clock=self.clock)
+        self.deliverer = Deliverer(self.outbox, sink, repeat=sink.repeat, clock=self.clock, rng=HalfWay())
 
 
 @pytest.fixture
@@ -60,12 +60,6 @@ def start(started: list[AtWork], sink: ForgetfulTarget, *waiting: str) -> AtWork
     started.append(at_work)
     at_work.deliverer.start()
     return at_work
-
-
-def test_one_sink_repeats_and_the_other_does_not() -> None:
-    forgetful: Sink = ForgetfulTarget()
-    assert isinstance(forgetful, RepeatingSink)
-    assert not isinstance(ScriptedSink(), RepeatingSink)
 
 
 def test_what_is_new_comes_first(started: list[AtWork]) -> None:

@@ -1,4 +1,4 @@
-"""The journal of a process whose outbox ends with it: the same entries, and no snapshot."""
+"""What a journal makes of events: each once, with its gap; and what it does while nothing is taken."""
 
 import json
 from collections.abc import Iterator
@@ -13,12 +13,12 @@ from kafka_partition_events.events.names import Severity, is_churn, name_of, sev
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
-from kafka_partition_events.metadata.poller import MetadataPoller
-from kafka_partition_events.outbox import Entry, MemoryOutbox, SqliteOutbox, Stream, Write
+from kafka_partition_events.outbox import Entry, SqliteOutbox, Stream
 from kafka_partition_events.testing.clock import ManualClock
-from kafka_partition_events.testing.scripted import ScriptedSource, cluster_of, observe
-from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
+from kafka_partition_events.testing.scripted import cluster_of
+from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener
 from tests.every_event import BEFORE, EVERY_EVENT, SEEN
+from tests.outbox_kit import scratch_journal
 
 WAIT_S = 10.0
 TOLD = [event for event in EVERY_EVENT if not isinstance(event, ev.Resync)]
@@ -39,19 +39,7 @@ def file(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteOutbox]:
     outbox.close()
 
 
-class Watched(MemoryOutbox):
-    """Keeps what was written to it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.writes: list[Write] = []
-
-    def write(self, write: Write, /) -> None:
-        super().write(write)
-        self.writes.append(write)
-
-
-def journaled(outbox: MemoryOutbox | SqliteOutbox, clock: ManualClock, *events: ev.Event) -> list[Entry]:
+def journaled(outbox: SqliteOutbox, clock: ManualClock, *events: ev.Event) -> list[Entry]:
     """Return the entries that these events become, without their places."""
     journal = JournalListener(outbox, observer="a", type_prefix="com.example", clock=clock)
     for event in events:
@@ -60,27 +48,16 @@ def journaled(outbox: MemoryOutbox | SqliteOutbox, clock: ManualClock, *events: 
     return [evolve(entry, seq=0) for entry in outbox.history(Stream.EVENTS)]
 
 
-@pytest.mark.parametrize("event", EVERY_EVENT, ids=name_of)
-def test_an_entry_is_that_of_a_durable_outbox(
-    event: ev.Event, clock: ManualClock, file: SqliteOutbox
-) -> None:
-    entries, durable = journaled(MemoryOutbox(), clock, event), journaled(file, clock, event)
-    assert entries[0].name == name_of(event)
-    assert entries == durable
-    assert [entry.body for entry in entries] == [entry.body for entry in durable]
-
-
-def test_so_are_entries_of_an_outage_which_bear_its_gap(clock: ManualClock, file: SqliteOutbox) -> None:
+def test_entries_of_an_outage_bear_its_gap(clock: ManualClock, file: SqliteOutbox) -> None:
     recovered = ev.MetadataRecovered(attempts=2, blind_s=9.0, wall_time=SEEN, previous_at=BEFORE)
     told = [MOVED[0], recovered, *MOVED]
-    entries = journaled(MemoryOutbox(), clock, *told)
-    assert entries == journaled(file, clock, *told)
+    entries = journaled(file, clock, *told)
     gaps = {json.loads(entry.body)["data"]["snapshot"]["gap"] for entry in entries[2:]}
     assert gaps == {True}
 
 
 def test_what_is_told_twice_is_kept_once(clock: ManualClock) -> None:
-    outbox = MemoryOutbox()
+    outbox = scratch_journal()
     proved = [event for event in MOVED if isinstance(event, ev.LeaderChanged)]
     told = [evolve(event, new=evolve(event.new, leader_epoch=5)) for event in proved]
     journaled(outbox, clock, *told, *told)
@@ -88,27 +65,9 @@ def test_what_is_told_twice_is_kept_once(clock: ManualClock) -> None:
     assert (outbox.duplicates, len(list(outbox.history(Stream.EVENTS)))) == (len(told), len(told))
 
 
-class TestTheSnapshot:
-    """What dies with the process needs none."""
-
-    def test_is_not_written(self, clock: ManualClock) -> None:
-        outbox = Watched()
-        source = ScriptedSource(observe({"orders": [1]}), observe({"orders": [2]}), observe({"orders": [2]}))
-        poller = MetadataPoller(source, clock=clock)
-        journal = JournalListener(outbox, clock=clock)
-        registration = poller.register(journal)
-        for _ in range(5):
-            poller.poll_once()
-            assert registration.wait_synced(WAIT_S)
-            clock.advance(PAUSE_S)
-        poller.close()
-        assert outbox.values("") == {}
-        assert load_snapshot(outbox) is None
-        assert len(outbox.writes) == 2, "looks without news, and the end, have nothing to write"
-        assert (journal.stats.written, journal.stats.waiting) == (len(list(outbox.history(Stream.EVENTS))), 0)
-
-    def test_is_known_all_the_same_when_a_backlog_was_dropped(self, clock: ManualClock) -> None:
-        outbox = MemoryOutbox()
+class TestADroppedBacklog:
+    def test_is_found_out_by_the_snapshot(self, clock: ManualClock) -> None:
+        outbox = scratch_journal()
         journal = JournalListener(outbox, clock=clock)
         old, new = cluster_of({"orders": [1, 1]}), cluster_of({"orders": [1, 2, 3]}, generation=5)
         journal.on_settled(old, BEFORE)
@@ -126,7 +85,7 @@ class TestAClosedOutbox:
     @pytest.fixture
     def journal(self, clock: ManualClock) -> JournalListener:
         """One that has told an outbox in vain."""
-        outbox = MemoryOutbox()
+        outbox = scratch_journal()
         outbox.close()
         journal = JournalListener(outbox, max_waiting=4, clock=clock)
         tell(journal, EMPTY, cluster_of({"orders": [1]}, brokers=[1, 2]))
@@ -136,7 +95,7 @@ class TestAClosedOutbox:
         cluster = cluster_of({"orders": [1]}, brokers=[1, 2])
         assert journal.stats.waiting == 3
         assert "has been closed" in str(journal.stats.last_error)
-        journal._outbox = MemoryOutbox()
+        journal._outbox = scratch_journal()
         journal.on_settled(cluster, SEEN)
         assert journal.stats.waiting == 3, "not at once"
         clock.advance(PAUSE_S)
