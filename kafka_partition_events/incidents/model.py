@@ -7,7 +7,7 @@ from attrs import define, field
 from kafka_partition_events.events.moments import Bounds
 from kafka_partition_events.incidents.causes import Cause, Kind, Member
 from kafka_partition_events.incidents.decisions import Decision
-from kafka_partition_events.incidents.flapping import Flapping
+from kafka_partition_events.incidents.flapping import Flapping, Transition
 from kafka_partition_events.incidents.inputs import Happening
 from kafka_partition_events.incidents.rules import Rules
 
@@ -112,6 +112,26 @@ class Trouble:
     planned: set[Member] = field(factory=set)
     flapping: Flapping = field(factory=Flapping)
     incident: Incident | None = None
+
+    def forget_the_future(self, now: datetime, limit: datetime) -> None:
+        """Bring to ``now`` what lies after ``limit``."""
+        incident, flapping, since = self.incident, self.flapping, Bounds(None, now)
+
+        def known(moment: datetime) -> datetime:
+            return now if moment > limit else moment
+
+        late = [member for member, found in self.members.items() if found.by > limit]
+        self.members.update(dict.fromkeys(late, since))
+        flapping.transitions = [Transition(known(each.at), each.down) for each in flapping.transitions]
+        for owner in filter(None, (flapping, incident)):
+            for name in ("since", "pending", "opened_at", "told_at"):
+                if (moment := getattr(owner, name, None)) is not None:
+                    setattr(owner, name, known(moment))
+        if incident is not None and incident.began is not None and incident.began.by > limit:
+            incident.began = since
+        if late and incident is not None and incident.opened_at is None:
+            incident.opened_at = incident.pending = now
+            incident.began = since
 
     @property
     def down(self) -> bool:

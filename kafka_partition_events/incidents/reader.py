@@ -2,7 +2,7 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final, Self, TypeVar
 
@@ -116,7 +116,7 @@ class IncidentReader:
         self._closed = False
         self._restarted = True  # since the state was written; until the first round is done
         self._leads = self._takes_over = False
-        self._reached: datetime | None = None
+        self._waiting: Collection[str] = ()
         self._taken_in_at: datetime | None = None
         self._ticked_to = _NEVER
         self._hearing: Entry | None = None  # the entry that the reducer is at
@@ -149,14 +149,14 @@ class IncidentReader:
                 self._thread = threading.Thread(target=self._run, name="kpe-incidents", daemon=True)
                 self._thread.start()
 
-    def lead(self, reached: datetime | None) -> None:
+    def lead(self, waiting: Collection[str]) -> None:
         """Tell what is open as the leader from the next round on: go on with what the former one has told.
 
         Args:
-            reached: What was told here before that reaches nobody; None: all that was told here does.
+            waiting: The ids of incidents of which something that was told here is yet to be delivered.
         """
         with self._condition:
-            self._reached, self._leads, self._takes_over = reached, True, True
+            self._waiting, self._leads, self._takes_over = waiting, True, True
         self._outbox.wake(READER)
 
     def stand_by(self) -> None:
@@ -245,17 +245,19 @@ class IncidentReader:
     def _take_in(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> None:
         reducer, ticked_to, taking_over = self._reducer, self._ticked_to, False
         told = self._as_entries(reducer.observer_restarted(now), now) if self._restarted else []
-        if self._taken_in_at is not None and now < self._taken_in_at - STEP:
-            _log.warning("clock_set_back", now=now.isoformat(), before=self._taken_in_at.isoformat())
-            told += self._as_entries(reducer.clock_set_back(), now)
+        was_set_back = self._taken_in_at is not None and now < self._taken_in_at - STEP
+        if was_set_back:
+            _log.warning("clock_set_back", now=now.isoformat(), before=str(self._taken_in_at))
             ticked_to = _NEVER
         for self._hearing in entries:
             told += self._heard(self._hearing, now)
         self._hearing = None
+        if was_set_back or self._restarted:
+            reducer.forget_the_future(now - GRACE, now + STEP)
         if up_to is not None:
             if taking_over := self._takes_over:
                 theirs = self._understood(OPEN, decode_opened)
-                told += self._as_entries(reducer.take_over(theirs, self._reached, now), now)
+                told += self._as_entries(reducer.take_over(theirs, self._waiting, now), now)
             told += self._as_entries(reducer.unassigned(self._is_unassigned, now), now)
             if up_to >= ticked_to:
                 told += self._as_entries(reducer.tick(up_to), now)
@@ -297,6 +299,8 @@ class IncidentReader:
 
     def _heard(self, entry: Entry, now: datetime) -> Iterator[Entry]:
         for happening in happenings_of(entry):
+            if happening.at > now + STEP:  # by a clock that has been set back since
+                happening = evolve(happening, at=now - GRACE, prev_at=None)  # noqa: PLW2901
             notices, passes = self._reducer.hear(happening)
             yield from self._as_entries(notices, now)
             if passes:

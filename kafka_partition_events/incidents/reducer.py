@@ -9,7 +9,7 @@ It changes in place, for 20,000 partitions of one broker are 20,000 steps.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
@@ -33,6 +33,7 @@ from kafka_partition_events.incidents.outputs import (
 )
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import Silence
+from kafka_partition_events.metadata.codec import encode_time
 
 REMEMBERED: Final = 512
 """How many ids are remembered, so that an event that comes twice counts once."""
@@ -172,13 +173,14 @@ class Reducer:
             if incident and incident.open and incident.opened_at and incident.told_at
         ]
 
-    def take_over(self, theirs: Iterable[Opened], before: datetime | None, now: datetime) -> Sequence[Notice]:
+    def take_over(
+        self, theirs: Iterable[Opened], waiting: Collection[str], now: datetime
+    ) -> Sequence[Notice]:
         """Make one's own what a former leader has told: see `handover`.
 
         Args:
             theirs: What is open for who was told by the former leader.
-            before: What was told here before that has reached nobody, as the former leader was to tell it;
-                None: all of it is yet to be delivered.
+            waiting: The ids of incidents of which something that was told here is yet to be delivered.
             now: The moment.
         """
         told = {opened.cause: opened for opened in theirs}
@@ -186,7 +188,7 @@ class Reducer:
             if (incident := trouble.incident) is None or incident.closed_by is not None:
                 continue
             known = told.get(trouble.cause)
-            reached = incident.told_at is None or before is None or incident.told_at >= before
+            reached = incident.told_at is None or incident.id in waiting
             if known is not None and (incident.told_at is None or not reached or incident.id == known.id):
                 del told[trouble.cause]
                 self._adopt(trouble, incident, known)
@@ -210,7 +212,8 @@ class Reducer:
             self._wake_at(trouble.deadline(self.rules))
 
     def _tell_anew(self, trouble: Trouble, incident: Incident, now: datetime) -> None:
-        if trouble.members:
+        if trouble.members:  # who was told that the other one is over must not take this for it
+            incident.id = identified(incident.id, encode_time(now))
             incident.told_at, incident.pending = None, now
         else:
             trouble.incident = None
@@ -233,15 +236,15 @@ class Reducer:
                 self._came_up(gone, Happening(id=incident.latest, name="", at=now, initial=True))
         return self._collected()
 
-    def clock_set_back(self) -> Sequence[Notice]:
-        """Tell what is held down: it began by a clock that nobody has any more, and would come too late."""
-        incidents = ((t, t.incident) for t in self.troubles.values() if t.members)
-        held = [
-            due(t.members, t.planned, self.rules) for t, held in incidents if held and held.opened_at is None
-        ]
-        if held:
-            self._advance(max(held) + timedelta.resolution)
-        return self._collected()
+    def forget_the_future(self, now: datetime, limit: datetime) -> None:
+        """Bring to ``now`` what lies after ``limit``: a clock said so that nobody goes by any more.
+
+        Else updates, and whether it flaps, would wait until that time comes. What is held down is open now:
+        nobody knows how long it has been down.
+        """
+        for trouble in self.troubles.values():
+            trouble.forget_the_future(now, limit)
+        self._wake = min(self._deadlines(), default=None)
 
     @property
     def standing(self) -> Standing:

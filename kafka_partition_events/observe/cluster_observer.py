@@ -316,11 +316,9 @@ class ClusterObserver:
 
         def on_elected(progress: Progress) -> None:
             self.trail.note("observer.elected", **facts)
-            self._incidents.lead(self._runner.skip_delivered(progress))
-            self._runner.start()
-
-        def on_progress(progress: Progress) -> None:
             self._runner.skip_delivered(progress)
+            self._incidents.lead(self._runner.incidents_waiting())
+            self._runner.start()
 
         def on_deposed() -> None:
             self._incidents.stand_by()
@@ -339,7 +337,7 @@ class ClusterObserver:
             group=wanted.group,
             on_elected=on_elected,
             on_deposed=on_deposed,
-            on_progress=on_progress,
+            on_progress=self._runner.skip_delivered,
             progress=self._runner.progress,
             why_unfit=self._why_unfit,
             patience=PAUSE_S + self._settings.observer.interval + 1.0,

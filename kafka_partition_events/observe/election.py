@@ -20,7 +20,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -85,7 +85,8 @@ class Election:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-election", daemon=True)
         self._clock = clock
-        self._ahead = timedelta()  # by how much a leader's clock was ahead of this one, at the most
+        self._reported_at: datetime | None = None
+        self._ahead = timedelta()  # by how much the leader's clock was ahead of this one when it said so
         self._leader = False
         self._assigned = False
 
@@ -237,8 +238,10 @@ class Election:
         if report is None:
             return {}
         # A fresh report from a clock that is ahead comes from the future. Its moments must be put back by as
-        # much, or what happened after the leader's end would pass for delivered.
-        self._ahead = max(self._ahead, report.at - self._clock.now())
+        # much, or what happened after the leader's end would pass for delivered. One that was read before is
+        # not fresh any more, and looks less ahead than it was.
+        if report.at != self._reported_at:
+            self._reported_at, self._ahead = report.at, max(timedelta(), report.at - self._clock.now())
         return {name: moment - self._ahead for name, moment in report.progress.items()}
 
 

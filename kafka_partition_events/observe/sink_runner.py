@@ -23,6 +23,8 @@ from kafka_partition_events.outbox import (
 )
 
 _CLOSE_S = 5.0
+_LOOKED_AT = 2_000  # entries
+_INCIDENT = "incident/"
 
 
 class SinkRunner:
@@ -111,21 +113,24 @@ class SinkRunner:
                 found[name] = min(self._waiting_since(name) or holds_to, holds_to)
         return found
 
-    def skip_delivered(self, progress: Mapping[str, datetime]) -> datetime | None:
+    def skip_delivered(self, progress: Mapping[str, datetime]) -> None:
         """Leave out what another observer has delivered, but for a margin.
 
         Its journal and this one tell of one change at different moments: each tells when it looked.
-
-        Returns:
-            Before when no incident that was told here reaches its sinks; None: all of them do.
         """
-        before = {name: moment - self._margin for name, moment in progress.items() if name in self._sinks}
-        for name, moment in before.items():
-            self._pass_over(name, Stream(self._sinks[name].stream), moment)
-        of_incidents = [
-            moment for name, moment in before.items() if self._sinks[name].stream == Stream.INCIDENTS
+        for name, moment in progress.items():
+            sink = self._sinks.get(name)
+            if sink is not None:
+                self._pass_over(name, Stream(sink.stream), moment - self._margin)
+
+    def incidents_waiting(self) -> set[str]:
+        """Return the ids of incidents of which all sinks have yet to get something."""
+        found = [
+            {str(entry.subject).removeprefix(_INCIDENT) for entry in self._outbox.read(name, _LOOKED_AT)}
+            for name, sink in self._sinks.items()
+            if sink.stream == Stream.INCIDENTS
         ]
-        return max(of_incidents, default=None)
+        return set.intersection(*found) if found else set()
 
     def _waiting_since(self, name: str) -> datetime | None:
         waiting = self._outbox.read(name, 1)

@@ -45,9 +45,9 @@ class Standby:
     def tick(self, at: float) -> list[str]:
         return [in_words(told) for told in self.reducer.tick(moment(at))]
 
-    def lead(self, at: float, *theirs: Opened, reached: float | None = None) -> list[str]:
-        before = None if reached is None else moment(reached)
-        notices = self.reducer.take_over(theirs, before, moment(at))
+    def lead(self, at: float, *theirs: Opened, waiting: bool = False) -> list[str]:
+        own = {told.id for told in self.reducer.told_open} if waiting else set[str]()
+        notices = self.reducer.take_over(theirs, own, moment(at))
         self.reducer = decode(encode(self.reducer), RULES)
         return [in_words(notice) for notice in notices] + self.tick(at)
 
@@ -64,21 +64,21 @@ def standby() -> Standby:
 def test_what_both_know_goes_on_under_the_id_that_was_told(standby: Standby) -> None:
     standby.down(60)
     assert standby.tick(100) == ["90 s: opened broker/2 (gone) single:0"]
-    assert standby.lead(200, opened(), reached=180) == []
+    assert standby.lead(200, opened()) == []
     assert standby.reducer.told_open == [opened(at=90)]
     assert standby.up(300) == ["300 s: closed broker/2 single:0"]
 
 
 def test_what_is_held_down_here_and_was_told_is_not_told_again(standby: Standby) -> None:
     standby.down(60)
-    assert standby.lead(80, opened(at=75), reached=70) == []
+    assert standby.lead(80, opened(at=75)) == []
     assert standby.tick(200) == []
     assert standby.up(300) == ["300 s: closed broker/2 single:0"]
 
 
 def test_what_is_over_here_is_told_as_over(standby: Standby) -> None:
     theirs = [opened(), opened(Cause(topic="orders")), opened(Cause())]
-    assert standby.lead(200, *theirs, reached=180) == [
+    assert standby.lead(200, *theirs) == [
         "200 s: closed broker/2",
         "200 s: closed topic/orders",
         "200 s: closed cluster",
@@ -89,21 +89,20 @@ def test_what_is_over_here_is_told_as_over(standby: Standby) -> None:
 def test_what_reached_nobody_is_told_anew(standby: Standby) -> None:
     standby.down(60)
     standby.tick(100)
-    assert standby.lead(200, reached=180) == ["200 s: opened broker/2 (gone) single:0"]
+    assert standby.lead(200) == ["200 s: opened broker/2 (gone) single:0"]
     assert len(standby.reducer.told_open) == 1
 
 
 def test_what_is_yet_to_be_delivered_is_not_told_twice(standby: Standby) -> None:
     standby.down(60)
     standby.tick(100)
-    assert standby.lead(200, reached=80) == []
-    assert standby.lead(200, reached=None) == []
+    assert standby.lead(200, waiting=True) == []
 
 
 def test_what_was_told_under_another_id_and_will_be_under_this_one_is_closed_once(standby: Standby) -> None:
     standby.down(60)
     standby.tick(100)
-    assert standby.lead(110, opened(), reached=80) == ["110 s: closed broker/2"]
+    assert standby.lead(110, opened(), waiting=True) == ["110 s: closed broker/2"]
     ((mine),) = standby.reducer.told_open
     assert mine.id != OTHER_ID
     assert standby.up(300) == ["300 s: closed broker/2 single:0"]
@@ -117,7 +116,7 @@ def test_an_outage_is_told_although_this_one_took_the_last_two_for_flapping(stan
     standby.down(200)
     assert standby.up(260)[1:] == ["260 s: flapping started broker/2: 4 transitions, 150 s down"]
     assert len(standby.reducer.told_open) == 1  # as far as this one knows
-    assert standby.lead(300, reached=290) == []
+    assert standby.lead(300) == []
     assert standby.reducer.told_open == []
     standby.down(400)
     assert standby.tick(440) == ["430 s: opened broker/2 (gone) single:0"]
@@ -128,8 +127,8 @@ def test_what_somebody_closed_stays_closed(standby: Standby) -> None:
     standby.tick(100)
     word = Decision(verb="close", cause="broker/2", at=moment(110), author="ada", reason="scrapped")
     assert [n.name for n in standby.reducer.decide(word, moment(110))] == ["incident.closed"]
-    assert standby.lead(200, opened(), reached=180) == ["200 s: closed broker/2"]
-    assert standby.lead(300, reached=290) == []
+    assert standby.lead(200, opened()) == ["200 s: closed broker/2"]
+    assert standby.lead(300) == []
 
 
 @given(

@@ -76,6 +76,7 @@ class Watch:
         self.outbox, self.clock, self.rules = outbox, clock, Rules(**rules)
         self.looked_to: datetime | None = None
         self.unassigned = set[int]()
+        self.ahead = 0.0  # by how much the clock is wrong
         self.world = World([1, 2, 3], {"orders": [[1, 2], [2, 1]], "single": [[1], [2]]})
         self.look()
         self.reader = self.another_reader()
@@ -90,7 +91,7 @@ class Watch:
         )
 
     def look(self) -> None:
-        self.journal(self.world.look(self.clock.monotonic()))
+        self.journal(self.world.look(self.clock.monotonic() + self.ahead))
 
     def journal(self, entries: list[Entry]) -> None:
         self.outbox.write(Write(entries=entries))
@@ -233,6 +234,33 @@ class TestWhatIsWritten:
         assert [entry.name for entry in watch.after(40)] == ["incident.closed"]
 
     @pytest.mark.parametrize("restarted", [False, True])
+    def test_what_a_clock_that_was_ahead_has_told_keeps_nothing_from_being_told(
+        self, watch: Watch, restarted: bool
+    ) -> None:
+        """Else the next update would be due a day from now, and what flaps be stable then."""
+        watch.ahead = 86_400.0
+        watch.clock.set_back(-86_400)
+        for _ in range(3):
+            watch.world.down(2)
+            watch.look()
+            watch.after(40)
+            watch.world.up(2)
+            watch.look()
+            watch.after(40)
+        assert watch.reader.stats.standing.flapping == 1
+        watch.ahead = 0.0
+        watch.clock.set_back(86_400)
+        if restarted:
+            watch.reader = watch.another_reader()
+        watch.after(1)
+        watch.world.down(2)
+        watch.look()
+        assert "incident.updated" in names(watch.after(Rules().update_interval + 60))
+        watch.world.up(2)
+        watch.look()
+        assert names(watch.after(Rules().flap_window + 60)) == ["flapping.stopped", "incident.closed"]
+
+    @pytest.mark.parametrize("restarted", [False, True])
     def test_what_came_back_while_nobody_looked_is_not_told(self, watch: Watch, restarted: bool) -> None:
         """As after a freeze, or between two processes: time has passed before the first look."""
         watch.world.down(2)
@@ -329,7 +357,7 @@ class TestWhatIsWritten:
     )
     def test_what_is_no_decision_is_passed_over(self, watch: Watch, value: bytes) -> None:
         watch.outbox.write(Write(values={f"{DECISIONS}x": value, f"{OPEN}x": value}))
-        watch.reader.lead(None)
+        watch.reader.lead(())
         assert watch.after(1) == []
         assert watch.reader.stats.failures == 0
 
