@@ -174,7 +174,7 @@ class GatedGrowth(RuleBasedStateMachine):
         if not hasattr(self, "fleet"):
             return
         self.reachable = True
-        for _ in range(3):
+        for _ in range(6):  # what was lost on the way to the control topics is said again later
             for producer in self.fleet:
                 producer.poll()
                 producer.look()
