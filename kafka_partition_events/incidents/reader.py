@@ -89,6 +89,7 @@ class IncidentReader:
         type_prefix: str = TYPE_PREFIX,
         looked_to: Callable[[], datetime | None] = lambda: None,
         is_unassigned: Callable[[int], bool] = lambda _broker: False,
+        may_take_over: Callable[[], bool] = lambda: True,
     ) -> None:
         """Make a reader; it goes on where the last one on this outbox stopped.
 
@@ -102,6 +103,7 @@ class IncidentReader:
                 came back while it did not look. None: time alone counts.
             is_unassigned: Tells of a broker that is not listed whether no partition is assigned to it, which
                 ends what waits for it.
+            may_take_over: Tells whether the outbox has what a former leader has told as open; see `lead`.
 
         Raises:
             OutboxError: the outbox can't be read.
@@ -111,6 +113,7 @@ class IncidentReader:
         self._clock: Clock = clock or SystemClock()
         self._type_prefix = type_prefix
         self._looked_to, self._is_unassigned = looked_to, is_unassigned
+        self._may_take_over = may_take_over
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -255,7 +258,7 @@ class IncidentReader:
         if was_set_back or self._restarted:
             reducer.forget_the_future(now - GRACE, now + STEP)
         if up_to is not None:
-            if taking_over := self._takes_over:
+            if taking_over := self._takes_over and self._may_take_over():
                 theirs = self._understood(OPEN, decode_opened)
                 told += self._as_entries(reducer.take_over(theirs, self._waiting, now), now)
             told += self._as_entries(reducer.unassigned(self._is_unassigned, now), now)

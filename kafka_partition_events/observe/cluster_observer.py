@@ -45,6 +45,7 @@ FETCH_S: Final = 10.0
 MAILBOX: Final = 100_000
 """How many events wait for the journal before they collapse: those of a broker with so many partitions."""
 _CLOCKS_DIFFER_S: Final = 5.0
+_SHARED_S: Final = 5.0
 _LOOKED_AT: Final = "topics looked at"
 """The small state that holds `observer.topics` of the last service, and the client that asked."""
 
@@ -105,6 +106,7 @@ class ClusterObserver:
                 clock=self._clock,
                 looked_to=self._looked_to,
                 is_unassigned=self._is_unassigned,
+                may_take_over=lambda: self._shared is None or self._shared.complete,
             )
             parts.callback(self._incidents.close)
             self._labels = self._make_labels()
@@ -316,6 +318,9 @@ class ClusterObserver:
 
         def on_elected(progress: Progress) -> None:
             self.trail.note("observer.elected", **facts)
+            # Else it would take over from nobody, and clear the topic of what the former leader has told. If
+            # it can't be read, pages must not wait for it: then the incidents do.
+            shared.wait_complete(_SHARED_S)
             self._runner.skip_delivered(progress)
             self._incidents.lead(self._runner.incidents_waiting())
             self._runner.start()

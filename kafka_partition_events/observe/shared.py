@@ -111,6 +111,7 @@ class Shared:
         """
         self._config, self._topic, self._outbox, self._told_open = config, topic, outbox, told_open
         self._copy: dict[str, bytes] = {}  # as the topic has it, as far as it was read
+        self._complete = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-shared", daemon=True)
 
@@ -118,6 +119,15 @@ class Shared:
     def alive(self) -> bool:
         """Whether its thread runs, or is not to."""
         return self._thread.ident is None or self._stopping.is_set() or self._thread.is_alive()
+
+    @property
+    def complete(self) -> bool:
+        """Whether the copy has all that there was when it was read."""
+        return self._complete.is_set()
+
+    def wait_complete(self, timeout: float) -> bool:
+        """Wait until the copy is complete, at most so many seconds; tell whether it is."""
+        return self._complete.wait(timeout)
 
     def start(self) -> None:
         """Begin to read."""
@@ -152,15 +162,17 @@ class Shared:
         )
         try:
             consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
-            self._copy, complete = {}, False
+            self._copy, at_end = {}, False
             while not self._stopping.is_set():
-                read, at_end = self._read(consumer)
+                read, is_end = self._read(consumer)
                 self._copy = {key: value for key, value in {**self._copy, **read}.items() if value}
-                complete = complete or at_end
-                if complete:
+                at_end = at_end or is_end
+                if at_end:
                     self._keep()
+                    self._complete.set()
                     self._correct()
         finally:
+            self._complete.clear()
             consumer.close()
 
     def _read(self, consumer: Consumer) -> tuple[dict[str, bytes | None], bool]:

@@ -108,7 +108,8 @@ def observe_command(
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
     service.note("configuration.loaded", **in_force(loaded))
-    with service, contextlib.suppress(KeyboardInterrupt):
+    with contextlib.suppress(KeyboardInterrupt), contextlib.closing(service):
+        service.start()  # here, so that an interruption meanwhile ends in good order, too
         sys.setswitchinterval(_TURN_S)
         for line in service.describe():
             tell(line)
