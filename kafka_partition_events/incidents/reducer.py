@@ -173,14 +173,25 @@ class Reducer:
             if incident and incident.open and incident.opened_at and incident.told_at
         ]
 
+    def adopt(self, theirs: Iterable[Opened]) -> None:
+        """Go on under their ids with what is down here, too, and was not told here: see `handover`."""
+        for opened in theirs:
+            trouble = self.troubles.get(opened.cause)
+            if (
+                trouble is not None
+                and (incident := trouble.incident) is not None
+                and incident.told_at is None
+            ):
+                self._adopt(trouble, incident, opened)
+
     def take_over(
-        self, theirs: Iterable[Opened], waiting: Collection[str], now: datetime
+        self, theirs: Iterable[Opened], reaches: Collection[str], now: datetime
     ) -> Sequence[Notice]:
         """Make one's own what a former leader has told: see `handover`.
 
         Args:
             theirs: What is open for who was told by the former leader.
-            waiting: The ids of incidents of which something that was told here is yet to be delivered.
+            reaches: The ids of incidents of which something that was told here reaches somebody, or has.
             now: The moment.
         """
         told = {opened.cause: opened for opened in theirs}
@@ -188,7 +199,7 @@ class Reducer:
             if (incident := trouble.incident) is None or incident.closed_by is not None:
                 continue
             known = told.get(trouble.cause)
-            reached = incident.told_at is None or incident.id in waiting
+            reached = incident.told_at is None or incident.id in reaches
             if known is not None and (incident.told_at is None or not reached or incident.id == known.id):
                 del told[trouble.cause]
                 self._adopt(trouble, incident, known)
