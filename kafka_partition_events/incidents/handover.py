@@ -19,13 +19,13 @@ delivered
 
 import json
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from attrs import field, frozen
 from attrs.validators import and_, instance_of, matches_re, max_len
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.incidents.causes import Cause
+from kafka_partition_events.incidents.causes import Cause, cause_in
 from kafka_partition_events.incidents.said import check_moment, moment_in, object_in
 from kafka_partition_events.metadata.codec import encode_time
 
@@ -75,18 +75,6 @@ def decode_opened(value: bytes) -> Opened:
     try:
         told = object_in("an incident", value)
         opened_at = moment_in("opened_at", told["opened_at"])
-        return Opened(cause=_cause(told["cause"]), id=told["id"], opened_at=opened_at)
+        return Opened(cause=cause_in(told["cause"]), id=told["id"], opened_at=opened_at)
     except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(f"it is no incident that was opened: {error}"[:300]) from error
-
-
-def _cause(told: Any) -> Cause:
-    match told:
-        case None:
-            return Cause()
-        case {"broker": int(broker)} if not isinstance(broker, bool) and 0 <= broker < 2**31:
-            return Cause(broker=broker)
-        case {"topic": str(topic)} if len(topic) <= 249:
-            return Cause(topic=topic)
-        case _:
-            raise ValueError(f"no cause: {told!r}"[:100])

@@ -92,6 +92,8 @@ def incident_notice(
         data={
             "incident_id": incident.id,
             "cause": trouble.cause.as_json(),
+            "inferred": incident.inferred,
+            "kinds": sorted({member.kind.value for member in incident.concerned}),
             "opened_at": None if incident.opened_at is None else encode_time(incident.opened_at),
             "closed_at": encode_time(at) if closed else None,
             "began": None if incident.began is None else incident.began.as_json(),

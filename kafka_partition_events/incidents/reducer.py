@@ -17,7 +17,15 @@ from typing import Final
 from attrs import define, field, frozen
 
 from kafka_partition_events.events.moments import Bounds
-from kafka_partition_events.incidents.causes import MANY_TOPICS, Cause, Kind, Member, cause_of, members_of
+from kafka_partition_events.incidents.causes import (
+    MANY_TOPICS,
+    Cause,
+    Kind,
+    Member,
+    inferred_cause_of,
+    members_of,
+    seen_cause_of,
+)
 from kafka_partition_events.incidents.decisions import Decision
 from kafka_partition_events.incidents.flapping import Flapping, Transition
 from kafka_partition_events.incidents.handover import Opened
@@ -296,7 +304,8 @@ class Reducer:
         (member,) = members_of(happening)
         if member in self._causes:  # told before the observer's restart, or by another producer
             return
-        cause = self._causes[member] = self._cause_of(happening)
+        seen = seen_cause_of(happening)
+        cause = self._causes[member] = self._bounded(inferred_cause_of(happening) if seen is None else seen)
         trouble = self.troubles.setdefault(cause, Trouble(cause))
         was_down = trouble.down
         trouble.members[member] = happening.bounds
@@ -308,11 +317,11 @@ class Reducer:
             incident = trouble.incident = Incident(id=id_, latest=happening.id, due=held_until)
         incident.due, incident.ended = min(incident.due, held_until), None
         incident.concerned.add(member)
+        incident.inferred = incident.inferred and seen is None
         self._changed(trouble, incident, happening, was_down=was_down)
 
-    def _cause_of(self, happening: Happening) -> Cause:
-        """Return why it went down; `MANY_TOPICS` if that is one topic too many: nobody reads 10,000 pages."""
-        cause = cause_of(happening)
+    def _bounded(self, cause: Cause) -> Cause:
+        """Return a cause; `MANY_TOPICS` if it is one topic too many: nobody reads 10,000 pages."""
         if cause.topic is None or cause in self.troubles:
             return cause
         topics = sum(known.topic is not None for known in self.troubles)
