@@ -225,15 +225,9 @@ class IncidentReader:
         looked_to = self._looked_to()
         entries = self._outbox.read(READER, BATCH)
         more = len(entries) == BATCH
-        try:
-            self._take_in(entries, now, None if more else min(now - GRACE, looked_to or now))
-        except OutboxError:
-            raise
-        except Exception as error:
-            if self._hearing is None:
-                raise
-            self._take_in_around(entries, self._hearing, error, now)
-            more = True  # the rest is read anew
+        up_to = None if more else min(now - GRACE, looked_to or now)
+        while (bad := self._first_odd(entries, now, up_to)) is not None:
+            entries = [entry for entry in entries if entry.seq > bad.seq]
         self._count()
         if not more:
             told_to = None if self._ticked_to == _NEVER else self._ticked_to
@@ -313,14 +307,23 @@ class IncidentReader:
         still = [opened for opened in theirs if "incident.closed" not in names.get(opened.id, ())]
         return self._as_entries(self._reducer.take_over(still, names, now), now)
 
-    def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
-        """Set an entry aside that raised; take in what was read before it."""
-        self._restore()
-        if before := [entry for entry in entries if entry.seq < bad.seq]:
-            self._take_in(before, now, None)
-        self._outbox.refuse(READER, bad, "not_understood")
-        _log.error("journal_entry_not_understood", id=bad.id, name=bad.name, error=repr(error))
-        self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
+    def _first_odd(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> Entry | None:
+        """Take entries in; if one raises, those before it, set it aside and return it."""
+        try:
+            self._take_in(entries, now, up_to)
+        except OutboxError:
+            raise
+        except Exception as error:
+            if (bad := self._hearing) is None:
+                raise
+            self._restore()
+            if before := [entry for entry in entries if entry.seq < bad.seq]:
+                self._take_in(before, now, None)
+            self._outbox.refuse(READER, bad, "not_understood")
+            _log.error("journal_entry_not_understood", id=bad.id, name=bad.name, error=repr(error))
+            self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
+            return bad
+        return None
 
     def _restore(self) -> None:
         """Go back to what is written: the reducer is ahead of it, or half changed."""

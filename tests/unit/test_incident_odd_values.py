@@ -229,6 +229,24 @@ class TestTheJournal:
         assert watch.reader.stats.failures == 0
         assert decode(encode(watch.reader._reducer), Rules()) == watch.reader._reducer
 
+    def test_many_odd_entries_are_read_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Reading a batch anew for each of them would put pages off for minutes."""
+        watch = scratch_watch()
+        watch.world.down(2)
+        (*_, left) = watch.world.look(0)
+        watch.journal([*(evolve(left, id=f"odd-{n}", body=b"{") for n in range(300)), left])
+        reads: list[int] = []
+
+        def read(reader: str, limit: int, healthy: Any = watch.outbox.read) -> Any:
+            reads.append(limit)
+            return healthy(reader, limit)
+
+        monkeypatch.setattr(watch.outbox, "read", read)
+        watch.clock.advance(31)
+        assert not watch.reader.run_once()
+        assert (watch.reader.stats.unreadable, len(reads)) == (300, 1)
+        assert names(watch.delivered()) == ["incident.opened"]
+
     def test_a_failure_in_going_back_ends_nothing_either(self, monkeypatch: pytest.MonkeyPatch) -> None:
         watch = scratch_watch()
         broken = True
