@@ -385,6 +385,8 @@ class Reducer:
         What is held down is not opened after ``known_to``, which an event may undo, too.
         """
         wake = self._wake
+        if wake is None or wake >= before:  # as for nearly all of the thousands of events of one look
+            return
         while wake is not None and wake < before:
             moment = wake
             for mute in [*self.mutes.values()]:
