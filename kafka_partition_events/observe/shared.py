@@ -8,12 +8,14 @@ observer's own.
 
 import json
 import threading
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from kafka_partition_events.clients.confluent.answers import is_of_the_group
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.incidents.decisions import DECISIONS
@@ -33,6 +35,7 @@ _COPIED: Final = "shared"
 _REPLICAS: Final = 3
 _LOOK_S: Final = 0.5
 _AGAIN_S: Final = 5.0
+_ASK_S: Final = 10.0
 
 _log = get_logger(__name__)
 
@@ -112,6 +115,7 @@ class Shared:
         self._config, self._topic, self._outbox, self._told_open = config, topic, outbox, told_open
         self._copy: dict[str, bytes] = {}  # as the topic has it, as far as it was read
         self._complete = threading.Event()
+        self._answered = True
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-shared", daemon=True)
 
@@ -124,6 +128,11 @@ class Shared:
     def complete(self) -> bool:
         """Whether the copy has all that there was when it was read."""
         return self._complete.is_set()
+
+    @property
+    def up(self) -> bool:
+        """Whether the copy is complete, and the topic has a leader that could tell of more."""
+        return self.complete and self._answered
 
     def wait_complete(self, timeout: float) -> bool:
         """Wait until the copy is complete, at most so many seconds; tell whether it is."""
@@ -162,7 +171,7 @@ class Shared:
         )
         try:
             consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
-            self._copy, at_end = {}, False
+            self._copy, at_end, ask_at = {}, False, 0.0
             while not self._stopping.is_set():
                 read, is_end = self._read(consumer)
                 self._copy = {key: value for key, value in {**self._copy, **read}.items() if value}
@@ -171,9 +180,21 @@ class Shared:
                     self._keep()
                     self._complete.set()
                     self._correct()
+                if time.monotonic() >= ask_at:
+                    self._answered = self._answers(consumer)
+                    ask_at = time.monotonic() + _ASK_S
         finally:
             self._complete.clear()
             consumer.close()
+
+    def _answers(self, consumer: Consumer) -> bool:
+        """Return whether the topic's leader does: that it is gone a consumer is not told."""
+        try:
+            consumer.get_watermark_offsets(TopicPartition(self._topic, 0), REQUEST_S, cached=False)
+        except KafkaException as error:
+            _log.warning("shared_topic_silent", topic=self._topic, error=_text(error))
+            return False
+        return True
 
     def _read(self, consumer: Consumer) -> tuple[dict[str, bytes | None], bool]:
         """Return what has been written since, and whether that is all there is."""
@@ -185,7 +206,7 @@ class Shared:
                 self._understand(message.key(), message.value(), read)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its documented name
                 at_end = True
-            else:
+            elif not is_of_the_group(error):
                 raise KafkaException(error)
         return read, at_end
 
