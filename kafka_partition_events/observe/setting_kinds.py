@@ -251,7 +251,7 @@ PASSWORDS = Kind(
 )
 
 _SECRET = re.compile(
-    r"password|passphrase|secret|token(?!\.endpoint)|jaas|oauthbearer\.(config|extensions)|private\.key|key\.pem"
+    r"password|passphrase|secret|token(?!\.endpoint)|jaas|oauthbearer\.(config|extensions)|(private|keystore)\.key|key\.pem"
 )
 
 

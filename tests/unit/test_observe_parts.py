@@ -4,6 +4,7 @@ import stat
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from attrs import evolve
@@ -20,12 +21,15 @@ from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.observe.sink_settings import (
     KafkaSinkSettings,
     SinkSettings,
+    SmtpSinkSettings,
     WebhookSinkSettings,
 )
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryStats, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events_listeners.kafka_sink import KafkaSink
+from kafka_partition_events_listeners.mail.sink import SmtpSink
 from kafka_partition_events_listeners.redaction import REDACTIONS
 from kafka_partition_events_listeners.webhook.egress import Egress
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
@@ -333,5 +337,18 @@ def test_a_webhook_goes_where_its_settings_say_and_leaves_out_what_they_say() ->
     sink.close()
 
 
-def test_all_that_can_be_left_out_can_be_asked_for() -> None:
-    assert settings_of(WebhookSinkSettings)["redact"].kind.read(list(REDACTIONS)) == REDACTIONS
+@pytest.mark.parametrize("type_", get_args(SinkSettings))
+def test_all_that_can_be_left_out_can_be_asked_for(type_: type) -> None:
+    assert settings_of(type_)["redact"].kind.read(list(REDACTIONS)) == REDACTIONS
+
+
+def test_mails_and_records_leave_out_what_their_settings_say() -> None:
+    what: Any = {"redact": ("hosts", "observers")}
+    mail = make_sink(
+        SmtpSinkSettings(name="m", host="h", sender="a@b.example", to=("c@b.example",), **what), KAFKA
+    )
+    records = make_sink(KafkaSinkSettings(name="k", **what), KAFKA)
+    assert isinstance(mail, SmtpSink)
+    assert isinstance(records, KafkaSink)
+    assert mail._left_out == records._left_out == {"host", "port", "error", "observer"}
+    records.close()

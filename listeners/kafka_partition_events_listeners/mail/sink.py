@@ -5,7 +5,7 @@ import smtplib
 import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
 from kafka_partition_events_listeners.mail.message import address_in, message_of
+from kafka_partition_events_listeners.redaction import fields_of, redacted
 
 PORTS: Final[Mapping[str, int]] = {"starttls": 587, "tls": 465, "none": 25}
 """The port of each kind of security (RFC 6409, RFC 8314, RFC 5321)."""
@@ -61,6 +62,7 @@ class SmtpSink:
         password: str | None = None,
         runbook_url: str | None = None,
         timeout: float = 10.0,
+        redact: Iterable[str] = (),
         clock: Clock | None = None,
     ) -> None:
         """Make a sink; nothing is connected to yet.
@@ -79,6 +81,7 @@ class SmtpSink:
             runbook_url: Where it is written what to do: a line in each message.
             timeout: Seconds to connect to an address, then until it is greeted and logged in, then for each
                 message, however many answers that takes.
+            redact: What is left out of messages, as of a `WebhookSink`.
             clock: Tells the date of a message; the system's by default.
 
         Raises:
@@ -106,6 +109,7 @@ class SmtpSink:
         self._from, self._recipients = address_in(sender), tuple(map(address_in, to))
         self._runbook_url = runbook_url
         self._timeout = timeout
+        self._left_out = fields_of(redact)
         self._clock: Clock = clock or SystemClock()
         self._had: tuple[str, frozenset[str]] = ("", frozenset())  # an entry, and who has it already
         self._declined = ("", 0)
@@ -172,7 +176,7 @@ class SmtpSink:
     def _written(self, entry: Entry) -> bytes:
         try:
             return message_of(
-                entry,
+                redacted(entry, self._left_out),
                 sender=self._sender,
                 to=self._to,
                 now=self._clock.now(),

@@ -34,7 +34,8 @@ SINK_TYPE = 'sinks.x.type: has to be one of "kafka", "webhook", "alertmanager", 
             '[[sinks]]\nname = "k"\ntype = "kafka"\nbatch.size = 3\n',
             (
                 "sinks.k.batch: there is no such setting; "
-                "there are name, type, stream, topic, bootstrap_servers, properties, max_delay, max_age"
+                "there are name, type, stream, topic, bootstrap_servers, properties, redact, max_delay, "
+                "max_age"
             ),
         ),
     ],
