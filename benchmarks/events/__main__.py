@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from benchmarks.command import exit_code_of, say
-from benchmarks.events import dispatching, hot_path, journaling
+from benchmarks.events import digests, dispatching, hot_path, journaling
 from benchmarks.events.rows import HEADER, Row
 from benchmarks.markdown import table
 from benchmarks.measure import save
@@ -18,6 +18,7 @@ Load the events' way out: a cluster of 200,000 partitions (5,000 topics, 100 bro
 parts:
   dispatch   from the answer to the last event of the last of 100 listeners; memory
   outbox     events into an SQLite outbox with the snapshot, per CPU second of one core
+  digests    records, bytes and costs of such a loss: what one look finds together, or each for itself
   kafka      from the first write to Kafka's last acknowledgement, on a real cluster of three brokers
   minute     a producer's records per second in the same process: minutes in which a broker is lost once
   hot-path   the worst seconds of such a minute, and the pauses of produce()
@@ -42,6 +43,7 @@ failed; 130 interrupted.
 PARTS: dict[str, Callable[..., Iterator[Row]]] = {
     "dispatch": dispatching.measure,
     "outbox": journaling.measure_outbox,
+    "digests": digests.measure,
     "kafka": journaling.measure_kafka,
     "minute": hot_path.measure_minutes,
     "hot-path": hot_path.measure,
