@@ -132,7 +132,7 @@ class Shared:
     @property
     def up(self) -> bool:
         """Whether the copy is complete, and the topic has a leader that could tell of more."""
-        return self.complete and self._answered
+        return self.wait_complete(0) and self._answered
 
     def wait_complete(self, timeout: float) -> bool:
         """Wait until the copy is complete, at most so many seconds; tell whether it is."""

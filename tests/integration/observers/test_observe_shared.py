@@ -138,7 +138,7 @@ def test_a_topic_without_a_leader_is_not_up_and_what_was_read_stays(
         cluster.kill(3)
         try:
             wait_until(lambda: not shared.up)
-            assert shared.complete
+            assert shared.wait_complete(0)
         finally:
             cluster.restart(3)
         wait_until(lambda: shared.up)
