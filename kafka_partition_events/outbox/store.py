@@ -144,11 +144,3 @@ class Journal(Queue, Protocol):
 
     def entry(self, id_: str) -> Entry | None:
         """Return an entry by its id; the journal's, if both streams have it."""
-
-    @property
-    def size_bytes(self) -> int:
-        """How much is kept, by the measure that the bound applies to if it is one of bytes."""
-
-    @property
-    def duplicates(self) -> int:
-        """How many entries were ignored because their stream had their id, since the outbox was opened."""
