@@ -11,6 +11,7 @@ from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
+from kafka_partition_events.observe import sink_runner
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
@@ -25,7 +26,7 @@ from kafka_partition_events.observe.sink_settings import (
     WebhookSinkSettings,
 )
 from kafka_partition_events.observe.sinks import make_sink
-from kafka_partition_events.outbox import DeliveryStats, Stream
+from kafka_partition_events.outbox import Deliverer, DeliveryStats, RetryPolicy, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.kafka_sink import KafkaSink
@@ -113,6 +114,23 @@ def test_it_can_be_its_turn_again_and_the_sinks_are_new_then(world: World) -> No
     world.runner.start()
     assert len(world.made["journal"]) == 3  # one to see whether it can be made
     assert world.made["journal"][-1].next_call() == ["at-1"]
+
+
+def test_a_sink_is_as_patient_as_its_settings_say(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    policies: list[Any] = []
+
+    class Noted(Deliverer):
+        def __init__(self, *args: Any, retry: RetryPolicy, **options: Any) -> None:
+            policies.append(retry)
+            super().__init__(*args, retry=retry, **options)
+
+    monkeypatch.setattr(sink_runner, "Deliverer", Noted)
+    journal, pager = SETTINGS
+    impatient = {"journal": evolve(journal, max_delay=0.5, max_age=60.0), "pager": pager}
+    monkeypatch.setattr(world.runner, "_sinks", impatient)
+    world.runner.start()
+    assert [(policy.max_delay, policy.max_age) for policy in policies] == [(0.5, 60.0), (60.0, 604_800.0)]
+    assert policies[0].first_delay == 0.5
 
 
 def test_progress_is_the_moment_of_what_waits_and_else_now(world: World) -> None:
