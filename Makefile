@@ -61,7 +61,7 @@ bench-spark: setup     ## the Spark jobs: partition column, what-if, fleet table
 chaos-observers: setup ## two observers and three brokers, tormented at random for an hour (ARGS="--seconds 600 --seed 7")
 	@$(BIN)/python -m tests.chaos.observers $(ARGS)
 
-odd-entries: setup      ## 100,000 mutated entries through incidents and all sinks (some 15 minutes)
+odd-entries: setup      ## 100,000 mutated entries through incidents and all sinks (six minutes)
 	@KPE_ODD_ENTRIES=100000 $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
