@@ -34,7 +34,7 @@ def outbox(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
 
 
 @pytest.fixture
-def journal(tmp_path: Path, clock: ManualClock) -> Iterator[Journal]:
+def journal(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteOutbox]:
     made = SqliteOutbox(tmp_path / "journal.db", clock=clock)
     yield made
     made.close()
@@ -282,7 +282,7 @@ class TestStats:
         outbox.write(Write(cursors={"a": outbox.read("a", 1)[0].seq}))
         assert (outbox.stats("a").waiting, outbox.stats("a").oldest) == (0, None)
 
-    def test_the_size_grows_with_what_is_kept(self, journal: Journal) -> None:
+    def test_the_size_grows_with_what_is_kept(self, journal: SqliteOutbox) -> None:
         before = journal.size_bytes
         append(journal, entry("1", body=b"x" * 100_000))
         assert 95_000 < journal.size_bytes - before < 120_000
