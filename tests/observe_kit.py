@@ -35,9 +35,10 @@ class Observer:
         *,
         client: str = "kafka-python",
         topics: str = "orders-.*",
+        outbox: Path | None = None,
     ) -> None:
         (self.port,) = free_ports(1)
-        self.outbox = directory / f"{name}.db"
+        self.outbox = outbox or directory / f"{name}.db"
         self.config = directory / f"{name}.toml"
         self.log = directory / f"{name}.log"
         self.config.write_text(
@@ -61,6 +62,8 @@ class Observer:
         """Let a part of it fail; one that is ``"full"`` can't write any file, its log included."""
         if illness == "full":
             self._limit_files(0)
+        elif illness == "frozen":
+            self._signal(signal.SIGSTOP)
         else:
             self.illness.write_text(illness)
 
@@ -68,6 +71,11 @@ class Observer:
         """End its illness, but for a thread that has ended."""
         self.illness.unlink(missing_ok=True)
         self._limit_files(resource.RLIM_INFINITY)
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
 
     def _limit_files(self, size: int) -> None:
         assert self.process is not None

@@ -1,8 +1,9 @@
 """Why something is down: what shares a cause is one incident. Pure.
 
-A partition that went offline waits for one broker: for the last one that was in sync, and only where nobody
-knows that, for its last leader. So a lost broker's 2,000 partitions, whenever each of them went, belong to
-that broker, and what is left has its topic for a cause.
+What an event says of its cause was seen: the broker that left in the same look, or the topic that grew. Where
+it says none, one is inferred. A partition that went offline waits for one broker: for the last one that was
+in sync, and only where nobody knows that, for its last leader. So a lost broker's 2,000 partitions, whenever
+each of them went, belong to that broker, and what is left has its topic for a cause.
 """
 
 from collections.abc import Iterable
@@ -60,6 +61,8 @@ class Cause:
 MANY_TOPICS = Cause(topic="*")
 """The cause of what goes down when many topics are causes already; no topic can be called so."""
 
+_LONGEST_NAME = 249  # of a topic
+
 Names = dict[str, set[int]]
 """Ids by name."""
 
@@ -84,17 +87,44 @@ def members_of(happening: Happening) -> tuple[Member, ...]:
             return (Member(Kind.METADATA, "unavailable"), Member(Kind.METADATA, "stale"))
 
 
-def cause_of(happening: Happening) -> Cause:
-    """Return why what went down did.
+def seen_cause_of(happening: Happening) -> Cause | None:
+    """Return why what went down did, if that was seen; None if it is to be inferred.
 
     Raises:
-        KeyError, TypeError: it does not say so.
+        TypeError: it says something else.
     """
     data = happening.data
     if "broker" in data:
         return Cause(broker=_id(data["broker"]))
     if "topic" not in data:
         return Cause()
+    return None if (told := data.get("cause")) is None else cause_in(told)
+
+
+def cause_in(told: object) -> Cause:
+    """Return what `Cause.as_json` made.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    match told:
+        case None:
+            return Cause()
+        case {"broker": broker}:
+            return Cause(broker=_id(broker))
+        case {"topic": str(topic)} if len(topic) <= _LONGEST_NAME:
+            return Cause(topic=topic)
+        case _:
+            raise TypeError(f"no cause: {told!r}"[:100])
+
+
+def inferred_cause_of(happening: Happening) -> Cause:
+    """Return why a partition that went offline probably did.
+
+    Raises:
+        KeyError, TypeError: it tells of no such thing.
+    """
+    data = happening.data
     in_sync, before = data["after"]["isr"], data["before"]
     if len(in_sync) == 1:  # Kafka never empties it: it waits for the last one
         return Cause(broker=_id(in_sync[0]))

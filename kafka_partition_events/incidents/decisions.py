@@ -12,6 +12,7 @@ from attrs import asdict, field, frozen
 from attrs.validators import and_, in_, instance_of, max_len, min_len
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.incidents.said import check_moment, moment_in, object_in
 from kafka_partition_events.metadata.codec import encode_time
 
 DECISIONS: Final = "decision/"
@@ -46,8 +47,7 @@ class Decision:
 
     def __attrs_post_init__(self) -> None:
         """Refuse a moment that is none."""
-        if self.at.tzinfo is None:
-            raise ValueError("at has no time zone")
+        check_moment("at", self.at)
 
     @property
     def key(self) -> str:
@@ -67,7 +67,7 @@ def decode_decision(value: bytes) -> Decision:
         ConfigurationError: it tells none.
     """
     try:
-        fields = json.loads(value)
-        return Decision(**{**fields, "at": datetime.fromisoformat(fields["at"])})
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        fields = object_in("a decision", value)
+        return Decision(**{**fields, "at": moment_in("at", fields["at"])})
+    except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(f"it is no decision about an incident: {error}"[:300]) from error

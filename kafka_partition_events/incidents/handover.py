@@ -19,17 +19,18 @@ delivered
 
 import json
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from attrs import field, frozen
 from attrs.validators import and_, instance_of, matches_re, max_len
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.incidents.causes import Cause
+from kafka_partition_events.incidents.causes import Cause, cause_in
+from kafka_partition_events.incidents.said import check_moment, moment_in, object_in
 from kafka_partition_events.metadata.codec import encode_time
 
 OPEN: Final = "open/"
-"""How the outbox calls what a leader has told as open: this and the cause."""
+"""How the shared topic calls what a leader has told as open: this and the cause."""
 
 
 @frozen(kw_only=True)
@@ -51,17 +52,16 @@ class Opened:
 
     def __attrs_post_init__(self) -> None:
         """Refuse a moment that is none."""
-        if self.opened_at.tzinfo is None:
-            raise ValueError("opened_at has no time zone")
+        check_moment("opened_at", self.opened_at)
 
     @property
     def key(self) -> str:
-        """How the outbox calls it."""
+        """How the shared topic calls it."""
         return f"{OPEN}{self.cause.subject or ''}"
 
 
 def encode_opened(opened: Opened) -> bytes:
-    """Return it as the outbox keeps it."""
+    """Return it as the shared topic keeps it."""
     told = {"cause": opened.cause.as_json(), "id": opened.id, "opened_at": encode_time(opened.opened_at)}
     return json.dumps(told).encode()
 
@@ -73,20 +73,8 @@ def decode_opened(value: bytes) -> Opened:
         ConfigurationError: it tells nothing of the kind.
     """
     try:
-        told = json.loads(value)
-        opened_at = datetime.fromisoformat(told["opened_at"])
-        return Opened(cause=_cause(told["cause"]), id=told["id"], opened_at=opened_at)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        told = object_in("an incident", value)
+        opened_at = moment_in("opened_at", told["opened_at"])
+        return Opened(cause=cause_in(told["cause"]), id=told["id"], opened_at=opened_at)
+    except (ValueError, TypeError, KeyError) as error:
         raise ConfigurationError(f"it is no incident that was opened: {error}"[:300]) from error
-
-
-def _cause(told: Any) -> Cause:
-    match told:
-        case None:
-            return Cause()
-        case {"broker": int(broker)} if not isinstance(broker, bool) and 0 <= broker < 2**31:
-            return Cause(broker=broker)
-        case {"topic": str(topic)} if len(topic) <= 249:
-            return Cause(topic=topic)
-        case _:
-            raise ValueError(f"no cause: {told!r}"[:100])

@@ -23,6 +23,7 @@ class Incident:
         events: How many there were.
         worst: The highest severity among them.
         concerned: What is or was down.
+        inferred: Whether none of the events has said what its cause is.
         began: When what opened it went down.
         opened_at: When it was opened; None while it is held down.
         told_at: When it was told last; None if it never was.
@@ -44,6 +45,7 @@ class Incident:
     events: int = 0
     worst: int = 0
     concerned: set[Member] = field(factory=set)
+    inferred: bool = True
     began: Bounds | None = None
     opened_at: datetime | None = None
     told_at: datetime | None = None

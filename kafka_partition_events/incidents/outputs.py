@@ -23,6 +23,9 @@ LISTED_BYTES: Final = 20_000
 LISTED_INCIDENTS: Final = 100
 """How many incidents the end of a silence names."""
 
+INCIDENT: Final = "incident/"
+"""How a subject begins that is an incident: this and its id."""
+
 _IDS: Final = uuid.UUID("0d3b9a52-7f0e-5c61-8b1d-2f6f3b6f5a90")
 _UNKNOWN_CLUSTER: Final = "unknown"
 
@@ -83,12 +86,14 @@ def incident_notice(
         name=name,
         at=at,
         severity=Severity.INFO if closed else incident.worst,
-        subject=f"incident/{incident.id}",
+        subject=f"{INCIDENT}{incident.id}",
         correlation=incident.id,
         causation=incident.latest,
         data={
             "incident_id": incident.id,
             "cause": trouble.cause.as_json(),
+            "inferred": incident.inferred,
+            "kinds": sorted({member.kind.value for member in incident.concerned}),
             "opened_at": None if incident.opened_at is None else encode_time(incident.opened_at),
             "closed_at": encode_time(at) if closed else None,
             "began": None if incident.began is None else incident.began.as_json(),

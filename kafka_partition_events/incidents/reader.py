@@ -2,22 +2,24 @@
 
 import threading
 import traceback
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Final, Self, TypeVar
+from itertools import chain
+from typing import Final, Self
 
 from attrs import evolve, field, frozen
 
-from kafka_partition_events.errors import ConfigurationError, OutboxError
+from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
-from kafka_partition_events.incidents.decisions import DECISIONS, Decision, decode_decision
-from kafka_partition_events.incidents.handover import OPEN, decode_opened, encode_opened
+from kafka_partition_events.incidents.decisions import DECISIONS, decode_decision
+from kafka_partition_events.incidents.handover import Opened, decode_opened, encode_opened
 from kafka_partition_events.incidents.inputs import happenings_of
-from kafka_partition_events.incidents.outputs import Notice, to_entry
+from kafka_partition_events.incidents.outputs import INCIDENT, Notice, to_entry
 from kafka_partition_events.incidents.reducer import Reducer, Standing, Suppressed
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import PREFIX, Silence, decode_silence
 from kafka_partition_events.incidents.state import decode, encode
+from kafka_partition_events.incidents.understood import Understood
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.forking import reset_in_children
@@ -35,11 +37,20 @@ answer that says that something is back must not be overtaken by the end of its 
 STEP: Final = timedelta(seconds=10)
 """By how much a clock must go back for what is held down to be told at once, rather than so much later."""
 
-T = TypeVar("T")
-
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 _log = get_logger(__name__)
+
+
+@frozen(eq=False)
+class _TakeOver:
+    """That this observer has been elected, and has yet to go on with what the former leader has told.
+
+    Attributes:
+        after_seq: What it told behind this place of the outbox reaches the sinks through nobody else.
+    """
+
+    after_seq: int
 
 
 @frozen(kw_only=True)
@@ -51,7 +62,9 @@ class IncidentStats:
         suppressed: How much was not told, and why: every reason, since the state was first made.
         unreadable: Entries of the journal that could not be understood, in this process; they are dead
             letters of this reader's.
-        failures: How often the outbox could not be read or written, in this process.
+        refused: Silences, decisions and what former leaders have told that could not be understood, in this
+            process.
+        failures: How often a round failed, as when the outbox can't be written, in this process.
         told_open: What was told as opened and not as closed, as `handover` has it: name -> value; None while
             another observer leads.
         read_to: Up to when all that the journal holds has been read; None before the first round.
@@ -62,6 +75,7 @@ class IncidentStats:
     standing: Standing = field(factory=Standing)
     suppressed: Mapping[Suppressed, int] = field(factory=lambda: dict.fromkeys(Suppressed, 0))
     unreadable: int = 0
+    refused: int = 0
     failures: int = 0
     told_open: Mapping[str, bytes] | None = None
     read_to: datetime | None = None
@@ -89,7 +103,7 @@ class IncidentReader:
         type_prefix: str = TYPE_PREFIX,
         looked_to: Callable[[], datetime | None] = lambda: None,
         is_unassigned: Callable[[int], bool] = lambda _broker: False,
-        may_take_over: Callable[[], bool] = lambda: True,
+        told_by_others: Callable[[], Mapping[str, bytes] | None] = dict,
     ) -> None:
         """Make a reader; it goes on where the last one on this outbox stopped.
 
@@ -103,7 +117,8 @@ class IncidentReader:
                 came back while it did not look. None: time alone counts.
             is_unassigned: Tells of a broker that is not listed whether no partition is assigned to it, which
                 ends what waits for it.
-            may_take_over: Tells whether the outbox has what a former leader has told as open; see `lead`.
+            told_by_others: Returns what a former leader has told as open, as `IncidentStats.told_open` has
+                it; None as long as nobody knows. See `lead`.
 
         Raises:
             OutboxError: the outbox can't be read.
@@ -113,17 +128,18 @@ class IncidentReader:
         self._clock: Clock = clock or SystemClock()
         self._type_prefix = type_prefix
         self._looked_to, self._is_unassigned = looked_to, is_unassigned
-        self._may_take_over = may_take_over
+        self._told_by_others = told_by_others
         self._condition = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
         self._restarted = True  # since the state was written; until the first round is done
-        self._leads = self._takes_over = False
-        self._waiting: Collection[str] = ()
+        self._leads = False
+        self._take_over: _TakeOver | None = None
         self._taken_in_at: datetime | None = None
         self._ticked_to = _NEVER
         self._hearing: Entry | None = None  # the entry that the reducer is at
-        self._refused: dict[str, bytes] = {}  # values that can't be understood, so that each is logged once
+        self._silences, self._decisions = Understood(decode_silence), Understood(decode_decision)
+        self._opened = Understood(decode_opened)
         outbox.subscribe(READER, Stream.EVENTS)
         self._reducer, self._state = self._restored()
         self._stats = IncidentStats()
@@ -152,20 +168,21 @@ class IncidentReader:
                 self._thread = threading.Thread(target=self._run, name="kpe-incidents", daemon=True)
                 self._thread.start()
 
-    def lead(self, waiting: Collection[str]) -> None:
+    def lead(self, after_seq: int) -> None:
         """Tell what is open as the leader from the next round on: go on with what the former one has told.
 
         Args:
-            waiting: The ids of incidents of which something that was told here is yet to be delivered.
+            after_seq: The place in the outbox up to which what was told here may have been passed over by the
+                sinks, since the former leader has told it. What is told behind it reaches them, or has.
         """
         with self._condition:
-            self._waiting, self._leads, self._takes_over = waiting, True, True
+            self._leads, self._take_over = True, _TakeOver(after_seq)
         self._outbox.wake(READER)
 
     def stand_by(self) -> None:
         """Be one that does not lead from now on."""
         with self._condition:
-            self._leads = self._takes_over = False
+            self._leads, self._take_over = False, None
             self._stats = evolve(self._stats, told_open=None)
 
     def close(self, timeout: float = 5.0) -> None:
@@ -203,20 +220,14 @@ class IncidentReader:
             OutboxError: the outbox can't be read or written; what was not written is done again.
         """
         now = self._clock.now().astimezone(UTC)
-        self._reducer.silences = self._silences()
+        self._reducer.silences = self._silences_now()
         # Before the journal is read: what was found up to then is in it.
         looked_to = self._looked_to()
         entries = self._outbox.read(READER, BATCH)
         more = len(entries) == BATCH
-        try:
-            self._take_in(entries, now, None if more else min(now - GRACE, looked_to or now))
-        except OutboxError:
-            raise
-        except Exception as error:
-            if self._hearing is None:
-                raise
-            self._take_in_around(entries, self._hearing, error, now)
-            more = True  # the rest is read anew
+        up_to = None if more else min(now - GRACE, looked_to or now)
+        while (bad := self._first_odd(entries, now, up_to)) is not None:
+            entries = [entry for entry in entries if entry.seq > bad.seq]
         self._count()
         if not more:
             told_to = None if self._ticked_to == _NEVER else self._ticked_to
@@ -239,14 +250,17 @@ class IncidentReader:
         _log.error("incidents_delayed", error=str(error) or repr(error), exception=trace)
         try:
             self._restore()
-        except OutboxError as still:
-            _log.error("incidents_delayed", error=str(still))
+        except Exception as still:  # noqa: BLE001 - as in `_run`
+            _log.error("incidents_delayed", error=str(still) or repr(still))
         with self._condition:
             if not self._closed:
                 self._clock.wait(self._condition, TICK_S)
 
     def _take_in(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> None:
-        reducer, ticked_to, taking_over = self._reducer, self._ticked_to, False
+        reducer, ticked_to, take_over = self._reducer, self._ticked_to, self._take_over
+        theirs = None if take_over is None else self._told_by_the_former(now)
+        # Before anything is told: what it has told is not opened a second time.
+        reducer.adopt(theirs or ())
         told = self._as_entries(reducer.observer_restarted(now), now) if self._restarted else []
         was_set_back = self._taken_in_at is not None and now < self._taken_in_at - STEP
         if was_set_back:
@@ -257,38 +271,65 @@ class IncidentReader:
         self._hearing = None
         if was_set_back or self._restarted:
             reducer.forget_the_future(now - GRACE, now + STEP)
+        done: _TakeOver | None = None
         if up_to is not None:
-            if taking_over := self._takes_over and self._may_take_over():
-                theirs = self._understood(OPEN, decode_opened)
-                told += self._as_entries(reducer.take_over(theirs, self._waiting, now), now)
+            if take_over is not None and theirs is not None:
+                # Not before the journal is read: it may have the beginning of what they have told.
+                told += self._taken_over(take_over, theirs, told, now)
+                done = take_over
             told += self._as_entries(reducer.unassigned(self._is_unassigned, now), now)
             if up_to >= ticked_to:
                 told += self._as_entries(reducer.tick(up_to), now)
                 ticked_to = up_to
-        for decision in self._decisions():
+        for decision in self._decisions.of(self._outbox.values(DECISIONS)):
             told += self._as_entries(reducer.decide(decision, now), now)
-        if (
-            entries or told or taking_over
-        ):  # what time alone has changed, and nobody is told, it would change again
+        if entries or told or done:  # what time alone has changed, and nobody is told, it would change again
             self._write(entries, told)
-        with self._condition:  # `lead` may have been called again since
-            self._takes_over = self._takes_over and not taking_over
+        with self._condition:
+            if self._take_over is done:  # else `lead` has been called again since
+                self._take_over = None
         self._restarted, self._taken_in_at, self._ticked_to = False, now, ticked_to
 
-    def _take_in_around(self, entries: Sequence[Entry], bad: Entry, error: Exception, now: datetime) -> None:
-        """Set an entry aside that raised; take in what was read before it."""
-        self._restore()
-        if before := [entry for entry in entries if entry.seq < bad.seq]:
-            self._take_in(before, now, None)
-        self._outbox.refuse(READER, bad, "not_understood")
-        _log.error("journal_entry_not_understood", id=bad.id, name=bad.name, error=repr(error))
-        self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
+    def _told_by_the_former(self, now: datetime) -> Sequence[Opened] | None:
+        values = self._told_by_others()
+        if values is None:
+            return None
+        # Its clock may be ahead; then updates would wait until that time comes.
+        return [evolve(each, opened_at=min(each.opened_at, now)) for each in self._opened.of(values)]
+
+    def _taken_over(
+        self, take_over: _TakeOver, theirs: Iterable[Opened], told: Sequence[Entry], now: datetime
+    ) -> list[Entry]:
+        names: dict[str, set[str]] = {}  # of what was told here, by the incident's id
+        here = self._outbox.history(Stream.INCIDENTS, names=("incident.*",), after_seq=take_over.after_seq)
+        for entry in chain(here, told):
+            names.setdefault(str(entry.subject).removeprefix(INCIDENT), set()).add(entry.name)
+        still = [opened for opened in theirs if "incident.closed" not in names.get(opened.id, ())]
+        return self._as_entries(self._reducer.take_over(still, names, now), now)
+
+    def _first_odd(self, entries: Sequence[Entry], now: datetime, up_to: datetime | None) -> Entry | None:
+        """Take entries in; if one raises, those before it, set it aside and return it."""
+        try:
+            self._take_in(entries, now, up_to)
+        except OutboxError:
+            raise
+        except Exception as error:
+            if (bad := self._hearing) is None:
+                raise
+            self._restore()
+            if before := [entry for entry in entries if entry.seq < bad.seq]:
+                self._take_in(before, now, None)
+            self._outbox.refuse(READER, bad, "not_understood")
+            _log.error("journal_entry_not_understood", id=bad.id, name=bad.name, error=repr(error))
+            self._stats = evolve(self._stats, unreadable=self._stats.unreadable + 1)
+            return bad
+        return None
 
     def _restore(self) -> None:
         """Go back to what is written: the reducer is ahead of it, or half changed."""
         self._hearing = None
         self._reducer, self._state = self._restored()
-        self._reducer.silences = self._silences()
+        self._reducer.silences = self._silences_now()
 
     def _restored(self) -> tuple[Reducer, bytes | None]:
         state = self._outbox.values(READER).get(READER)
@@ -323,27 +364,19 @@ class IncidentReader:
         )
         self._state = state
 
-    def _silences(self) -> tuple[Silence, ...]:
-        return tuple(self._understood(PREFIX, decode_silence))
-
-    def _decisions(self) -> Iterator[Decision]:
-        return self._understood(DECISIONS, decode_decision)
-
-    def _understood(self, prefix: str, decode: Callable[[bytes], T]) -> Iterator[T]:
-        for name, value in sorted(self._outbox.values(prefix).items()):
-            try:
-                yield decode(value)
-            except ConfigurationError as error:
-                if self._refused.get(name) != value:
-                    self._refused[name] = value
-                    _log.error("value_not_understood", name=name, error=str(error))
+    def _silences_now(self) -> tuple[Silence, ...]:
+        return tuple(self._silences.of(self._outbox.values(PREFIX)))
 
     def _count(self) -> None:
         suppressed = {reason: self._reducer.suppressed[reason] for reason in Suppressed}
         with self._condition:
             told_open = None
-            if self._leads and not self._takes_over:
+            if self._leads and self._take_over is None:
                 told_open = {opened.key: encode_opened(opened) for opened in self._reducer.told_open}
             self._stats = evolve(
-                self._stats, standing=self._reducer.standing, suppressed=suppressed, told_open=told_open
+                self._stats,
+                standing=self._reducer.standing,
+                suppressed=suppressed,
+                told_open=told_open,
+                refused=self._silences.refused + self._decisions.refused + self._opened.refused,
             )

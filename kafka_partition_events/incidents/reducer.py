@@ -17,7 +17,15 @@ from typing import Final
 from attrs import define, field, frozen
 
 from kafka_partition_events.events.moments import Bounds
-from kafka_partition_events.incidents.causes import MANY_TOPICS, Cause, Kind, Member, cause_of, members_of
+from kafka_partition_events.incidents.causes import (
+    MANY_TOPICS,
+    Cause,
+    Kind,
+    Member,
+    inferred_cause_of,
+    members_of,
+    seen_cause_of,
+)
 from kafka_partition_events.incidents.decisions import Decision
 from kafka_partition_events.incidents.flapping import Flapping, Transition
 from kafka_partition_events.incidents.handover import Opened
@@ -173,14 +181,25 @@ class Reducer:
             if incident and incident.open and incident.opened_at and incident.told_at
         ]
 
+    def adopt(self, theirs: Iterable[Opened]) -> None:
+        """Go on under their ids with what is down here, too, and was not told here: see `handover`."""
+        for opened in theirs:
+            trouble = self.troubles.get(opened.cause)
+            if (
+                trouble is not None
+                and (incident := trouble.incident) is not None
+                and incident.told_at is None
+            ):
+                self._adopt(trouble, incident, opened)
+
     def take_over(
-        self, theirs: Iterable[Opened], waiting: Collection[str], now: datetime
+        self, theirs: Iterable[Opened], reaches: Collection[str], now: datetime
     ) -> Sequence[Notice]:
         """Make one's own what a former leader has told: see `handover`.
 
         Args:
             theirs: What is open for who was told by the former leader.
-            waiting: The ids of incidents of which something that was told here is yet to be delivered.
+            reaches: The ids of incidents of which something that was told here reaches somebody, or has.
             now: The moment.
         """
         told = {opened.cause: opened for opened in theirs}
@@ -188,7 +207,7 @@ class Reducer:
             if (incident := trouble.incident) is None or incident.closed_by is not None:
                 continue
             known = told.get(trouble.cause)
-            reached = incident.told_at is None or incident.id in waiting
+            reached = incident.told_at is None or incident.id in reaches
             if known is not None and (incident.told_at is None or not reached or incident.id == known.id):
                 del told[trouble.cause]
                 self._adopt(trouble, incident, known)
@@ -285,7 +304,8 @@ class Reducer:
         (member,) = members_of(happening)
         if member in self._causes:  # told before the observer's restart, or by another producer
             return
-        cause = self._causes[member] = self._cause_of(happening)
+        seen = seen_cause_of(happening)
+        cause = self._causes[member] = self._bounded(inferred_cause_of(happening) if seen is None else seen)
         trouble = self.troubles.setdefault(cause, Trouble(cause))
         was_down = trouble.down
         trouble.members[member] = happening.bounds
@@ -297,11 +317,11 @@ class Reducer:
             incident = trouble.incident = Incident(id=id_, latest=happening.id, due=held_until)
         incident.due, incident.ended = min(incident.due, held_until), None
         incident.concerned.add(member)
+        incident.inferred = incident.inferred and seen is None
         self._changed(trouble, incident, happening, was_down=was_down)
 
-    def _cause_of(self, happening: Happening) -> Cause:
-        """Return why it went down; `MANY_TOPICS` if that is one topic too many: nobody reads 10,000 pages."""
-        cause = cause_of(happening)
+    def _bounded(self, cause: Cause) -> Cause:
+        """Return a cause; `MANY_TOPICS` if it is one topic too many: nobody reads 10,000 pages."""
         if cause.topic is None or cause in self.troubles:
             return cause
         topics = sum(known.topic is not None for known in self.troubles)

@@ -6,16 +6,17 @@ comes round every week.
 
 import json
 import re
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from attrs import asdict, field, frozen
+from attrs import Factory, asdict, field, frozen
 from attrs.validators import instance_of, optional
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.incidents.said import check_moment, moment_in, object_in
+from kafka_partition_events.incidents.topic_pattern import TopicPattern
 from kafka_partition_events.metadata.clock import is_zone
 from kafka_partition_events.metadata.codec import encode_time
 
@@ -29,6 +30,7 @@ _WEEKLY: Final = re.compile(
 _WEEK: Final = timedelta(days=7)
 _TEXT: Final = optional(instance_of(str))
 _MATCHERS: Final = ("cluster", "topic", "broker", "name")
+_LONGEST_NAME: Final = 200
 
 
 @frozen(kw_only=True)
@@ -43,7 +45,7 @@ class Silence:
         until: Up to when; may be left open in a weekly one only.
         cluster: The cluster's id.
         topic: A regular expression that matches the whole name of every topic concerned: what concerns
-            another topic too is told.
+            another topic too is told. See `TopicPattern` for what it may have.
         broker: The broker concerned.
         name: What the event's name looks like, such as ``incident.*``; ``*`` mutes everything.
         weekly: Restricts it to a part of every week: ``sun 02:30 90min`` is 90 minutes from half past two
@@ -64,6 +66,9 @@ class Silence:
     broker: int | None = field(default=None, validator=optional(instance_of(int)))
     name: str | None = field(default=None, validator=_TEXT)
     weekly: str | None = field(default=None, validator=_TEXT)
+    _topics: TopicPattern | None = field(
+        init=False, eq=False, repr=False, default=Factory(lambda self: _compiled(self.topic), takes_self=True)
+    )
 
     def __attrs_post_init__(self) -> None:
         """Check the values."""
@@ -75,10 +80,8 @@ class Silence:
         self._check_times()
         if all(getattr(self, matcher) is None for matcher in _MATCHERS):
             raise ConfigurationError(f"one of {', '.join(_MATCHERS)} is required; name='*' mutes everything")
-        try:
-            re.compile(self.topic or "")
-        except re.error as error:
-            raise ConfigurationError(f"topic {self.topic!r} is no regular expression: {error}") from error
+        if len(self.name or "") > _LONGEST_NAME:
+            raise ConfigurationError(f"name must have no more than {_LONGEST_NAME} characters")
 
     def _check_times(self) -> None:
         if self.weekly is not None and not (_WEEKLY.fullmatch(self.weekly) and is_zone(_zone(self.weekly))):
@@ -88,8 +91,8 @@ class Silence:
             )
         for name in ("since", "until"):
             moment: datetime | None = getattr(self, name)
-            if moment is not None and moment.tzinfo is None:
-                raise ConfigurationError(f"{name} must have a time zone, such as 2026-11-20T10:00:00Z")
+            if moment is not None:
+                check_moment(name, moment)
         if self.until is None:
             if self.weekly is None:
                 raise ConfigurationError("until is required: only a weekly silence may go on for ever")
@@ -116,7 +119,7 @@ class Silence:
             (self.cluster is None or self.cluster == cluster)
             and (self.broker is None or self.broker == broker)
             and (self.name is None or fnmatchcase(name, self.name))
-            and (self.topic is None or _all_match(self.topic, topics))
+            and (self._topics is None or (bool(topics) and all(map(self._topics.matches, topics))))
         )
 
 
@@ -133,17 +136,24 @@ def _end_of_occurrence(weekly: str, moment: datetime) -> datetime | None:
     return end if moment < end else None
 
 
+def _compiled(topic: str | None) -> TopicPattern | None:
+    if not isinstance(topic, str):  # its validator has yet to see it
+        return None
+    try:
+        return TopicPattern(topic)
+    except ValueError as error:
+        raise ConfigurationError(f"topic {topic!r} is no regular expression: it {error}"[:500]) from error
+
+
 def _zone(weekly: str) -> str:
     return weekly.partition("min")[2].strip() or "UTC"
 
 
-def _all_match(pattern: str, topics: frozenset[str]) -> bool:
-    return bool(topics) and all(re.fullmatch(pattern, topic) for topic in topics)
-
-
 def encode_silence(silence: Silence) -> bytes:
     """Return a silence as the outbox keeps it: JSON, with the fields of `Silence`."""
-    fields = asdict(silence, filter=lambda _, value: value is not None, value_serializer=_plain)
+    fields = asdict(
+        silence, filter=lambda each, value: each.init and value is not None, value_serializer=_plain
+    )
     return json.dumps(fields).encode()
 
 
@@ -153,27 +163,13 @@ def decode_silence(value: bytes | str) -> Silence:
     Raises:
         ConfigurationError: it tells none; the message says what is wrong.
     """
-    try:
-        fields = json.loads(value)
-    except ValueError as error:
-        raise ConfigurationError(f"a silence must be JSON: {error}") from error
-    if not isinstance(fields, Mapping):
-        raise ConfigurationError("a silence must be a JSON object")
-    moments = {name: _moment(name, fields[name]) for name in ("since", "until") if name in fields}
+    fields = object_in("a silence", value)
+    moments = {name: moment_in(name, fields[name]) for name in ("since", "until") if name in fields}
     try:
         return Silence(**{**fields, **moments})
     except TypeError as error:  # a field is missing, unknown or of another type
-        raise ConfigurationError(f"a silence can't be made of {sorted(fields)}: {error}") from error
+        raise ConfigurationError(f"a silence can't be made of {sorted(fields)}: {error}"[:500]) from error
 
 
 def _plain(_silence: Any, _field: Any, value: Any) -> Any:
     return encode_time(value) if isinstance(value, datetime) else value
-
-
-def _moment(name: str, text: Any) -> datetime:
-    try:
-        return datetime.fromisoformat(text)
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(
-            f"{name} must be a moment such as 2026-11-20T10:00:00Z, not {text!r}"
-        ) from error

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from attrs import asdict
 
-from kafka_partition_events.errors import OutboxError
+from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.events.moments import Bounds, moment_of
 from kafka_partition_events.incidents.causes import Cause, Member, packed, unpacked
 from kafka_partition_events.incidents.flapping import Flapping, Transition
@@ -121,4 +121,12 @@ def _bounds(value: Mapping[str, Any]) -> Bounds:
 
 def _mute(value: Mapping[str, Any]) -> Mute:
     until = datetime.fromisoformat(value["until"])
-    return Mute(decode_silence(json.dumps(value["silence"])), until, Counter(value["muted"]))
+    return Mute(_silence(value["silence"]), until, Counter(value["muted"]))
+
+
+def _silence(value: Mapping[str, Any]) -> Silence:
+    try:
+        return decode_silence(json.dumps(value))
+    except ConfigurationError:
+        # An earlier version took it for a silence, and this one refuses it: all that is to come is its end.
+        return decode_silence(json.dumps({**value, "topic": None, "name": "*"}))

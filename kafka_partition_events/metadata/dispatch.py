@@ -193,6 +193,7 @@ class Mailbox:
                 last_error=self._last_error,
                 paused=self._paused,
                 durations=self._durations,
+                ended=self._worker is not None and not (self._closing or self._worker.is_alive()),
             )
 
     def wait_synced(self, timeout: float) -> bool:

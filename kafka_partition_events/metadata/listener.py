@@ -269,6 +269,7 @@ class RegistrationStats:
         paused: Whether delivery is paused after repeated failures.
         durations: How long the listener took for all that one change, one replay, or one event from elsewhere
             told; without the pauses after failures.
+        ended: Whether the thread that delivers has ended, although the listener is registered: a bug.
     """
 
     delivered: int = 0
@@ -278,6 +279,7 @@ class RegistrationStats:
     last_error: str | None = None
     paused: bool = False
     durations: Durations = NO_WORK
+    ended: bool = False
 
 
 class Registration(Protocol):

@@ -15,6 +15,7 @@ from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.listener import Registrable, Registration, name_of
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.metadata.source import MetadataSource
 from kafka_partition_events.observe.alternatives import AlternativesListener
@@ -106,7 +107,7 @@ class ClusterObserver:
                 clock=self._clock,
                 looked_to=self._looked_to,
                 is_unassigned=self._is_unassigned,
-                may_take_over=lambda: self._shared is None or self._shared.complete,
+                told_by_others=lambda: {} if self._shared is None else self._shared.opened(),
             )
             parts.callback(self._incidents.close)
             self._labels = self._make_labels()
@@ -121,10 +122,11 @@ class ClusterObserver:
                 labels=None if self._labels is None else self._labels.of,
                 clock=self._clock,
             )
-            self._poller.register(self._journal, capacity=MAILBOX)
-            self._poller.register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
+            self._registered: list[Registration] = []
+            self._register(self._journal, capacity=MAILBOX)
+            self._register(SummaryListener(self._poller.emit, settings.observer.summary_interval))
             resumed = self._resumed and self._resumed[0]
-            self._poller.register(AlternativesListener(self._poller.emit, known=resumed))
+            self._register(AlternativesListener(self._poller.emit, known=resumed))
             self._expose()
             self._parts = parts.pop_all()
             self._running = False
@@ -202,6 +204,9 @@ class ClusterObserver:
             yield "election"
         if self._shared is not None and not self._shared.alive:
             yield "shared"
+        if self._labels is not None and not self._labels.alive:
+            yield "labels"
+        yield from (f"listener-{name_of(each.listener)}" for each in self._registered if each.stats.ended)
         yield from self._runner.ended()
 
     def why_not_ready(self) -> str | None:
@@ -308,6 +313,9 @@ class ClusterObserver:
         topics = (cluster.topic(name) for name in cluster.topics(exclude_internal_topics=False))
         return not any(broker in p.replicas for topic in topics if topic for p in topic.partitions)
 
+    def _register(self, listener: Registrable, **options: Any) -> None:
+        self._registered.append(self._poller.register(listener, **options))
+
     def _make_election(self) -> tuple[Any, Any]:
         wanted = self._settings.election
         if not wanted.enabled:
@@ -323,7 +331,7 @@ class ClusterObserver:
             # it can't be read, pages must not wait for it: then the incidents do.
             shared.wait_complete(_SHARED_S)
             self._runner.skip_delivered(progress)
-            self._incidents.lead(self._runner.incidents_waiting())
+            self._incidents.lead(self._runner.incidents_passed())
             self._runner.start()
 
         def on_deposed() -> None:
@@ -366,7 +374,7 @@ class ClusterObserver:
             compat="kafka_exporter" if wanted.compat == "kafka_exporter" else None,
             clock=self._clock,
         )
-        self._poller.register(listener)
+        self._register(listener)
         PipelineCollector(self._read_pipeline, kafka_cluster=self._cluster_id, registry=self.registry)
 
 

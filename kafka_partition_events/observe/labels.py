@@ -79,6 +79,11 @@ class EventLabels:
         """Begin to read."""
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        """Whether its thread runs, or is not to."""
+        return self._thread.ident is None or self._closed or self._thread.is_alive()
+
     def close(self) -> None:
         """Stop, and close the link. Idempotent."""
         with self._condition:

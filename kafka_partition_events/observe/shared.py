@@ -1,9 +1,10 @@
-"""What the observers of a cluster share: a compacted topic, which each of them keeps a copy of in its outbox.
+"""What the observers of a cluster share: a compacted topic, which each of them keeps a copy of.
 
 Operators write silences and decisions about incidents, the leader what it has told as open. Each observer
-reads all of it, so that what was said to one is known to whoever leads next. Values are small states of the
-outbox, under the same names; what is in the outbox only, such as a window of the configuration, is that
-observer's own.
+reads all of it, so that what was said to one is known to whoever leads next. Silences and decisions become
+small states of the outbox, under the same names, and hold while the topic can't be read; what is in the
+outbox only, such as a window of the configuration, is that observer's own. What is open is kept in memory:
+nobody asks for it but who takes over, and then what the topic says by then.
 """
 
 import json
@@ -20,21 +21,23 @@ from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.incidents.decisions import DECISIONS
 from kafka_partition_events.incidents.handover import OPEN
+from kafka_partition_events.incidents.said import LARGEST_BYTES
 from kafka_partition_events.incidents.silences import PREFIX
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.outbox import Journal, Write
 
 REQUEST_S: Final = 5.0
-LARGEST_BYTES: Final = 16_384
 MOST: Final = 10_000
-"""Of larger or more values no copy is kept: whoever may write to the topic must not fill the outbox."""
+"""Of more values no copy is kept: whoever may write to the topic must not fill the outbox."""
 
-_SHARED: Final = (PREFIX, DECISIONS, OPEN)
+_SAID: Final = (PREFIX, DECISIONS)
+_SHARED: Final = (*_SAID, OPEN)
 _COPIED: Final = "shared"
 """The small state that holds the names of all that is a copy."""
 _REPLICAS: Final = 3
 _LOOK_S: Final = 0.5
 _AGAIN_S: Final = 5.0
+_POLL_S: Final = 0.05
 _ASK_S: Final = 10.0
 
 _log = get_logger(__name__)
@@ -113,8 +116,7 @@ class Shared:
             told_open: Returns what this observer has told as open, as the leader; None if it does not lead.
         """
         self._config, self._topic, self._outbox, self._told_open = config, topic, outbox, told_open
-        self._copy: dict[str, bytes] = {}  # as the topic has it, as far as it was read
-        self._complete = threading.Event()
+        self._copy: dict[str, bytes] | None = None  # as the topic has it; None while that is not known
         self._answered = True
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-shared", daemon=True)
@@ -124,19 +126,23 @@ class Shared:
         """Whether its thread runs, or is not to."""
         return self._thread.ident is None or self._stopping.is_set() or self._thread.is_alive()
 
-    @property
-    def complete(self) -> bool:
-        """Whether the copy has all that there was when it was read."""
-        return self._complete.is_set()
+    def opened(self) -> Mapping[str, bytes] | None:
+        """Return what the topic has as open, by name; None while it is not read to its end."""
+        copy = self._copy
+        return None if copy is None else _claims(copy)
 
     @property
     def up(self) -> bool:
         """Whether the copy is complete, and the topic has a leader that could tell of more."""
-        return self.wait_complete(0) and self._answered
+        return self._copy is not None and self._answered
 
     def wait_complete(self, timeout: float) -> bool:
-        """Wait until the copy is complete, at most so many seconds; tell whether it is."""
-        return self._complete.wait(timeout)
+        """Wait until the topic is read to its end, at most so many seconds; tell whether it is."""
+        deadline = time.monotonic() + timeout
+        while self._copy is None and time.monotonic() < deadline:
+            if self._stopping.wait(_POLL_S):
+                break
+        return self._copy is not None
 
     def start(self) -> None:
         """Begin to read."""
@@ -171,20 +177,21 @@ class Shared:
         )
         try:
             consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
-            self._copy, at_end, ask_at = {}, False, 0.0
+            copy: dict[str, bytes] = {}
+            at_end, ask_at = False, 0.0
             while not self._stopping.is_set():
-                read, is_end = self._read(consumer)
-                self._copy = {key: value for key, value in {**self._copy, **read}.items() if value}
+                read, is_end = self._read(consumer, copy)
+                copy = _changed(copy, read)
                 at_end = at_end or is_end
                 if at_end:
-                    self._keep()
-                    self._complete.set()
-                    self._correct()
+                    self._keep(copy)
+                    self._copy = copy
+                    copy = self._copy = _changed(copy, self._corrected(copy))
                 if time.monotonic() >= ask_at:
                     self._answered = self._answers(consumer)
                     ask_at = time.monotonic() + _ASK_S
         finally:
-            self._complete.clear()
+            self._copy = None
             consumer.close()
 
     def _answers(self, consumer: Consumer) -> bool:
@@ -196,49 +203,60 @@ class Shared:
             return False
         return True
 
-    def _read(self, consumer: Consumer) -> tuple[dict[str, bytes | None], bool]:
+    def _read(self, consumer: Consumer, copy: Mapping[str, bytes]) -> tuple[dict[str, bytes | None], bool]:
         """Return what has been written since, and whether that is all there is."""
         read: dict[str, bytes | None] = {}
         at_end = False
         for message in consumer.consume(500, _LOOK_S):
             error = message.error()
             if error is None:
-                self._understand(message.key(), message.value(), read)
+                self._understand(message.key(), message.value(), copy, read)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its documented name
                 at_end = True
             elif not is_of_the_group(error):
                 raise KafkaException(error)
         return read, at_end
 
-    def _understand(self, key: Any, value: Any, read: dict[str, bytes | None]) -> None:
+    def _understand(
+        self, key: Any, value: Any, copy: Mapping[str, bytes], read: dict[str, bytes | None]
+    ) -> None:
         name = (key or b"").decode(errors="replace")
-        too_many = name not in self._copy and len(self._copy) + len(read) >= MOST
+        too_many = name not in copy and len(copy) + len(read) >= MOST
         if not name.startswith(_SHARED) or len(name) > 600 or len(value or b"") > LARGEST_BYTES or too_many:
             _log.warning("shared_value_passed_over", topic=self._topic, name=name[:100])
         else:
             read[name] = value or None
 
-    def _keep(self) -> None:
+    def _keep(self, copy: Mapping[str, bytes]) -> None:
         """Make the outbox's copy what the topic has; what was never a copy stays."""
-        stored = {key: value for prefix in _SHARED for key, value in self._outbox.values(prefix).items()}
+        said = {key: value for key, value in copy.items() if key.startswith(_SAID)}
+        stored = {key: value for prefix in _SAID for key, value in self._outbox.values(prefix).items()}
         before = json.loads(self._outbox.values(_COPIED).get(_COPIED, b"[]"))
-        gone = {key: None for key in before if key not in self._copy}
-        new = {key: value for key, value in self._copy.items() if stored.get(key) != value}
-        if gone or new or before != sorted(self._copy):
-            names = json.dumps(sorted(self._copy)).encode()
+        gone = {key: None for key in before if key not in said}
+        new = {key: value for key, value in said.items() if stored.get(key) != value}
+        if gone or new or before != sorted(said):
+            names = json.dumps(sorted(said)).encode()
             self._outbox.write(Write(values={**gone, **new, _COPIED: names}))
 
-    def _correct(self) -> None:
-        """If this is the leader, make what the topic has as open what was told as open."""
+    def _corrected(self, copy: Mapping[str, bytes]) -> Mapping[str, bytes | None]:
+        """If this is the leader, make the topic have as open what was told so; return what was changed."""
         told = self._told_open()
         if told is None:
-            return
-        known = {key: value for key, value in self._copy.items() if key.startswith(OPEN)}
+            return {}
+        known = _claims(copy)
         wrong: dict[str, bytes | None] = {key: None for key in known if key not in told}
         wrong.update((key, value) for key, value in told.items() if known.get(key) != value)
         if wrong:
             share(self._config, self._topic, wrong)
-            self._copy = {key: value for key, value in {**self._copy, **wrong}.items() if value}
+        return wrong
+
+
+def _claims(copy: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {key: value for key, value in copy.items() if key.startswith(OPEN)}
+
+
+def _changed(copy: Mapping[str, bytes], changes: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    return {key: value for key, value in {**copy, **changes}.items() if value}
 
 
 def _text(error: Exception) -> str:

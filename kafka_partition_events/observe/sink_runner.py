@@ -1,5 +1,6 @@
 """Feeds the sinks from the outbox, as long as this observer is to; and says how far each has come."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -23,8 +24,6 @@ from kafka_partition_events.outbox import (
 )
 
 _CLOSE_S = 5.0
-_LOOKED_AT = 2_000  # entries
-_INCIDENT = "incident/"
 
 
 class SinkRunner:
@@ -123,14 +122,14 @@ class SinkRunner:
             if sink is not None:
                 self._pass_over(name, Stream(sink.stream), moment - self._margin)
 
-    def incidents_waiting(self) -> set[str]:
-        """Return the ids of incidents of which all sinks have yet to get something."""
-        found = [
-            {str(entry.subject).removeprefix(_INCIDENT) for entry in self._outbox.read(name, _LOOKED_AT)}
+    def incidents_passed(self) -> int:
+        """Return the place behind which no sink of incidents has got or passed over anything."""
+        cursors = (
+            self._outbox.stats(name).cursor
             for name, sink in self._sinks.items()
             if sink.stream == Stream.INCIDENTS
-        ]
-        return set.intersection(*found) if found else set()
+        )
+        return max(cursors, default=sys.maxsize)
 
     def _waiting_since(self, name: str) -> datetime | None:
         waiting = self._outbox.read(name, 1)

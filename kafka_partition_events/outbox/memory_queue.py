@@ -168,7 +168,13 @@ class MemoryQueue:
         with self._locked():
             state, waiting = self._reader(reader), [*self._waiting(reader)]
             oldest = waiting[0].recorded_at if waiting else None
-            return ReaderStats(waiting=len(waiting), oldest=oldest, dropped=state.dropped, dead=state.dead)
+            return ReaderStats(
+                cursor=state.cursor,
+                waiting=len(waiting),
+                oldest=oldest,
+                dropped=state.dropped,
+                dead=state.dead,
+            )
 
     def close(self) -> None:
         """Let every `wait` return False. Idempotent."""

@@ -228,7 +228,7 @@ class SqliteOutbox:
             stream, cursor, dropped, dead = _reader(db, reader)
             [waiting] = db.execute(sql.COUNT_AFTER, (stream, cursor)).fetchone()
             oldest = _recorded_after(db, stream, cursor)
-            return ReaderStats(waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
+            return ReaderStats(cursor=cursor, waiting=waiting, oldest=oldest, dropped=dropped, dead=dead)
 
     @property
     def last_seq(self) -> int:

@@ -32,12 +32,14 @@ class ReaderStats:
     """How a reader is doing.
 
     Attributes:
+        cursor: The place of the last entry that it is done with.
         waiting: Entries after its cursor.
         oldest: When the oldest of them was recorded, aware, UTC; None if none waits.
         dropped: Entries that had to go before it had read them, ever.
         dead: Entries that went to the dead letters, ever.
     """
 
+    cursor: int = 0
     waiting: int = 0
     oldest: datetime | None = None
     dropped: int = 0

@@ -19,6 +19,7 @@ What one look finds for one cause is one entry (`fold`): the loss of a broker am
 """
 
 import json
+import traceback
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
@@ -28,6 +29,7 @@ from attrs import evolve, frozen
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX
 from kafka_partition_events.events.digests import Observed, fold
+from kafka_partition_events.events.names import name_of
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicInfo
@@ -131,9 +133,23 @@ class JournalListener(ObservingListener):
         self._look.append(observed)
 
     def _fold(self) -> None:
-        """Make entries of what a look has found."""
+        """Make entries of what a look has found; what none can be made of is lost, and the rest is not."""
         look, self._look = self._look, []
-        self._waiting += fold(look, observer=self._observer, type_prefix=self._type_prefix)
+        try:
+            self._waiting += self._entries_of(look)
+        except Exception as error:  # noqa: BLE001 - a bug: it must not cost a whole look, which others then miss
+            _log.error(
+                "look_not_folded", events=len(look), error=repr(error), exception=traceback.format_exc()
+            )
+            for observed in look:
+                try:
+                    self._waiting += self._entries_of([observed])
+                except Exception as alone:  # noqa: BLE001 - the same
+                    _log.error("event_not_journalled", name=name_of(observed.event), error=repr(alone))
+                    self._lost += 1
+
+    def _entries_of(self, look: Sequence[Observed]) -> Sequence[Entry]:
+        return fold(look, observer=self._observer, type_prefix=self._type_prefix)
 
     def on_resync(self, event: Resync) -> None:
         """Journal that events were dropped, and what they must have been, as far as the snapshot tells."""

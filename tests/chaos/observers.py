@@ -6,8 +6,8 @@
 
 2,000 partitions on three brokers, each with one replica, so what is down is exactly what was killed. The sink
 is a webhook. Who decides knows nothing of our code but what came to it: every outage that lasted must have
-been told as opened, and as closed; none that did not happen, and none that was over before its hold-down; no
-two bodies under one id.
+been told as opened, and as closed; none that did not happen, and none that was over before its hold-down;
+none twice, under one id or two; no two bodies under one id.
 Exit codes: 0 all of it held; 1 something did not; it is listed with the seed.
 """
 
@@ -20,9 +20,10 @@ import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import combinations, pairwise
 from pathlib import Path
 
 from attrs import define, field
@@ -39,6 +40,9 @@ BLIP_S = 0.0
 TOPICS, PARTITIONS = 4, 500
 LATE_S = 100.0
 """By how much a page may come after the end of what it tells: its target was dead, or an observer frozen."""
+HAND_OVER_S = 30.0
+"""For how long after it was told by one observer the other may tell it again: what the first has delivered it
+passes over but for a margin, and what it opened meanwhile under an id of its own it closes at once."""
 SETTLE_S = 660.0
 """What has flapped is over when it has been stable for ten minutes."""
 
@@ -179,11 +183,14 @@ def verdict(run: Run) -> Iterator[str]:
     """
     bodies: dict[str, set[bytes]] = defaultdict(set)
     pages: dict[str, Page] = {}
+    openings: dict[str, list[float]] = defaultdict(list)
     again = 0
     for request in run.receiver.requests:
         event = json.loads(request.body)
         data, name = event["data"], ".".join(event["type"].split(".")[-3:-1])
         again += event["id"] in bodies
+        if request.taken and name == "incident.opened":
+            openings[data["incident_id"]].append(request.at)
         bodies[event["id"]].add(json.dumps(data, sort_keys=True).encode())
         if request.taken and "broker" in (data.get("cause") or {}):
             if name == "incident.opened":
@@ -199,6 +206,7 @@ def verdict(run: Run) -> Iterator[str]:
     )
     yield from _untold(run, list(pages.values()))
     yield from _false(run, pages)
+    yield from doubles(pages, openings)
     lasting = sum(outage.must_be_told for outage in run.outages)
     run.say(
         f"{len(run.outages)} outages, {lasting} to be told; {len(pages)} incidents, {len(bodies)} ids came, "
@@ -219,6 +227,19 @@ def _untold(run: Run, pages: list[Page]) -> Iterator[str]:
             yield f"{outage}: not told"
         elif of_it and (waited := min(page.opened_at for page in of_it) - outage.down_at) > 0:
             run.say(f"broker {outage.broker}: told after {waited:.0f} s")
+
+
+def doubles(pages: Mapping[str, Page], openings: Mapping[str, Sequence[float]]) -> Iterator[str]:
+    """Yield what was told twice: again under one id, or under another while the first one was open."""
+    for id_, times in openings.items():
+        for earlier, later in pairwise(sorted(times)):
+            if later - earlier > HAND_OVER_S:
+                yield f"{id_}: opened again after {later - earlier:.0f} s"
+    in_order = sorted(pages.items(), key=lambda item: item[1].opened_at)
+    for (one, first), (other, second) in combinations(in_order, 2):
+        both = min(first.closed_at, second.closed_at) - second.opened_at
+        if first.broker == second.broker and both > HAND_OVER_S:
+            yield f"broker {first.broker}: {one} and {other} were open at once for {both:.0f} s"
 
 
 def _false(run: Run, pages: dict[str, Page]) -> Iterator[str]:

@@ -186,7 +186,7 @@ LARGEST = {
     "clients": 3_685,
     "outbox": 1_020,
     "events": 790,
-    "incidents": 1_430,
+    "incidents": 1_720,
     "observe": 2_850,
     "control": 4_880,
 }

@@ -71,6 +71,8 @@ def test_an_incident_in_full() -> None:
             "cluster_id": "c-1",
             "incident_id": incident_id,
             "cause": {"broker": 2},
+            "inferred": False,
+            "kinds": ["broker", "partition"],
             "opened_at": "2026-11-20T10:01:30.000000Z",
             "closed_at": "2026-11-20T10:06:40.000000Z",
             "began": {"after": "2026-11-20T10:00:55.000000Z", "by": "2026-11-20T10:01:00.000000Z"},

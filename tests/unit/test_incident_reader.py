@@ -3,36 +3,25 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from attrs import evolve
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.incidents import (
-    IncidentReader,
     Rules,
-    Silence,
     Standing,
     Suppressed,
-    encode_silence,
 )
-from kafka_partition_events.incidents.decisions import DECISIONS, Decision, Verb, encode_decision
-from kafka_partition_events.incidents.handover import OPEN
-from kafka_partition_events.incidents.reader import READER
+from kafka_partition_events.incidents.decisions import Verb
 from kafka_partition_events.incidents.standing import standing_in
-from kafka_partition_events.incidents.state import decode, encode
-from kafka_partition_events.outbox import Entry, Journal, Stream, Write
+from kafka_partition_events.outbox import Journal, Stream, Write
 from kafka_partition_events.outbox.sqlite_outbox import SqliteOutbox
 from kafka_partition_events.testing import ManualClock
-from tests.incident_kit import START, World, moment, suspected
-from tests.outbox_kit import scratch_journal
-
-SINK = "a sink"
+from tests.incident_kit import START, moment, suspected
+from tests.watch_kit import SINK, Watch, data, names
 
 
 @pytest.fixture
@@ -48,95 +37,9 @@ def clock() -> ManualClock:
     return ManualClock(wall=START)
 
 
-ANY_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=5,
-)
-
-
-@st.composite
-def mutated(draw: st.DrawFn, real: list[Entry]) -> Entry:
-    """A real entry, of which one value of what it tells is anything, or is not there."""
-    entry = draw(st.sampled_from(real))
-    document = json.loads(entry.body)
-    inside = draw(st.sampled_from([document, document["data"], document["data"]["snapshot"]]))
-    name = draw(st.sampled_from(sorted(inside)))
-    if draw(st.booleans()):
-        inside[name] = draw(ANY_JSON)
-    else:
-        del inside[name]
-    return evolve(entry, id=f"odd-{draw(st.integers(0, 9))}", body=json.dumps(document).encode())
-
-
-class Watch:
-    """A world, its journal in an outbox, and a reader of it, all on one clock."""
-
-    def __init__(self, outbox: Journal, clock: ManualClock, **rules: Any) -> None:
-        self.outbox, self.clock, self.rules = outbox, clock, Rules(**rules)
-        self.looked_to: datetime | None = None
-        self.unassigned = set[int]()
-        self.ahead = 0.0  # by how much the clock is wrong
-        self.world = World([1, 2, 3], {"orders": [[1, 2], [2, 1]], "single": [[1], [2]]})
-        self.look()
-        self.reader = self.another_reader()
-
-    def another_reader(self) -> IncidentReader:
-        return IncidentReader(
-            self.outbox,
-            self.rules,
-            clock=self.clock,
-            looked_to=lambda: self.looked_to,
-            is_unassigned=lambda broker: broker in self.unassigned,
-        )
-
-    def look(self) -> None:
-        self.journal(self.world.look(self.clock.monotonic() + self.ahead))
-
-    def journal(self, entries: list[Entry]) -> None:
-        self.outbox.write(Write(entries=entries))
-
-    def silence(self, **fields: Any) -> Silence:
-        now = self.clock.now()
-        made = Silence(
-            id="s-1", author="ann", reason="disks", since=now, until=now + timedelta(seconds=300), **fields
-        )
-        self.outbox.write(Write(values={made.key: encode_silence(made)}))
-        return made
-
-    def decide(self, verb: Verb, reason: str) -> None:
-        decision = Decision(verb=verb, cause="broker/2", at=self.clock.now(), author="ada", reason=reason)
-        self.outbox.write(Write(values={decision.key: encode_decision(decision)}))
-
-    def after(self, seconds: float) -> list[Entry]:
-        """Let time pass, have the reader read, and return what is new for a sink."""
-        self.clock.advance(seconds)
-        return self.read()
-
-    def read(self) -> list[Entry]:
-        while self.reader.run_once():
-            pass
-        return self.delivered()
-
-    def delivered(self) -> list[Entry]:
-        entries = list(self.outbox.read(SINK, 1000))
-        if entries:
-            self.outbox.write(Write(cursors={SINK: entries[-1].seq}))
-        return entries
-
-
 @pytest.fixture
 def watch(outbox: Journal, clock: ManualClock) -> Watch:
     return Watch(outbox, clock)
-
-
-def names(entries: list[Entry]) -> list[str]:
-    return [entry.name for entry in entries]
-
-
-def data(entry: Entry) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(entry.body)["data"]
-    return parsed
 
 
 class TestWhatIsWritten:
@@ -190,37 +93,6 @@ class TestWhatIsWritten:
         watch.journal([grown])
         (passed,) = watch.read()
         assert evolve(passed, seq=0) == evolve(grown, stream=Stream.INCIDENTS)
-
-    def test_what_cannot_be_understood_is_counted_and_the_rest_is_read(self, watch: Watch) -> None:
-        watch.world.down(2)
-        (*_, left) = watch.world.look(0)
-        no_events = [evolve(left, id=f"odd-{n}", body=b) for n, b in enumerate((b"{", b"{}", b"[]", b"\xff"))]
-        watch.journal([*no_events, left])
-        assert names(watch.after(31)) == ["incident.opened"]
-        assert watch.reader.stats.unreadable == 4
-        assert [letter.entry.id for letter in watch.outbox.dead_letters(READER)] == [
-            "odd-0", "odd-1", "odd-2", "odd-3",
-        ]  # fmt: skip
-
-    @settings(max_examples=300)
-    @given(data=st.data())
-    def test_whatever_lies_in_the_journal_what_comes_after_it_is_told(self, data: st.DataObject) -> None:
-        clock = ManualClock(wall=START)
-        watch = Watch(scratch_journal(clock=clock), clock)
-        watch.outbox.subscribe(SINK, Stream.INCIDENTS)
-        watch.world.down(3)
-        real = watch.world.look(0)
-        watch.world.down(2)
-        later = watch.world.look(5)
-        watch.journal([*data.draw(st.lists(mutated(real), min_size=1, max_size=5)), *later])
-        opened = [
-            json.loads(entry.body)["data"]["brokers"]
-            for entry in watch.after(40)
-            if entry.name == "incident.opened"
-        ]
-        assert [2] in opened
-        assert watch.reader.stats.failures == 0
-        assert decode(encode(watch.reader._reducer), Rules()) == watch.reader._reducer
 
     @pytest.mark.parametrize("step", [3600.0, 86_400.0])
     def test_a_clock_that_is_set_back_delays_nobody(self, watch: Watch, step: float) -> None:
@@ -350,16 +222,6 @@ class TestWhatIsWritten:
         watch.world.down(2)
         watch.look()
         assert names(watch.after(40)) == ["incident.opened"]
-
-    @pytest.mark.parametrize(
-        "value",
-        [b"", b"[]", b"{}", b'{"verb": "close", "cause": "", "author": "", "reason": "y"}', b"[" * 100_000],
-    )
-    def test_what_is_no_decision_is_passed_over(self, watch: Watch, value: bytes) -> None:
-        watch.outbox.write(Write(values={f"{DECISIONS}x": value, f"{OPEN}x": value}))
-        watch.reader.lead(())
-        assert watch.after(1) == []
-        assert watch.reader.stats.failures == 0
 
     def test_a_broker_that_holds_nothing_is_nobodys_incident(self, watch: Watch) -> None:
         watch.world.down(2)
@@ -506,12 +368,6 @@ class TestSilences:
         assert names(watch.after(100)) == []
         watch.outbox.write(Write(values={silence.key: None}))
         assert names(watch.read()) == ["silence.ended", "incident.opened"]
-
-    def test_what_is_no_silence_mutes_nothing(self, watch: Watch) -> None:
-        watch.outbox.write(Write(values={"silence/odd": b"{}"}))
-        watch.world.down(2)
-        watch.look()
-        assert names(watch.after(31)) == ["incident.opened"]
 
     def test_a_restart_under_a_silence_forgets_neither_it_nor_the_incident(self, watch: Watch) -> None:
         watch.silence(broker=2)

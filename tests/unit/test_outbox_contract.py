@@ -34,7 +34,7 @@ def outbox(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -
 
 
 @pytest.fixture
-def journal(tmp_path: Path, clock: ManualClock) -> Iterator[Journal]:
+def journal(tmp_path: Path, clock: ManualClock) -> Iterator[SqliteOutbox]:
     made = SqliteOutbox(tmp_path / "journal.db", clock=clock)
     yield made
     made.close()

@@ -259,8 +259,13 @@ EVENTS_LABELLED = Family(
     ("event", "planned"),
 )
 INCIDENTS_OPEN = Family("incidents_open", "Incidents that are open.")
+INCIDENTS_HELD = Family("incidents_held", "Incidents whose hold-down is not over.")
+INCIDENTS_SILENCED = Family("incidents_silenced", "Open incidents that a silence mutes.")
 INCIDENTS_BEHIND = Family("incidents_behind_seconds", "Age of the moment up to which they have read.")
 INCIDENTS_FAILURES = Family("incidents_failures_total", "How often the outbox could not be read or written.")
+INCIDENTS_REFUSED = Family(
+    "incidents_refused_total", "Silences, decisions and claims of other observers that make no sense."
+)
 INCIDENTS_MISSED = Family(
     "incidents_missed_total", "Events of the journal that incidents did not take in.", ("reason",)
 )
@@ -279,9 +284,9 @@ PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipelin
 
 PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
-    EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN, INCIDENTS_BEHIND, INCIDENTS_FAILURES,
-    INCIDENTS_MISSED, JOURNAL_BEHIND, JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, ELECTED, FIT, CLOCK_OFFSET,
-    THREADS_ENDED, SHARED_TOPIC_UP,
+    EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN, INCIDENTS_HELD, INCIDENTS_SILENCED,
+    INCIDENTS_BEHIND, INCIDENTS_FAILURES, INCIDENTS_REFUSED, INCIDENTS_MISSED, JOURNAL_BEHIND,
+    JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, ELECTED, FIT, CLOCK_OFFSET, THREADS_ENDED, SHARED_TOPIC_UP,
 )  # fmt: skip
 
 # -- changes: in the tracker -----------------------------------------------------------------------------

@@ -165,10 +165,13 @@ def _of_incidents(found: PipelineReading) -> Iterable[Reading]:
     incidents = found.incidents
     yield single(fam.FLAPPING, incidents.standing.flapping)
     yield single(fam.INCIDENTS_OPEN, incidents.standing.open)
+    yield single(fam.INCIDENTS_HELD, incidents.standing.held)
+    yield single(fam.INCIDENTS_SILENCED, incidents.standing.silenced)
     yield fam.EVENTS_SUPPRESSED, {(str(why),): count for why, count in incidents.suppressed.items()}
     if incidents.read_to is not None:
         yield single(fam.INCIDENTS_BEHIND, found.age(incidents.read_to))
     yield single(fam.INCIDENTS_FAILURES, incidents.failures)
+    yield single(fam.INCIDENTS_REFUSED, incidents.refused)
     yield fam.INCIDENTS_MISSED, {(reason,): count for reason, count in _dropped(found.unread)}
 
 

@@ -26,6 +26,12 @@ _SAME_ALERT: Final = {
     "incident.acknowledged": "incident.opened",
     "metadata.stale": "metadata.unavailable",
 }
+_BROKERS: Final = {
+    "broker": "KafkaBrokerLost",
+    "partition": "KafkaPartitionsOffline",
+    "suspicion": "KafkaBrokerSuspected",
+}
+"""How an incident of a broker is called, by the gravest kind of what it concerns."""
 _GRAVE: Final = frozenset({"partition.offline", "broker.left"})
 _LASTING: Final = _SAME_ALERT.keys() | _SAME_ALERT.values()
 _STANDING: Final = frozenset({"incident", "flapping"})
@@ -52,7 +58,8 @@ def labels_of(news: News) -> dict[str, str]:
 def _alertname(news: News) -> str:
     if news.name.startswith("incident."):
         if "broker" in news.cause:
-            return "KafkaBrokerLost"
+            kinds = news.data.get("kinds") or _BROKERS  # earlier versions did not say
+            return next((name for kind, name in _BROKERS.items() if kind in kinds), "KafkaBrokerLost")
         return "KafkaPartitionsOffline" if "topic" in news.cause else "KafkaMetadataUnavailable"
     words = _SAME_ALERT.get(news.name, news.name).split(".")
     return "Kafka" + "".join(word.capitalize() for word in words)

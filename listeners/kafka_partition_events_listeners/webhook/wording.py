@@ -46,6 +46,7 @@ _TOLD_ELSEWHERE: Final = frozenset({
     "cluster_id", "topic", "topic_id", "partitions", "partition_count", "broker", "brokers",
     "before", "after", "changes", "effects", "snapshot", "initial", "identity", "observer",
     "incident_id", "flapping_id", "cause", "opened_at", "closed_at", "began", "ended", "offline", "worst",
+    "inferred", "kinds",
 })  # fmt: skip
 
 
@@ -174,7 +175,8 @@ def details(news: News) -> list[str]:
         if news.name in _INCIDENT
         else [f"because of {_listed(cause)}" for cause in [news.data.get("cause")] if cause]
     )
-    return [*changed, *because, *_effects(news), *unplanned] + [
+    inferred = ["the cause is inferred"] if news.data.get("inferred") and news.cause else []
+    return [*changed, *because, *inferred, *_effects(news), *unplanned] + [
         name.replace("_", " ") + ("" if value is True else f": {clipped(_listed(value), _LONGEST_DETAIL)}")
         for name, value in news.data.items()
         if name not in _TOLD_ELSEWHERE and value

@@ -4,6 +4,7 @@ import contextlib
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,7 @@ def events_topic(cluster: KafkaCluster) -> str:
 def observer(cluster: KafkaCluster, tmp_path: Path) -> Iterator[Callable[..., Observer]]:
     with contextlib.ExitStack() as ending:
 
-        def make(name: str, more: str = "", **how: str) -> Observer:
+        def make(name: str, more: str = "", **how: Any) -> Observer:
             made = Observer(tmp_path, cluster, name, more, **how)
             ending.callback(made.kill)
             return made

@@ -106,13 +106,27 @@ def test_a_copy_follows_the_topic_and_takes_nothing_else(cluster: KafkaCluster, 
             wait_for(a=b"2", c=b"1")
         share(config, topic, {"silence/a": None})  # while nobody follows
         told["open/broker/3"] = b"told"
-        with following():
+        with following() as shared:
+            assert shared.wait_complete(LIMIT_S)
             wait_for(c=b"1")
             deadline = time.monotonic() + LIMIT_S
-            while outbox.values("open/") != told:  # the leader corrects the topic
+            while shared.opened() != told:  # the leader corrects the topic
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
-        assert set(outbox.values("")) == {"silence/window.sunday", "silence/c", "open/broker/3", "shared"}
+        assert shared.opened() is None  # nobody follows it any more
+        assert set(outbox.values("")) == {"silence/window.sunday", "silence/c", "shared"}
+
+
+def test_what_is_open_is_not_known_before_the_topic_is_read(tmp_path: Path) -> None:
+    """Or who takes over would clear it of what others have told."""
+    (port,) = free_ports(1)
+    with contextlib.closing(SqliteOutbox(tmp_path / "outbox.db")) as outbox:
+        config = {"bootstrap.servers": f"127.0.0.1:{port}"}
+        shared = Shared(config, "shared", outbox, told_open=dict)
+        shared.start()
+        with contextlib.closing(shared):
+            assert not shared.wait_complete(1.0)
+            assert shared.opened() is None
 
 
 def test_a_topic_without_a_leader_is_not_up_and_what_was_read_stays(

@@ -1,13 +1,18 @@
 """An outbox that can't be written: what waits, what goes first when it gets too much, and who is told."""
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
+from kafka_partition_events.events.digests import Observed, fold
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.metadata.cluster import EMPTY
+from kafka_partition_events.outbox import Entry
 from kafka_partition_events.testing.clock import ManualClock
+from kafka_partition_events_listeners import journal as journal_module
 from kafka_partition_events_listeners.journal import PAUSE_S, JournalListener, load_snapshot
 from tests.unit.journal.shelf import FULL, Shelf, at, between, snapshot, tell
 
@@ -95,3 +100,21 @@ class TestAnOutboxInTrouble:
         with capture_logs() as logs:
             journal.close()
         assert [(entry["event"], entry["events"]) for entry in logs] == [("journal_abandoned", 4)]
+
+
+def test_what_no_entry_can_be_made_of_costs_itself_only(
+    shelf: Shelf, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(look: Sequence[Observed], **how: Any) -> Sequence[Entry]:
+        if any(isinstance(observed.event, ev.TopicAdded) for observed in look):
+            raise ValueError("a bug")
+        return fold(look, **how)
+
+    monkeypatch.setattr(journal_module, "fold", refusing)
+    journal = JournalListener(shelf, clock=clock)
+    tell(journal, *between(EMPTY, snapshot(orders=[1, None])))
+    with capture_logs() as logs:
+        journal.on_settled(snapshot(orders=[1, None]), at(1))
+    assert [entry.name for entry in shelf.writes[0].entries] == ["broker.joined"] * 3 + ["partition.offline"]
+    assert (journal.stats.lost, journal.stats.waiting) == (1, 0)
+    assert [log["event"] for log in logs] == ["look_not_folded", "event_not_journalled"]

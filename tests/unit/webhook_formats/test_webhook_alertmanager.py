@@ -84,6 +84,20 @@ def test_an_alert_is_named_after_its_cause(cause: Any, name: str, label: dict[st
 
 
 @pytest.mark.parametrize(
+    ("kinds", "name"),
+    [
+        (["broker", "partition"], "KafkaBrokerLost"),
+        (["partition", "suspicion"], "KafkaPartitionsOffline"),
+        (["suspicion"], "KafkaBrokerSuspected"),
+        ([], "KafkaBrokerLost"),
+    ],
+)
+def test_a_broker_is_lost_only_if_it_left(kinds: list[str], name: str) -> None:
+    (alert,) = written(incident("opened", {**OPEN, "kinds": kinds}), "alertmanager")["alerts"]
+    assert (alert["labels"]["alertname"], alert["labels"]["broker"]) == (name, "2")
+
+
+@pytest.mark.parametrize(
     ("begins", "ends"),
     [
         (changes([1, 2], [1, None])[0], changes([1, None], [1, 2])[0]),

@@ -99,6 +99,16 @@ def test_whether_somebody_had_asked_for_it_on_slack(labels: dict[str, Any], told
     assert section(f"count: 3 (was 2)\n{told}") in written(grown, "slack")["blocks"]
 
 
+@pytest.mark.parametrize("inferred", [False, True])
+def test_a_cause_that_nobody_has_seen_on_slack(inferred: bool) -> None:
+    blocks = written(incident("opened", {**OPEN, "inferred": inferred, "kinds": ["partition"]}), "slack")[
+        "blocks"
+    ]
+    said = [line for block in blocks if "text" in block for line in block["text"]["text"].splitlines()]
+    assert ("the cause is inferred" in said) is inferred
+    assert not [line for line in said if "kinds" in line]
+
+
 def test_a_lost_leader_on_slack() -> None:
     (lost,) = changes([1, 2], [1, None])
     blocks = written(lost, "slack")["blocks"]

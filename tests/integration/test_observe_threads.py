@@ -1,0 +1,105 @@
+"""Whichever thread of the service ends, /livez says so: whoever watches it starts it anew."""
+
+import ctypes
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from kafka_partition_events.observe.cluster_observer import ClusterObserver
+from kafka_partition_events.observe.service import Service
+from kafka_partition_events.observe.settings import (
+    Control,
+    Election,
+    Http,
+    Kafka,
+    Observer,
+    Outbox,
+    Settings,
+)
+from kafka_partition_events.observe.sink_settings import WebhookSinkSettings
+from kafka_partition_events.testing import MockCluster, ScriptedSource
+from kafka_partition_events.testing.scripted import observe
+
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+LIMIT_S = 30.0
+EXCEPTED = {"kpe-http", "kpe-poller"}
+"""When the former ends nobody answers on /livez any more, which is as good; the latter has its own test."""
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(
+        kafka=Kafka(bootstrap_servers="x:1"),
+        observer=Observer(name="noc-1", interval=0.1),
+        outbox=Outbox(path=str(tmp_path / "outbox.db")),
+        http=Http(listen=("127.0.0.1", 0)),
+        sinks=(WebhookSinkSettings(name="pager", url="http://127.0.0.1:9/", allow_private=True),),
+    )
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[ClusterObserver]:
+    seen = observe({"orders": {"id": "A", "partitions": [1]}})
+    with Service(settings, lambda _config: ScriptedSource(seen)) as service:
+        (observer,) = service._observers.values()
+        wait_for(lambda: "kpe-sink-pager" in threads() and not observer.why_not_ready())
+        assert observer.why_not_live() is None
+        yield observer
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def threads() -> dict[str, threading.Thread]:
+    return {each.name: each for each in threading.enumerate() if each.name.startswith("kpe-")}
+
+
+def end(thread: threading.Thread) -> None:
+    """Raise in a thread what only a bug can; and wake it if it sleeps."""
+    assert thread.ident is not None
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit))
+    owner = getattr(getattr(thread, "_target", None), "__self__", None)
+    if (condition := getattr(owner, "_condition", None)) is not None:
+        with condition:
+            condition.notify_all()
+
+
+def test_whichever_thread_ends_is_told_of(settings: Settings, mock_cluster: MockCluster) -> None:
+    for topic in ("kpe.election", "kpe.observers", "kpe.changes"):
+        mock_cluster.create_topic(topic, 1)
+    everything = evolve(
+        settings,
+        kafka=Kafka(bootstrap_servers=mock_cluster.bootstrap_servers),
+        election=Election(enabled=True, topic="kpe.election"),
+        control=Control(enabled=True),
+    )
+    with running(everything) as observer:
+        found = threads()
+        assert found.keys() >= {
+            "kpe-election", "kpe-incidents", "kpe-labels", "kpe-poller", "kpe-shared", "kpe-sink-pager",
+            "kpe-listener-JournalListener",
+        }  # fmt: skip
+        # Sinks first: they are stopped when the election ends, and by who leaves it when another thread has.
+        for name in sorted(found.keys() - EXCEPTED, key=lambda name: ("sink" not in name, name)):
+            called = name.removeprefix("kpe-").removeprefix("sink-")
+            deadline = time.monotonic() + LIMIT_S
+            while called not in (observer.why_not_live() or ""):
+                assert time.monotonic() < deadline, name
+                end(found[name])  # once more, if it hit what a listener does, which is contained
+                time.sleep(0.5)
+
+
+def test_a_poller_that_ends_is_told_of(settings: Settings) -> None:
+    with running(settings) as observer:
+        end(threads()["kpe-poller"])
+        wait_for(lambda: observer.why_not_live() == "the polling thread has ended")
