@@ -50,9 +50,9 @@ def expected(scenario: Scenario, hash_name: HashName = "murmur2") -> Outcome:
 def test_the_jump_hash_is_the_same_number_for_number(spark: "SparkSession", backend: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark.whatif.jump_column import WIDTH, jump_column  # noqa: PLC0415
+    from kafka_partition_events.spark.whatif.jump_column import JUMP, WIDTH  # noqa: PLC0415
 
-    jumping = jump_column(spark, backend)
+    jumping = JUMP.backend_of(spark, backend).hash_of
     counts = (1, 2, 3, 12, 13, 24, 1_000, 4_194_304)
     number = F.when(F.col("id") % 1_000 != 7, F.col("id") * 2_654_435_761 % WIDTH)
     numbers = spark.range(5_000).select(number.alias("number"))

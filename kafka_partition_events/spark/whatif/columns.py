@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.partition_column import backend_of
-from kafka_partition_events.spark.whatif.jump_column import WIDTH, jump_column
+from kafka_partition_events.spark.whatif.jump_column import JUMP, WIDTH
 from kafka_partition_events.spark.whatif.plan import HashName, Place, Scenario
 
 HASH: Final = "_kpe_hash"
@@ -45,7 +45,7 @@ def with_jumps(rows: DataFrame, places: Iterable[Place]) -> DataFrame:
     jumps = sorted({place for place in places if place.rule == "rendezvous"}, reverse=True)
     if not jumps:
         return rows
-    jumping = jump_column(rows.sparkSession)
+    jumping = JUMP.backend_of(rows.sparkSession).hash_of
     among_more: Column | None = None
     for place in jumps:
         partition = jumping((F.col(HASH) % WIDTH).cast("bigint"), place.count)
