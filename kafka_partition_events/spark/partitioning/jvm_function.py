@@ -29,10 +29,6 @@ BackendName = Literal["jvm", "arrow"]
 _BACKENDS: Final[tuple[BackendName, ...]] = get_args(BackendName)
 
 
-def _read_only(reasons: Mapping[str, str]) -> Mapping[str, str]:
-    return MappingProxyType(dict(reasons))
-
-
 @frozen
 class Backend:
     """The way of hashing that a session uses.
@@ -44,7 +40,7 @@ class Backend:
     """
 
     name: BackendName
-    rejected: Mapping[str, str] = field(converter=_read_only)
+    rejected: Mapping[str, str]
     hash_of: Callable[..., Column] = field(repr=False)
 
 
@@ -98,7 +94,7 @@ class JvmFunction:
                 fault = _first_line(error)
             if fault is None:
                 _log.info(f"{event}_chosen", backend=name, rejected=rejected)
-                return Backend(name, rejected, hash_of)
+                return Backend(name, MappingProxyType(rejected), hash_of)
             _log.warning(f"{event}_rejected", backend=name, reason=fault)
             rejected[name] = fault
         reasons = "; ".join(f"{name}: {fault}" for name, fault in rejected.items())
