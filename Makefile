@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AT_ONCE ?= 2
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers odd-entries wheel lock clean setup
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -60,6 +60,9 @@ bench-spark: setup     ## the Spark jobs: partition column, what-if, fleet table
 
 chaos-observers: setup ## two observers and three brokers, tormented at random for an hour (ARGS="--seconds 600 --seed 7")
 	@$(BIN)/python -m tests.chaos.observers $(ARGS)
+
+odd-entries: setup      ## 100,000 mutated entries through incidents and all sinks (six minutes)
+	@KPE_ODD_ENTRIES=100000 $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py

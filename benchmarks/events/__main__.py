@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from benchmarks.command import exit_code_of, say
-from benchmarks.events import dispatching, hot_path, journaling
+from benchmarks.events import digests, dispatching, hot_path, journaling
 from benchmarks.events.rows import HEADER, Row
 from benchmarks.markdown import table
 from benchmarks.measure import save
@@ -18,6 +18,7 @@ Load the events' way out: a cluster of 200,000 partitions (5,000 topics, 100 bro
 parts:
   dispatch   from the answer to the last event of the last of 100 listeners; memory
   outbox     events into an SQLite outbox with the snapshot, per CPU second of one core
+  digests    records, bytes and costs of such a loss: what one look finds together, or each for itself
   kafka      from the first write to Kafka's last acknowledgement, on a real cluster of three brokers
   minute     a producer's records per second in the same process: minutes in which a broker is lost once
   hot-path   the worst seconds of such a minute, and the pauses of produce()
@@ -28,7 +29,8 @@ What is compared takes turns in one run; runs on a disturbed machine are left ou
 
 _EPILOG = """\
 what becomes of the results:
-  benchmarks/results/events.md and .json. With --quick, or with some of the parts, they are only shown.
+  benchmarks/results/events.md and .json. With --quick, or with some of the parts, they are only shown;
+  those of "digests" have files of their own, too.
 
 examples:
   python -m benchmarks.events                     everything, some 13 minutes
@@ -42,10 +44,12 @@ failed; 130 interrupted.
 PARTS: dict[str, Callable[..., Iterator[Row]]] = {
     "dispatch": dispatching.measure,
     "outbox": journaling.measure_outbox,
+    "digests": digests.measure,
     "kafka": journaling.measure_kafka,
     "minute": hot_path.measure_minutes,
     "hot-path": hot_path.measure,
 }
+_DIGESTS = "The same loss as it is told: what one look finds together, beside a record for each event"
 _TITLE = "A broker loss among 200,000 partitions: 2,000 leaders and 6,000 replicas in 400 topics"
 
 
@@ -65,17 +69,25 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _measure(parts: Sequence[str], *, quick: bool) -> bool:
-    rows: list[Row] = []
+    found: dict[str, list[Row]] = {}
     for part in parts:
         say(f"-- {part}")
+        found[part] = []
         for row in PARTS[part](quick=quick):
-            rows.append(row)
+            found[part].append(row)
             say(" | ".join(row.cells()))
+    rows = [row for part in found.values() for row in part]
     if quick or len(parts) < len(PARTS):
         say(table(HEADER, [row.cells() for row in rows]))
     else:
-        save("events", _TITLE, HEADER, [row.cells() for row in rows], [row.raw() for row in rows])
+        _save("events", _TITLE, rows)
+    if "digests" in found and not quick:
+        _save("digests", _DIGESTS, found["digests"])
     return all(row.kept is not False for row in rows)
+
+
+def _save(name: str, title: str, rows: Sequence[Row]) -> None:
+    save(name, title, HEADER, [row.cells() for row in rows], [row.raw() for row in rows])
 
 
 if __name__ == "__main__":

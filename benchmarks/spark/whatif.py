@@ -94,7 +94,7 @@ def rows_of(rounds: Sequence[Round], keys: int) -> Iterator[Row]:
         (SCAN, None, None),
         (MODULO, SCAN, 10.0),
         (MIXED, ALONE, 10.0),
-        (JUMPS, SCAN, None),
+        (JUMPS, SCAN, 10.0),
     ):
         yield Row(
             what=f"what-if: {name}",

@@ -9,6 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import Any, Final
+from zoneinfo import ZoneInfo
 
 from attrs import Factory, asdict, field, frozen
 from attrs.validators import instance_of, optional
@@ -16,13 +17,16 @@ from attrs.validators import instance_of, optional
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.incidents.said import check_moment, moment_in, object_in
 from kafka_partition_events.incidents.topic_pattern import TopicPattern
+from kafka_partition_events.metadata.clock import is_zone
 from kafka_partition_events.metadata.codec import encode_time
 
 PREFIX: Final = "silence/"
 """How the outbox calls silences: this and the id."""
 
 _DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_WEEKLY: Final = re.compile(rf"({'|'.join(_DAYS)}) ([01]\d|2[0-3]):([0-5]\d) ([1-9]\d{{0,3}})min")
+_WEEKLY: Final = re.compile(
+    rf"({'|'.join(_DAYS)}) ([01]\d|2[0-3]):([0-5]\d) ([1-9]\d{{0,3}})min( [\w+/-]{{1,60}})?", re.ASCII
+)
 _WEEK: Final = timedelta(days=7)
 _TEXT: Final = optional(instance_of(str))
 _MATCHERS: Final = ("cluster", "topic", "broker", "name")
@@ -45,7 +49,7 @@ class Silence:
         broker: The broker concerned.
         name: What the event's name looks like, such as ``incident.*``; ``*`` mutes everything.
         weekly: Restricts it to a part of every week: ``sun 02:30 90min`` is 90 minutes from half past two
-            on Sundays, UTC.
+            on Sundays, UTC; ``sun 02:30 90min Europe/Berlin`` goes by the clocks there.
 
     Raises:
         ConfigurationError: a value is out of range.
@@ -80,8 +84,11 @@ class Silence:
             raise ConfigurationError(f"name must have no more than {_LONGEST_NAME} characters")
 
     def _check_times(self) -> None:
-        if self.weekly is not None and not _WEEKLY.fullmatch(self.weekly):
-            raise ConfigurationError(f"weekly must look like 'sun 02:30 90min' (UTC), not {self.weekly!r}")
+        if self.weekly is not None and not (_WEEKLY.fullmatch(self.weekly) and is_zone(_zone(self.weekly))):
+            raise ConfigurationError(
+                f"weekly must look like 'sun 02:30 90min' (UTC) or 'sun 02:30 90min Europe/Berlin', "
+                f"not {self.weekly!r}"
+            )
         for name in ("since", "until"):
             moment: datetime | None = getattr(self, name)
             if moment is not None:
@@ -117,13 +124,15 @@ class Silence:
 
 
 def _end_of_occurrence(weekly: str, moment: datetime) -> datetime | None:
-    day, at, minutes = weekly.split()
+    day, at, minutes, *_ = weekly.split()
     hour, minute = map(int, at.split(":"))
-    today = moment.astimezone(UTC).replace(hour=hour, minute=minute, second=0, microsecond=0)
+    there = moment.astimezone(ZoneInfo(_zone(weekly)))
+    today = there.replace(hour=hour, minute=minute, second=0, microsecond=0, fold=0)
     start = today - timedelta(days=(today.weekday() - _DAYS.index(day)) % 7)
-    if start > moment:
+    if start > there:
         start -= _WEEK
-    end = start + timedelta(minutes=int(minutes.removesuffix("min")))
+    # Days and weeks go by the clocks on the wall, minutes do not: clocks may be put forward meanwhile.
+    end = start.astimezone(UTC) + timedelta(minutes=int(minutes.removesuffix("min")))
     return end if moment < end else None
 
 
@@ -134,6 +143,10 @@ def _compiled(topic: str | None) -> TopicPattern | None:
         return TopicPattern(topic)
     except ValueError as error:
         raise ConfigurationError(f"topic {topic!r} is no regular expression: it {error}"[:500]) from error
+
+
+def _zone(weekly: str) -> str:
+    return weekly.partition("min")[2].strip() or "UTC"
 
 
 def encode_silence(silence: Silence) -> bytes:

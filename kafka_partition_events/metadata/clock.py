@@ -4,6 +4,7 @@ import threading
 import time
 from datetime import UTC, datetime
 from typing import Protocol
+from zoneinfo import ZoneInfo
 
 
 class Clock(Protocol):
@@ -33,3 +34,12 @@ class SystemClock:
     def wait(self, condition: threading.Condition, timeout: float | None) -> None:
         """Wait on a condition that the caller holds, for at most ``timeout`` seconds; None: no limit."""
         condition.wait(None if timeout is None else min(timeout, threading.TIMEOUT_MAX))
+
+
+def is_zone(name: str) -> bool:
+    """Tell whether there is a time zone of that name, such as ``Europe/Berlin``."""
+    try:
+        ZoneInfo(name)
+    except (ValueError, OSError, LookupError):  # a path that leads elsewhere; a directory; none there
+        return False
+    return True

@@ -4,7 +4,7 @@ Every value here is frozen and safe to share between threads. A snapshot answers
 kafka-python's ``ClusterMetadata``, so that one partitioner works with either client.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple, Self
@@ -163,6 +163,11 @@ class Cluster:
         if info is None:
             return None
         return -1 if info.leader is None else info.leader
+
+
+def skew(counts: Collection[int]) -> float:
+    """Return how much more the highest count is than the mean, as a share of that; 0 for nothing at all."""
+    return max(counts) * len(counts) / total - 1 if (total := sum(counts)) else 0.0
 
 
 def _rebuilt(

@@ -254,6 +254,7 @@ class ClusterObserver:
             labelled=None if self._labels is None else self._labels.counts,
             elected=self.elected,
             fit=self._why_unfit() is None,
+            shared_up=None if self._shared is None else self._shared.up,
             ended=tuple(self._ended()),
             clock_offset=self._clock.offset,
         )

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import attrs
 from attrs import frozen
 
+from kafka_partition_events.metadata.clock import is_zone
 from kafka_partition_events.observe.passwords import PasswordHash
 from kafka_partition_events.observe.quantities import A_DURATION, A_SIZE, parse_duration, parse_size
 
@@ -164,13 +165,15 @@ def _urls(value: object) -> tuple[str, ...]:
     return tuple(map(_url, _texts(value)))
 
 
-def _weekly(value: object) -> tuple[str, str]:
-    day, _, time = _text(value).partition(" ")
+def _weekly(value: object) -> tuple[str, ...]:
+    day, time, *zone = _text(value).split(" ")
     if day not in {"mon", "tue", "wed", "thu", "fri", "sat", "sun"}:
         raise ValueError(value)
     if re.fullmatch(r"([01]\d|2[0-3]):[0-5]\d", time) is None:
         raise ValueError(value)
-    return day, time
+    if len(zone) > 1 or not all(map(is_zone, zone)):
+        raise ValueError(value)
+    return day, time, *zone
 
 
 def _property(value: object) -> str:
@@ -238,7 +241,7 @@ PATTERN = Kind("a regular expression", _pattern)
 ADDRESS = Kind("an address such as 127.0.0.1:9404", _address)
 URL = Kind("an http:// or https:// URL", _url)
 URLS = Kind("a list of http:// or https:// URLs", _urls, TEXTS.parse)
-WEEKLY = Kind('a day and a time in UTC such as "sun 02:30"', _weekly)
+WEEKLY = Kind('a day and a time such as "sun 02:30" (UTC) or "sun 02:30 Europe/Berlin"', _weekly)
 PROPERTIES = Kind(
     "a table of librdkafka's properties", dict, items=Kind("a text, a number, true or false", _property)
 )
@@ -251,7 +254,7 @@ PASSWORDS = Kind(
 )
 
 _SECRET = re.compile(
-    r"password|passphrase|secret|token(?!\.endpoint)|jaas|oauthbearer\.(config|extensions)|private\.key|key\.pem"
+    r"password|passphrase|secret|token(?!\.endpoint)|jaas|oauthbearer\.(config|extensions)|(private|keystore)\.key|key\.pem"
 )
 
 

@@ -172,7 +172,7 @@ class Window:
 
     name: str = setting(NAME, required=True)
     reason: str = setting(TEXT, required=True)
-    weekly: tuple[str, str] = setting(WEEKLY, required=True)
+    weekly: tuple[str, ...] = setting(WEEKLY, required=True)
     lasts: float = setting(DURATION, required=True)
     cluster: str | None = setting(TEXT)
     topic: str | None = setting(PATTERN)

@@ -16,6 +16,7 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from kafka_partition_events.clients.confluent.answers import is_of_the_group
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.incidents.decisions import DECISIONS
@@ -37,6 +38,7 @@ _REPLICAS: Final = 3
 _LOOK_S: Final = 0.5
 _AGAIN_S: Final = 5.0
 _POLL_S: Final = 0.05
+_ASK_S: Final = 10.0
 
 _log = get_logger(__name__)
 
@@ -115,6 +117,7 @@ class Shared:
         """
         self._config, self._topic, self._outbox, self._told_open = config, topic, outbox, told_open
         self._copy: dict[str, bytes] | None = None  # as the topic has it; None while that is not known
+        self._answered = True
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-shared", daemon=True)
 
@@ -127,6 +130,11 @@ class Shared:
         """Return what the topic has as open, by name; None while it is not read to its end."""
         copy = self._copy
         return None if copy is None else _claims(copy)
+
+    @property
+    def up(self) -> bool:
+        """Whether the copy is complete, and the topic has a leader that could tell of more."""
+        return self._copy is not None and self._answered
 
     def wait_complete(self, timeout: float) -> bool:
         """Wait until the topic is read to its end, at most so many seconds; tell whether it is."""
@@ -170,7 +178,7 @@ class Shared:
         try:
             consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
             copy: dict[str, bytes] = {}
-            at_end = False
+            at_end, ask_at = False, 0.0
             while not self._stopping.is_set():
                 read, is_end = self._read(consumer, copy)
                 copy = _changed(copy, read)
@@ -179,9 +187,21 @@ class Shared:
                     self._keep(copy)
                     self._copy = copy
                     copy = self._copy = _changed(copy, self._corrected(copy))
+                if time.monotonic() >= ask_at:
+                    self._answered = self._answers(consumer)
+                    ask_at = time.monotonic() + _ASK_S
         finally:
             self._copy = None
             consumer.close()
+
+    def _answers(self, consumer: Consumer) -> bool:
+        """Return whether the topic's leader does: that it is gone a consumer is not told."""
+        try:
+            consumer.get_watermark_offsets(TopicPartition(self._topic, 0), REQUEST_S, cached=False)
+        except KafkaException as error:
+            _log.warning("shared_topic_silent", topic=self._topic, error=_text(error))
+            return False
+        return True
 
     def _read(self, consumer: Consumer, copy: Mapping[str, bytes]) -> tuple[dict[str, bytes | None], bool]:
         """Return what has been written since, and whether that is all there is."""
@@ -193,7 +213,7 @@ class Shared:
                 self._understand(message.key(), message.value(), copy, read)
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its documented name
                 at_end = True
-            else:
+            elif not is_of_the_group(error):
                 raise KafkaException(error)
         return read, at_end
 

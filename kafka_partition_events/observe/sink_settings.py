@@ -24,6 +24,7 @@ from kafka_partition_events.outbox import Stream
 
 _STREAMS = one_of(*(stream.value for stream in Stream))
 _INCIDENTS = one_of("incidents")
+_REDACTIONS = some_of("hosts", "errors", "observers")
 
 
 @frozen(kw_only=True)
@@ -36,6 +37,7 @@ class KafkaSinkSettings:
     topic: str = setting(TEXT, "kpe.events")
     bootstrap_servers: str | None = setting(TEXT)
     properties: Mapping[str, str] = setting(PROPERTIES, {})
+    redact: tuple[str, ...] = setting(_REDACTIONS, [])
     max_delay: float = setting(DURATION, "1m")
     max_age: float = setting(DURATION, "7d")
 
@@ -53,7 +55,7 @@ class EgressSettings:
     ca_file: str | None = setting(TEXT)
     client_cert: str | None = setting(TEXT)
     client_key: str | None = setting(TEXT)
-    redact: tuple[str, ...] = setting(some_of("hosts", "errors", "observers"), [])
+    redact: tuple[str, ...] = setting(_REDACTIONS, [])
 
 
 @frozen(kw_only=True)
@@ -130,6 +132,7 @@ class SmtpSinkSettings:
     password: str | None = setting(TEXT, secret=True)
     sender: str = setting(TEXT, required=True)
     to: tuple[str, ...] = setting(TEXTS, required=True)
+    redact: tuple[str, ...] = setting(_REDACTIONS, [])
     runbook_url: str | None = setting(URL)
     timeout: float = setting(DURATION, "10s")
     max_delay: float = setting(DURATION, "1m")

@@ -62,7 +62,13 @@ def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
         raise ConfigurationError("nobody says where the brokers are; set kafka.bootstrap_servers")
     config = {**_QUIET, **properties, "bootstrap.servers": servers}
     try:
-        return KafkaSink(config, settings.topic, name=settings.name, stream=Stream(settings.stream))
+        return KafkaSink(
+            config,
+            settings.topic,
+            name=settings.name,
+            stream=Stream(settings.stream),
+            redact=settings.redact,
+        )
     except KafkaException as error:
         refusal = redacted(str(error.args[0].str()), properties)
         raise ConfigurationError(f"librdkafka refuses a property: {refusal}") from None

@@ -24,7 +24,7 @@ def keep_windows(outbox: Journal, windows: Iterable[Window]) -> None:
 
 
 def _silence(window: Window) -> Silence:
-    day, time = window.weekly
+    day, time, *zone = window.weekly
     return Silence(
         id=f"{OF_CONFIGURATION}{window.name}",
         author="configuration",
@@ -34,5 +34,5 @@ def _silence(window: Window) -> Silence:
         topic=window.topic,
         broker=window.broker,
         name=window.event,
-        weekly=f"{day} {time} {round(window.lasts / 60)}min",
+        weekly=" ".join((day, time, f"{round(window.lasts / 60)}min", *zone)),
     )

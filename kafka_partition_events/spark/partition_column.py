@@ -5,9 +5,10 @@ batch and writes it. Keys go where the Java client and this library's partitione
 key avoid partitions that are offline. ``backend_of`` tells how a session hashes keys, and why not otherwise.
 """
 
-from kafka_partition_events.spark.partitioning.backends import Backend, BackendName, backend_of
+from kafka_partition_events.spark.partitioning.backends import backend_of
 from kafka_partition_events.spark.partitioning.column import with_partition
 from kafka_partition_events.spark.partitioning.errors import KeyHashError, UnknownPartitionError
+from kafka_partition_events.spark.partitioning.jvm_function import Backend, BackendName
 from kafka_partition_events.spark.partitioning.policy import OfflinePolicy, PartitionPolicy
 from kafka_partition_events.spark.partitioning.snapshot import ClusterSource
 from kafka_partition_events.spark.partitioning.writer import (

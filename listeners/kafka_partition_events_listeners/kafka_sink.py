@@ -1,7 +1,7 @@
 """A sink that writes the entries of an outbox to a Kafka topic."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
@@ -11,10 +11,11 @@ from kafka_partition_events.events.cloudevents import RECORD_HEADERS
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
 from kafka_partition_events_listeners.kafka_events import make_producer
+from kafka_partition_events_listeners.redaction import fields_of, redacted
 
-_REFUSALS: Final = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD"})
-"""Kafka's errors that the same record gets again whenever it is sent."""
-_QUEUE_FULL, _TIMED_OUT = "_QUEUE_FULL", "_TIMED_OUT"
+_REFUSALS: Final = frozenset({"MSG_SIZE_TOO_LARGE", "RECORD_LIST_TOO_LARGE", "INVALID_RECORD", "FORMAT"})
+"""Kafka's errors that the same record gets again whenever it is sent; and ours, if it can't be redacted."""
+_QUEUE_FULL, _TIMED_OUT, _FORMAT = "_QUEUE_FULL", "_TIMED_OUT", "FORMAT"
 _POLL_S = 0.1
 
 _Answers = dict[int, str | None]
@@ -41,6 +42,7 @@ class KafkaSink:
         stream: Stream = Stream.EVENTS,
         batch: int = 500,
         timeout: float = 10.0,
+        redact: Iterable[str] = (),
     ) -> None:
         """Make a sink; nothing is sent yet.
 
@@ -53,9 +55,11 @@ class KafkaSink:
             stream: The lane it is fed from.
             batch: How many entries it takes at a time.
             timeout: Seconds to wait for Kafka's acknowledgements.
+            redact: What is left out of records, as of a `WebhookSink`.
 
         Raises:
-            ConfigurationError: ``topic`` is empty, or ``batch`` or ``timeout`` is not above 0.
+            ConfigurationError: ``topic`` is empty, ``batch`` or ``timeout`` is not above 0, or ``redact`` has
+                what can't be left out.
         """
         if not topic:
             raise ConfigurationError("topic must name the topic to write events to, but is empty")
@@ -68,6 +72,7 @@ class KafkaSink:
         self.batch = batch
         self.topic = topic
         self._timeout = timeout
+        self._left_out = fields_of(redact)
         self._config = producer if isinstance(producer, Mapping) else None
         self._producer = make_producer(producer) if isinstance(producer, Mapping) else producer
         reset_in_children(self)
@@ -116,7 +121,7 @@ class KafkaSink:
                 self._producer.produce(
                     self.topic,
                     key=entry.key,
-                    value=entry.body,
+                    value=redacted(entry, self._left_out).body,
                     headers={**RECORD_HEADERS},
                     on_delivery=_noting(answers, queued),
                 )
@@ -125,6 +130,9 @@ class KafkaSink:
                 break
             except KafkaException as error:
                 failure = error.args[0].name()
+                break
+            except (ValueError, RecursionError):
+                failure = _FORMAT
                 break
             queued += 1
         self._wait(answers, queued)

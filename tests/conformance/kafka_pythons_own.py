@@ -47,7 +47,10 @@ def kafka_producer_factory() -> Factory:
 @pytest.fixture
 def kafka_consumer_factory() -> Factory:
     def make(topics: tuple[str, ...], **config: Any) -> Any:
-        return KafkaConsumer(*topics, **{"auto_offset_reset": "earliest", **config})
+        # Nothing of ours is in it. One that misses a topic as it comes into being would ask again in five
+        # minutes, and its test gives up after half a minute; that was seen once, on a busy machine.
+        settings = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 1_000}
+        return KafkaConsumer(*topics, **{**settings, **config})
 
     return _factory(make)
 

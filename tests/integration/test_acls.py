@@ -1,10 +1,12 @@
-"""The rights that `kpe topics init --print-acls` prints: with them all do their own work, and no other's."""
+"""The rights that `--print-acls` prints: with them all do their own work, and no other's."""
 
 import argparse
+import json
 import shlex
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,12 +26,15 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafka_partition_events import DefaultPartitioner
 from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.doctor.acls import Role
 from kafka_partition_events.clients.confluent import PartitioningProducer
 from kafka_partition_events.control import ConsumerAgent, ProducerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.groups.prober import GroupProber
 from kafka_partition_events.control.protocol.acls import Part
 from kafka_partition_events.control.tracker.tracker import Tracker
+from kafka_partition_events.observe.cluster_observer import ClusterObserver
+from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.testing import KafkaCluster
 from tests.change_kit import documents
 from tests.login_kit import login_options
@@ -103,7 +108,9 @@ def world(own_kafka_cluster: Callable[..., KafkaCluster]) -> World:
     cluster.create_topic("orders", 6)
     cluster.create_topic("payments", 6)
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    users: list[Any] = [UserScramCredentialUpsertion(str(part), info, PASSWORD.encode()) for part in Part]
+    users: list[Any] = [
+        UserScramCredentialUpsertion(str(part), info, PASSWORD.encode()) for part in (*Part, *Role)
+    ]
     for done in made.admin.alter_user_scram_credentials(users).values():
         done.result(LIMIT_S)
     assert made.kpe("alice", "topics", "init") == 0
@@ -226,6 +233,46 @@ def test_of_what_the_tracker_may_not_do_the_change_tells(
     assert world.kpe(Part.REQUESTER, "change", "cancel", "pay-8", "--actor", "bob") == 0
 
 
+def test_observers_elect_and_share_and_who_is_on_call_silences(
+    world: World, tmp_path: Path, capsys: Captured
+) -> None:
+    world.cluster.create_topic("kpe.events", 1)
+    files = {role: _written(world.config(role), tmp_path / f"{role}.toml") for role in Role}
+    assert run(["doctor", "--config", str(files[Role.OBSERVER]), "--print-acls"]) == 0
+    world.let(*(line for line in capsys.readouterr().out.splitlines() if not line.startswith("#")))
+    with ClusterObserver(load_config(files[Role.OBSERVER], {}).settings) as observer:
+        wait_until(lambda: observer.elected and observer.why_not_ready() is None, "it is elected and ready")
+        add = ("silence", "add", "--event", "*", "--for", "1h", "--reason", "a test", "--author", "ada")
+        assert run([*add, "--config", str(files[Role.ON_CALL])]) == 0
+        silence = capsys.readouterr().out.strip()
+
+        def known() -> bool:
+            assert run(["silence", "ls", "--config", str(files[Role.OBSERVER])]) == 0
+            return silence in capsys.readouterr().out
+
+        wait_until(known, "the observer has read the silence")
+        run(["doctor", "--config", str(files[Role.OBSERVER]), "--output", "jsonl"])
+    found = {row["check"]: row["status"] for row in documents(capsys.readouterr().out)}
+    assert "failed" not in found.values()
+    assert found["config of kpe.observers"] == found["WRITE on topic kpe.observers"] == "ok"
+
+
+def _written(config: dict[str, str], file: Path) -> Path:
+    """Write the configuration of an observer that logs in so, and of who shares its outbox."""
+    properties = "".join(
+        f"{json.dumps(name)} = {json.dumps(value)}\n"
+        for name, value in config.items()
+        if name != "bootstrap.servers"
+    )
+    file.write_text(
+        f'[kafka]\nbootstrap_servers = "{config["bootstrap.servers"]}"\n[kafka.properties]\n{properties}'
+        f'[observer]\ninterval = "500ms"\n[outbox]\npath = "{file.parent}/outbox.db"\n'
+        '[election]\nenabled = true\n[[sinks]]\nname = "events"\ntype = "kafka"\n'
+    )
+    file.chmod(0o600)
+    return file
+
+
 @pytest.mark.parametrize(
     ("part", "topic"),
     [
@@ -237,11 +284,15 @@ def test_of_what_the_tracker_may_not_do_the_change_tells(
             Part.CONSUMER: ("commands", "approvals", "changes"),
             Part.READER: ("commands", "approvals", "changes", "leases", "acks"),
             Part.TRACKER: ("commands", "approvals"),
+            Role.OBSERVER: ("changes",),
+            Role.ON_CALL: ("election", "events", "changes"),
         }.items()
         for topic in topics
     ],
 )
-def test_nobody_writes_what_is_anothers(world: World, printed: list[str], part: Part, topic: str) -> None:
+def test_nobody_writes_what_is_anothers(
+    world: World, printed: list[str], part: Part | Role, topic: str
+) -> None:
     told: list[KafkaError | None] = []
     producer = Producer({**world.config(part), "message.timeout.ms": 10_000, "log_level": 0})
     producer.produce(f"{PREFIX}{topic}", b"x", on_delivery=lambda error, _message: told.append(error))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from attrs import define, field
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_partition_events import (
     BrokerCleared,
@@ -117,12 +117,23 @@ def copies_told(events: Sequence[Event]) -> int:
     return sum(event.copies for event in events if isinstance(event, RecordsRescued))
 
 
+def end_of(consumer: Consumer, topic: str, partition: int, deadline: float) -> int:
+    """Return where a partition ends. A broker that has just come back does not lead at once."""
+    while True:
+        try:
+            return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), LIMIT_S)[1])
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.NOT_LEADER_FOR_PARTITION or time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def read_back(cluster: KafkaCluster, topic: str) -> list[Any]:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": uuid.uuid4().hex})
-    ends = [consumer.get_watermark_offsets(TopicPartition(topic, p), LIMIT_S)[1] for p in range(6)]
+    deadline = time.monotonic() + LIMIT_S
+    ends = [end_of(consumer, topic, partition, deadline) for partition in range(6)]
     consumer.assign([TopicPartition(topic, p, 0) for p in range(6)])
     found: list[Any] = []
-    deadline = time.monotonic() + LIMIT_S
     while len(found) < sum(ends) and time.monotonic() < deadline:
         found += consumer.consume(10_000, timeout=0.5)
     consumer.close()

@@ -1,8 +1,11 @@
 """E-mail to a real SMTP server: TLS, logins, and what each of its answers means."""
 
+import contextlib
 import socket
 import ssl
+import threading
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +139,48 @@ def test_a_server_that_does_not_answer() -> None:
         started = time.monotonic()
         assert failure(sink).reason == "timeout"
         assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize(
+    "part", ["the greeting", "the answer to EHLO", "the answer to STARTTLS", "the answer to a message"]
+)
+def test_a_server_that_trickles_is_not_waited_for(part: str) -> None:
+    said = [b"220 x", b"250-x", b"250 STARTTLS", b"220 go on"]
+    if part == "the answer to a message":
+        said = [b"220 x", b"250 x", b"250 ok", b"250 ok", b"354 go on"]
+    at = {"the greeting": 0, "the answer to EHLO": 1, "the answer to STARTTLS": 3}.get(part, 5)
+    security = "starttls" if "STARTTLS" in part else "none"
+    with trickling(said[:at]) as port:
+        sink = SmtpSink(
+            HOST, port=port, sender="k@example.com", to=["a@example.com"], security=security, timeout=0.5
+        )
+        started = time.monotonic()
+        assert failure(sink).reason == "timeout"
+        assert time.monotonic() - started < 5
+
+
+@contextlib.contextmanager
+def trickling(said: Sequence[bytes]) -> Iterator[int]:
+    """Let a server say something, line by line, and then go on for ever, now and then with a byte."""
+    done = threading.Event()
+
+    def serve(server: socket.socket) -> None:
+        client, _ = server.accept()
+        with client, contextlib.suppress(OSError):
+            for line in said:
+                client.sendall(line + b"\r\n")
+                if not line.startswith(b"250-"):
+                    client.recv(65_536)
+            client.sendall(b"250-")
+            while not done.wait(0.1):
+                client.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=serve, args=(server,))
+        thread.start()
+        yield server.getsockname()[1]
+        done.set()
+        thread.join()
 
 
 def test_a_sender_that_is_refused_holds_the_queue() -> None:

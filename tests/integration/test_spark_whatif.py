@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_partition_events.routing.jump import jump
-from kafka_partition_events.spark.whatif.plan import HashName, Scenario, placing, scenarios
+from kafka_partition_events.spark.whatif.plan import HashName, Place, Rule, Scenario, placing, scenarios
 from kafka_partition_events.spark.whatif.results import Outcome, outcomes
 from tests.whatif_kit import by_hand, keys, partitioner_of, snapshot
 from tests.whatif_kit import placing as placing_by
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 pytestmark = pytest.mark.spark
 
@@ -50,9 +50,9 @@ def expected(scenario: Scenario, hash_name: HashName = "murmur2") -> Outcome:
 def test_the_jump_hash_is_the_same_number_for_number(spark: "SparkSession", backend: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark.whatif.jump_column import WIDTH, jump_column  # noqa: PLC0415
+    from kafka_partition_events.spark.whatif.columns import JUMP, WIDTH  # noqa: PLC0415
 
-    jumping = jump_column(spark, backend)
+    jumping = JUMP.backend_of(spark, backend).hash_of
     counts = (1, 2, 3, 12, 13, 24, 1_000, 4_194_304)
     number = F.when(F.col("id") % 1_000 != 7, F.col("id") * 2_654_435_761 % WIDTH)
     numbers = spark.range(5_000).select(number.alias("number"))
@@ -65,37 +65,44 @@ def test_the_jump_hash_is_the_same_number_for_number(spark: "SparkSession", back
             assert row[f"to_{count}"] == expected
 
 
-@pytest.mark.parametrize("mapping", ["modulo", "pinned", "rendezvous"])
-def test_the_columns_are_what_the_partitioners_answer(spark: "SparkSession", mapping: Any) -> None:
-    from kafka_partition_events.spark.whatif.columns import with_scenarios  # noqa: PLC0415
-
-    asked = scenarios(12, [13, 18, 24], [mapping])
+@pytest.mark.parametrize("rule", ["modulo", "rendezvous"])
+def test_a_key_has_the_places_that_the_partitioners_answer(spark: "SparkSession", rule: Any) -> None:
+    counts = (12, 13, 18, 24)
     rows = spark.createDataFrame([(key,) for key in KEYS], "key BINARY")
-    found = with_scenarios(rows, asked).collect()
-    partitioner = partitioner_of(mapping, 12)
-    for scenario in asked:
-        partitioner.adopt(snapshot(scenario.partitions))
+    found = placed(rows, rule, counts)
+    partitioner = partitioner_of(rule, 12)
+    for count in counts:
+        partitioner.adopt(snapshot(count))
         place = placing_by(partitioner)
-        assert [row[scenario.name] for row in found] == [place(bytes(row["key"])) for row in found]
+        assert [row[f"of_{count}"] for row in found] == [place(bytes(row["key"])) for row in found]
     partitioner.close()
 
 
-def test_text_is_hashed_by_its_utf_8_and_no_key_has_no_partition(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.whatif.columns import with_scenarios  # noqa: PLC0415
-
-    asked = scenarios(12, [24], ["modulo", "rendezvous"], [{3}], keyed="reroute")
+@pytest.mark.parametrize("rule", ["modulo", "rendezvous"])
+def test_text_is_hashed_by_its_utf_8_and_no_key_has_no_place(spark: "SparkSession", rule: Any) -> None:
     texts = ["", "plain", "größer", "日本", None]
-    rows = with_scenarios(spark.createDataFrame([(text,) for text in texts], "key STRING"), asked).collect()
-    for scenario in asked:
-        place = placing(scenario)
-        expected = [None if text is None else place(text.encode()).goes_to for text in texts]
-        assert [row[scenario.name] for row in rows] == expected
+    rows = spark.createDataFrame([(text,) for text in texts], "key STRING")
+    place = placing(Scenario(current=24, partitions=24, mapping=rule))
+    expected = [None if text is None else place(text.encode()).home for text in texts]
+    assert [row["of_24"] for row in placed(rows, rule, [24])] == expected
+
+
+def placed(rows: "DataFrame", rule: Rule, counts: Sequence[int]) -> "list[Row]":
+    from kafka_partition_events.spark.whatif.columns import (  # noqa: PLC0415
+        partition_of,
+        with_hash,
+        with_jumps,
+    )
+
+    places = [Place(rule, count) for count in counts]
+    columns = (partition_of(place).alias(f"of_{place.count}") for place in places)
+    return with_jumps(with_hash(rows), places).select("key", *columns).collect()
 
 
 @pytest.mark.parametrize(
     ("hash_name", "limit"),
     [("murmur2", 1), ("murmur2", 500), ("murmur2", 1 << 30), ("crc32", 1 << 14)],
-    ids=["each alone", "some together", "all together", "crc32"],
+    ids=["each alone", "some together", "all of a rule together", "crc32"],
 )
 def test_what_is_counted_is_what_comes_of_placing_each_key(
     sample: "DataFrame", hash_name: HashName, limit: int
@@ -122,7 +129,7 @@ def test_growth_moves_what_it_is_said_to_move(sample: "DataFrame") -> None:
 @pytest.mark.parametrize(
     "asked",
     [scenarios(12, range(13, 33)), scenarios(40_000, [60_001], ["modulo", "rendezvous"])],
-    ids=["twenty at once", "more combinations than an INT has"],
+    ids=["twenty at once", "too many combinations to count together"],
 )
 def test_any_numbers_of_partitions_can_be_asked_about(sample: "DataFrame", asked: Sequence[Scenario]) -> None:
     from kafka_partition_events.spark.whatif.counting import count  # noqa: PLC0415

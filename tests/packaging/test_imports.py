@@ -180,7 +180,7 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_220,
+    "metadata": 2_240,
     "routing": 1_440,
     "partitioners": 1_900,
     "clients": 3_685,

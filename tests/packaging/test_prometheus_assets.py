@@ -3,13 +3,16 @@
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from kafka_partition_events.outbox import DeliveryStats, ReaderStats
 from kafka_partition_events_listeners.prometheus import families as fam
+from kafka_partition_events_listeners.prometheus.pipeline import PipelineReading, pipeline_readings
 from tests.prometheus_kit import ASSETS, DASHBOARDS, QUERIES, RULES, all_rules, loaded
 
 RULES_TEST = RULES.with_name("rules_test.yml")
@@ -94,6 +97,21 @@ def test_the_documentation_describes_every_metric_and_no_other() -> None:
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows.items()} == {
         family.full_name("kpe"): set(family.labels) for family in FAMILIES
     }
+
+
+@pytest.mark.parametrize(
+    ("runbook", "metric"),
+    [("KpeEventsDropped", fam.OUTBOX_DROPPED), ("KpeIncidentsIncomplete", fam.INCIDENTS_MISSED)],
+)
+def test_a_runbook_tells_of_each_reason_that_its_metric_has_and_of_no_other(
+    runbook: str, metric: fam.Family
+) -> None:
+    sinks = {"pager": (ReaderStats(), DeliveryStats())}
+    readings = dict(pipeline_readings(PipelineReading(at=datetime.now(UTC), sinks=sinks)))
+    section = RUNBOOKS.read_text(encoding="utf-8").partition(f"## {runbook}\n")[2].partition("\n## ")[0]
+    bullets = re.findall(r"^- (?:`\w+` with )?`([a-z_]+)`:", section, re.MULTILINE)
+    told = {reason for reason in bullets if not reason.startswith("kpe_")}
+    assert told == {labels[-1] for labels in readings[metric]}
 
 
 def test_the_runbooks_name_metrics_that_exist() -> None:

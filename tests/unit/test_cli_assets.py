@@ -46,6 +46,30 @@ def test_what_differs_is_kept_unless_forced(tmp_path: Path, capsys: Captured) ->
     assert mine.read_text() != "mine"
 
 
+def test_nothing_is_written_through_a_link(tmp_path: Path, capsys: Captured) -> None:
+    precious, target = tmp_path / "precious", tmp_path / "kpe"
+    precious.write_text("mine")
+    target.mkdir()
+    (target / "kpe.example.toml").symlink_to(precious)
+    (target / "asyncapi.json").symlink_to(tmp_path / "nowhere")
+    assert run(["assets", "export", str(target)]) == 1
+    assert (target / "kpe.example.toml").is_symlink()
+    assert run(["assets", "export", str(target), "--force"]) == 0
+    assert not (target / "kpe.example.toml").is_symlink()
+    assert (precious.read_text(), (tmp_path / "nowhere").exists()) == ("mine", False)
+    elsewhere = tmp_path / "elsewhere"
+    (target / "systemd").rename(elsewhere)
+    (elsewhere / "kpe.service").write_text("mine")
+    (target / "systemd").symlink_to(elsewhere)
+    capsys.readouterr()
+    assert run(["assets", "export", str(target), "--force"]) == 2
+    assert (
+        capsys.readouterr().err
+        == f"kpe: {target}/systemd: is a symbolic link; nothing is written through it\n"
+    )
+    assert (elsewhere / "kpe.service").read_text() == "mine"
+
+
 def test_a_place_where_nothing_can_be_written(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "file").write_text("")
     assert run(["assets", "export", str(tmp_path / "file")]) == 2

@@ -79,6 +79,11 @@ def test_skew_is_how_much_more_the_busiest_broker_leads_than_the_mean() -> None:
     assert leader_skew(cluster_of({"t": [None]}, brokers=[1])) == 0.0
 
 
+def test_a_leader_that_is_not_listed_counts_for_nothing() -> None:
+    assert leader_skew(cluster_of({"t": [1, 1, 1, 2, 9]}, brokers=[1, 2])) == pytest.approx(0.5)
+    assert leader_skew(cluster_of({"t": [9]}, brokers=[])) == 0.0
+
+
 def test_skew_is_judged(capsys: Captured) -> None:
     assert check(observe({"t": [1, 1, 1, 2]}, brokers=[1, 2]), "--max-skew", "0.3,0.6") == 1
     assert "leader skew 0.50; " in capsys.readouterr().out

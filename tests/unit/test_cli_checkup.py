@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,6 +165,72 @@ def test_what_the_brokers_do_not_tell_is_not_checked() -> None:
 def test_the_topic_of_the_election(answer: TopicAnswer, status: Status) -> None:
     group = GroupAnswer(name="kpe-observers", operations=RIGHTS)
     assert found("topic kpe.election", election_topic=answer, election_group=group).status is status
+
+
+@pytest.mark.parametrize(
+    ("answer", "checks"),
+    [
+        (TopicAnswer(name="kpe.observers"), {"topic kpe.observers": Status.OK}),
+        (
+            topic("kpe.observers", partitions=1, config={"cleanup.policy": "compact"}),
+            {
+                "topic kpe.observers": Status.OK,
+                "READ on topic kpe.observers": Status.OK,
+                "WRITE on topic kpe.observers": Status.OK,
+                "config of kpe.observers": Status.OK,
+            },
+        ),
+        (topic("kpe.observers", partitions=2), {"topic kpe.observers": Status.FAILED}),
+        (topic("kpe.observers", partitions=1, leader=None), {"topic kpe.observers": Status.FAILED}),
+        (topic("kpe.observers", partitions=1), {"config of kpe.observers": Status.FAILED}),
+        (
+            topic("kpe.observers", partitions=1, config={"cleanup.policy": "compact,delete"}),
+            {"config of kpe.observers": Status.FAILED},
+        ),
+        (
+            evolve(topic("kpe.observers", partitions=1), config=None, operations=frozenset({"READ"})),
+            {"config of kpe.observers": Status.NOT_CHECKED, "WRITE on topic kpe.observers": Status.FAILED},
+        ),
+    ],
+)
+def test_the_topic_that_observers_share(answer: TopicAnswer, checks: dict[str, Status]) -> None:
+    all_of_it = {each.check: each.status for each in findings(evolve(WELL, shared_topic=answer))}
+    assert checks.items() <= all_of_it.items()
+    assert len(all_of_it) == len({each.check for each in findings(WELL)}) + (1 if answer.info is None else 4)
+
+
+def test_the_rights_of_observers_and_of_who_is_on_call_are_printed(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "kpe.toml"
+    more = '[election]\nenabled = true\n[control]\nenabled = true\n[[sinks]]\nname = "k"\ntype = "kafka"\n'
+    file.write_text(f'[kafka]\nbootstrap_servers = "x:1"\n{more}')
+    assert run(["doctor", "--config", str(file), "--print-acls", "--acl", "observer=User:kpe"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    add = "kafka-acls.sh --bootstrap-server x:1 --add --allow-principal"
+    all_of_it = "--operation Read --operation Write --operation Create --operation DescribeConfigs"
+    assert lines == [
+        "# observer",
+        f"{add} User:kpe --operation Describe --topic '*'",
+        f"{add} User:kpe --operation Write --topic kpe.events",
+        f"{add} User:kpe --operation Read --operation Create --topic kpe.election",
+        f"{add} User:kpe --operation Read --group kpe-observers",
+        f"{add} User:kpe {all_of_it} --topic kpe.observers",
+        f"{add} User:kpe --operation Read --topic kpe.changes",
+    ]
+    assert run(["doctor", "--config", str(file), "--print-acls", "--acl", "on-call=User:ada"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "# on-call",
+        f"{add} User:ada --operation Write --topic kpe.observers",
+    ]
+
+
+def test_who_has_no_kafka_sink_needs_no_topic_for_events(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "kpe.toml"
+    sink = '[[sinks]]\nname = "pager"\ntype = "webhook"\nurl = "https://example.com/"\n'
+    file.write_text(f'[kafka]\nbootstrap_servers = "x:1"\n{sink}')
+    assert run(["doctor", "--config", str(file), "--print-acls"]) == 0
+    assert [line.rpartition("--operation ")[2] for line in capsys.readouterr().out.splitlines()] == [
+        "# observer", "Describe --topic '*'", "# on-call",
+    ]  # fmt: skip
 
 
 def test_the_group_of_the_election() -> None:

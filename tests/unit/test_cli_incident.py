@@ -92,6 +92,26 @@ def test_close_leaves_a_record_for_the_observer(path: Path, kpe: Kpe, capsys: Ca
     assert [each["open"] for each in listed(kpe, capsys)] == [False, True]
 
 
+def test_ack_leaves_a_record_and_a_line_in_the_audit_trail(path: Path, kpe: Kpe, capsys: Captured) -> None:
+    first, _ = listed(kpe, capsys)
+    id_ = str(first["incident_id"])
+    assert kpe("ack", id_, "--reason", "a new disk is on its way", "--author", "ada") == 0
+    assert capsys.readouterr().out == f"{id_}\n"
+    with contextlib.closing(SqliteOutbox(path)) as outbox:
+        ((_, record),) = outbox.values(DECISIONS).items()
+        decision = decode_decision(record)
+        assert (decision.verb, decision.author, decision.reason) == ("ack", "ada", "a new disk is on its way")
+        IncidentReader(outbox, clock=ManualClock(wall=START)).run_once()
+    lines = path.with_name(f"{path.name}.audit.jsonl").read_text().splitlines()
+    (begun, ended) = map(json.loads, lines)
+    assert [(line["action"], line["outcome"]) for line in (begun, ended)] == [
+        ("incident.ack", "begun"),
+        ("incident.ack", "done"),
+    ]
+    assert begun["decision"] == json.loads(record)
+    assert listed(kpe, capsys)[0]["acknowledged_by"] == "ada"
+
+
 @pytest.mark.parametrize("reason", ["", "x" * 501])
 def test_a_reason_is_needed(kpe: Kpe, capsys: Captured, reason: str) -> None:
     first, _ = listed(kpe, capsys)

@@ -61,6 +61,7 @@ def test_a_malformed_client_option_is_named_by_its_place_only() -> None:
     [
         "sasl.password", "ssl.key.password", "ssl.keystore.password", "ssl.key.pem", "sasl.jaas.config",
         "sasl.oauthbearer.client.secret", "sasl.oauthbearer.config", "sasl.oauthbearer.extensions",
+        "ssl.keystore.key",
     ],
 )  # fmt: skip
 def test_a_secret_is_refused_where_everybody_can_see_it(name: str) -> None:

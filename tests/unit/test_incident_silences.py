@@ -53,6 +53,30 @@ class TestTimes:
         monday = datetime(2026, 11, 23, 0, 30, tzinfo=UTC)
         assert window.end_after(monday) == monday + timedelta(minutes=30)
 
+    @pytest.mark.parametrize(("sunday", "start"), [((2026, 7, 5), (0, 30)), ((2026, 12, 6), (1, 30))])
+    def test_a_window_goes_by_the_clocks_of_its_zone(
+        self, sunday: tuple[int, int, int], start: tuple[int, int]
+    ) -> None:
+        window = silence(
+            since=datetime(2026, 1, 1, tzinfo=UTC), until=None, weekly="sun 02:30 90min Europe/Berlin"
+        )
+        begins = datetime(*sunday, *start, tzinfo=UTC)
+        assert window.end_after(begins - timedelta.resolution) is None
+        assert window.end_after(begins) == begins + timedelta(minutes=90)
+        assert window.end_after(begins + timedelta(minutes=90)) is None
+
+    def test_a_window_lasts_as_long_as_it_says_when_clocks_are_set(self) -> None:
+        since = datetime(2026, 1, 1, tzinfo=UTC)
+        window = silence(since=since, until=None, weekly="sun 01:00 180min Europe/Berlin")
+        forward, back = (datetime(2026, month, day, 0, tzinfo=UTC) for month, day in ((3, 29), (10, 25)))
+        assert window.end_after(forward) == forward + timedelta(hours=3)
+        assert window.end_after(back - timedelta(hours=1)) == back + timedelta(hours=2)
+
+    @pytest.mark.parametrize("zone", ["Europe", "Mars/Phobos", "../../etc/passwd", "/etc/localtime"])
+    def test_a_zone_that_there_is_not(self, zone: str) -> None:
+        with pytest.raises(ConfigurationError, match="weekly must look like"):
+            silence(until=None, weekly=f"sun 02:30 90min {zone}")
+
     def test_a_window_ends_with_its_silence_and_begins_not_before_it(self) -> None:
         weekly = "fri 09:00 180min"
         assert silence(weekly=weekly).end_after(TEN - timedelta(minutes=1)) is None

@@ -4,12 +4,14 @@ import stat
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
 from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.metadata.state import Health
+from kafka_partition_events.observe import sink_runner
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
@@ -20,12 +22,15 @@ from kafka_partition_events.observe.sink_runner import SinkRunner
 from kafka_partition_events.observe.sink_settings import (
     KafkaSinkSettings,
     SinkSettings,
+    SmtpSinkSettings,
     WebhookSinkSettings,
 )
 from kafka_partition_events.observe.sinks import make_sink
-from kafka_partition_events.outbox import DeliveryStats, Stream
+from kafka_partition_events.outbox import Deliverer, DeliveryStats, RetryPolicy, Stream
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
+from kafka_partition_events_listeners.kafka_sink import KafkaSink
+from kafka_partition_events_listeners.mail.sink import SmtpSink
 from kafka_partition_events_listeners.redaction import REDACTIONS
 from kafka_partition_events_listeners.webhook.egress import Egress
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
@@ -109,6 +114,23 @@ def test_it_can_be_its_turn_again_and_the_sinks_are_new_then(world: World) -> No
     world.runner.start()
     assert len(world.made["journal"]) == 3  # one to see whether it can be made
     assert world.made["journal"][-1].next_call() == ["at-1"]
+
+
+def test_a_sink_is_as_patient_as_its_settings_say(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    policies: list[Any] = []
+
+    class Noted(Deliverer):
+        def __init__(self, *args: Any, retry: RetryPolicy, **options: Any) -> None:
+            policies.append(retry)
+            super().__init__(*args, retry=retry, **options)
+
+    monkeypatch.setattr(sink_runner, "Deliverer", Noted)
+    journal, pager = SETTINGS
+    impatient = {"journal": evolve(journal, max_delay=0.5, max_age=60.0), "pager": pager}
+    monkeypatch.setattr(world.runner, "_sinks", impatient)
+    world.runner.start()
+    assert [(policy.max_delay, policy.max_age) for policy in policies] == [(0.5, 60.0), (60.0, 604_800.0)]
+    assert policies[0].first_delay == 0.5
 
 
 def test_progress_is_the_moment_of_what_waits_and_else_now(world: World) -> None:
@@ -333,5 +355,18 @@ def test_a_webhook_goes_where_its_settings_say_and_leaves_out_what_they_say() ->
     sink.close()
 
 
-def test_all_that_can_be_left_out_can_be_asked_for() -> None:
-    assert settings_of(WebhookSinkSettings)["redact"].kind.read(list(REDACTIONS)) == REDACTIONS
+@pytest.mark.parametrize("type_", get_args(SinkSettings))
+def test_all_that_can_be_left_out_can_be_asked_for(type_: type) -> None:
+    assert settings_of(type_)["redact"].kind.read(list(REDACTIONS)) == REDACTIONS
+
+
+def test_mails_and_records_leave_out_what_their_settings_say() -> None:
+    what: Any = {"redact": ("hosts", "observers")}
+    mail = make_sink(
+        SmtpSinkSettings(name="m", host="h", sender="a@b.example", to=("c@b.example",), **what), KAFKA
+    )
+    records = make_sink(KafkaSinkSettings(name="k", **what), KAFKA)
+    assert isinstance(mail, SmtpSink)
+    assert isinstance(records, KafkaSink)
+    assert mail._left_out == records._left_out == {"host", "port", "error", "observer"}
+    records.close()

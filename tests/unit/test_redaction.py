@@ -1,17 +1,21 @@
 """Redaction: what a sink outside the house is not told, in whatever format."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.assets import validator
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.listeners import to_cloudevent
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.outbox import Entry
+from kafka_partition_events.outbox import DeliveryError, Entry
+from kafka_partition_events_listeners.kafka_sink import KafkaSink
+from kafka_partition_events_listeners.mail.sink import SmtpSink
 from kafka_partition_events_listeners.redaction import REDACTIONS, fields_of, redacted
 from kafka_partition_events_listeners.webhook.signature import verify
 from kafka_partition_events_listeners.webhook.sink import WebhookSink
@@ -64,6 +68,43 @@ def test_what_is_left_out_is_allowed_by_the_schemas() -> None:
         event = json.loads(redacted(entry, fields_of(REDACTIONS)).body)
         validator("envelope").validate(event)
         validator(entry.name).validate(event["data"])
+
+
+class Produced:
+    """Takes the place of a producer: acknowledges at once."""
+
+    def __init__(self) -> None:
+        self.values: list[bytes] = []
+
+    def produce(
+        self, topic: str, *, value: bytes, on_delivery: Callable[[None, None], None], **_: Any
+    ) -> None:
+        self.values.append(value)
+        on_delivery(None, None)
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+
+def test_records_are_without_what_is_left_out_and_what_is_odd_is_refused() -> None:
+    producer: Any = Produced()
+    sink = KafkaSink(producer, redact=REDACTIONS)
+    odd = evolve(BLIND, body=b"[1]")
+    with pytest.raises(DeliveryError) as failed:
+        sink.deliver([BROKER, odd, BLIND])
+    assert (failed.value.reason, failed.value.delivered, failed.value.refused) == ("format", 1, True)
+    sink.deliver([BLIND])
+    assert [json.loads(value)["data"]["observer"] for value in producer.values] == [None, None]
+    KafkaSink(producer).deliver([odd])
+    assert producer.values[-1] == odd.body
+
+
+def test_mails_are_without_what_is_left_out() -> None:
+    to: Any = {"sender": "k@example.com", "to": ["noc@example.com"]}
+    whole, less = (SmtpSink("h", **to, redact=redact)._written(BLIND) for redact in ((), REDACTIONS))
+    assert b"timed out" in whole
+    assert b"timed out" not in less
+    assert b"noc-1" not in less
 
 
 @pytest.mark.parametrize("redact", [["host"], "hosts", ["hosts", "topics"]])

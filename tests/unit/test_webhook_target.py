@@ -6,9 +6,8 @@ import httpx
 import pytest
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events_listeners.webhook.addresses import is_public, resolve
 from kafka_partition_events_listeners.webhook.connecting import AddressRefusedError
-from kafka_partition_events_listeners.webhook.egress import Egress
+from kafka_partition_events_listeners.webhook.egress import Egress, is_public, resolve
 from kafka_partition_events_listeners.webhook.target import CheckedTransport, check_url, masked
 
 PUBLIC, OTHER_PUBLIC = "93.184.216.34", "2606:2800:220:1::1"

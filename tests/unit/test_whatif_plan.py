@@ -10,12 +10,11 @@ from kafka_partition_events import ConfigurationError, PartitionOfflineError
 from kafka_partition_events.partitioners.keys import KeyedPolicy
 from kafka_partition_events.spark.whatif.plan import (
     MappingName,
-    Place,
     Scenario,
     combinations,
-    packed,
     placing,
     scenarios,
+    together,
 )
 from tests.whatif_kit import keys, partitioner_of, snapshot
 from tests.whatif_kit import placing as placing_by
@@ -130,44 +129,36 @@ class TestScenarios:
             scenarios(12, [])
 
 
-class TestPacks:
-    def test_what_has_few_combinations_is_counted_together(self) -> None:
-        (pack,) = packed(scenarios(12, [13, 18, 24]))
-        assert pack.scenarios == (0, 1, 2)
-        assert pack.places == tuple(Place("modulo", count) for count in (12, 13, 18, 24))
+class TestScenariosAreCounted:
+    def test_together_if_their_places_have_few_combinations(self) -> None:
+        asked = scenarios(12, [13, 18, 24])
+        assert together(asked) == ((0, 1, 2),)
+        assert combinations(place for each in asked for place in each.places) == 936
 
-    def test_what_has_many_is_not(self) -> None:
-        asked = scenarios(12, [13, 18, 24], ["modulo", "rendezvous"])
-        packs = packed(asked)
-        assert sorted(index for pack in packs for index in pack.scenarios) == list(range(6))
-        assert len(packs) == 2
+    def test_together_with_those_of_their_rule_only(self) -> None:
+        asked = scenarios(12, [13, 24], ["modulo", "pinned", "rendezvous"])
+        assert together(asked) == ((0, 1, 3, 4), (2, 5))
 
-    def test_scenarios_of_one_rule_come_together_before_those_of_two(self) -> None:
-        together = packed(scenarios(12, [13, 24], ["modulo", "rendezvous"]))
-        assert [combinations(pack.places) for pack in together] == [312, 288]
-        (pack,) = packed(scenarios(3, [4, 6], ["modulo", "rendezvous"]))
-        assert combinations(pack.places) == 12 * 3 * 2 * 3
+    def test_in_several_groups_if_there_would_be_many_combinations(self) -> None:
+        assert together(scenarios(12, [13, 17, 18, 24]), limit=1_000) == ((0, 2, 3), (1,))
 
-    def test_a_scenario_of_its_own_may_have_more_than_the_limit(self) -> None:
-        assert len(packed(scenarios(1_000, [1_001, 1_003]), limit=100)) == 2
+    def test_alone_if_one_has_too_many_by_itself(self) -> None:
+        assert together(scenarios(1_000, [1_001, 2_000, 1_003]), limit=10_000) == ((1,),)
 
     @given(
         st.lists(st.tuples(COUNTS, st.sampled_from(MAPPINGS)), min_size=1, max_size=6),
         st.integers(1, 100_000),
     )
-    def test_each_scenario_is_in_one_pack_which_has_its_places(
-        self, wanted: list[tuple[int, MappingName]], limit: int
-    ) -> None:
+    def test_once_and_never_with_too_many(self, wanted: list[tuple[int, MappingName]], limit: int) -> None:
         asked = [Scenario(current=1, partitions=count, mapping=mapping) for count, mapping in wanted]
-        packs = packed(asked, limit)
-        assert sorted(index for pack in packs for index in pack.scenarios) == list(range(len(asked)))
-        for pack in packs:
-            for index in pack.scenarios:
-                assert set(asked[index].places) <= set(pack.places)
-            alone = combinations(asked[pack.scenarios[0]].places)
-            assert combinations(pack.places) <= max(limit, alone)
+        groups = together(asked, limit)
+        for group in groups:
+            assert combinations(place for index in group for place in asked[index].places) <= limit
+        grouped = [index for group in groups for index in group]
+        alone = [index for index, each in enumerate(asked) if combinations(each.places) > limit]
+        assert sorted(grouped + alone) == list(range(len(asked)))
 
-    def test_there_are_not_more_combinations_than_said(self) -> None:
+    def test_in_not_more_combinations_than_said(self) -> None:
         asked = scenarios(3, [4, 6, 9], ["modulo", "rendezvous"])
         places = [placing(each) for each in asked]
         seen = {tuple((p.before, p.home) for p in (place(key) for place in places)) for key in KEYS}

@@ -1,13 +1,13 @@
 """``kpe topics``: the topics that change control needs."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
-from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.options import parse_parts, with_options
 from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics
 from kafka_partition_events.cli.services.services import check_options
@@ -91,7 +91,7 @@ def init_command(
     found = where.find()
     if print_acls:
         for line in as_commands(
-            _parts(who or ()), found.control["bootstrap.servers"], found.prefix, grows or ()
+            parse_parts(who or (), Part), found.control["bootstrap.servers"], found.prefix, grows or ()
         ):
             write_line(line)
         return
@@ -171,25 +171,6 @@ def _administered(found: ControlTopics) -> Iterator[tuple["ControlTopicAdmin", t
         raise CliError(f"--prefix {error}") from None
     with contextlib.closing(ControlTopicAdmin(found.control)) as admin:
         yield admin, wanted
-
-
-def _parts(given: Sequence[str]) -> list[tuple[Part, str]]:
-    """Return who plays which part.
-
-    Raises:
-        CliError: there is no such part, or nobody is said to play it.
-    """
-    if not given:
-        return [(part, f"User:{part}") for part in Part]
-    found = []
-    for pair in given:
-        name, _, principal = pair.partition("=")
-        if name not in list(Part) or ":" not in principal:
-            raise CliError(
-                f"--acl {pair!r}: write PART=PRINCIPAL, as in approver=User:carol; {', '.join(Part)}"
-            )
-        found.append((Part(name), principal))
-    return found
 
 
 def _document(difference: Difference, *, done: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ One line on standard output, then ``|`` and performance data; exit code 0 OK, 1 
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Sequence
 from enum import IntEnum
 from typing import Annotated
@@ -19,7 +20,7 @@ from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.services.services import Services, first_look
-from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.metadata.cluster import Cluster, skew
 
 _NAMED = 5  # partitions that the line names; it may end up in a text message
 
@@ -167,14 +168,9 @@ def measure(cluster: Cluster, thresholds: dict[str, Thresholds]) -> tuple[Measur
 
 
 def leader_skew(cluster: Cluster) -> float:
-    """Return how many more leaders the busiest broker has than the mean, as a share of the mean."""
-    leaders = dict.fromkeys(cluster.nodes, 0)
-    for info in cluster.by_topic.values():
-        for p in info.partitions:
-            if p.leader is not None:
-                leaders[p.leader] += 1
-    total = sum(leaders.values())
-    return max(leaders.values()) * len(leaders) / total - 1 if total else 0.0
+    """Return how many more leaders the busiest listed broker has than the mean, as a share of the mean."""
+    leaders = Counter(p.leader for info in cluster.by_topic.values() for p in info.partitions)
+    return skew([leaders[broker] for broker in cluster.nodes])
 
 
 def plugin_line(state: State, cluster: Cluster, measures: Sequence[Measure]) -> str:

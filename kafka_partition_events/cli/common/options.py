@@ -4,10 +4,11 @@ import functools
 import inspect
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from attrs import evolve, fields, has
@@ -19,6 +20,8 @@ from kafka_partition_events.metadata.events import Event, MetadataRejected, Resy
 from kafka_partition_events.metadata.ranges import ids_in
 from kafka_partition_events.observe import quantities
 from kafka_partition_events.observe.setting_kinds import secret_property
+
+_Part = TypeVar("_Part", bound=StrEnum)
 
 Bootstrap = Annotated[
     str | None,
@@ -246,3 +249,21 @@ class TopicFilter:
         if isinstance(event, Resync):
             return evolve(event, cluster=self.narrowed(event.cluster))
         return event if self.wants(event) else None
+
+
+def parse_parts(given: Sequence[str], parts: type[_Part]) -> list[tuple[_Part, str]]:
+    """Return who plays which part, from what was given as ``--acl``; by default one user for each.
+
+    Raises:
+        CliError: there is no such part, or nobody is said to play it.
+    """
+    if not given:
+        return [(part, f"User:{part}") for part in parts]
+    found = []
+    for pair in given:
+        name, _, principal = pair.partition("=")
+        if name not in list(parts) or ":" not in principal:
+            example = f"{next(iter(parts))}=User:carol"
+            raise CliError(f"--acl {pair!r}: write PART=PRINCIPAL, as in {example}; {', '.join(parts)}")
+        found.append((parts(name), principal))
+    return found

@@ -8,7 +8,7 @@ import typer
 from attrs import evolve
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
-from kafka_partition_events.cli.common.options import with_options
+from kafka_partition_events.cli.common.options import parse_parts, with_options
 from kafka_partition_events.cli.common.output import (
     Documents,
     Output,
@@ -17,6 +17,7 @@ from kafka_partition_events.cli.common.output import (
     write_line,
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
+from kafka_partition_events.cli.doctor.acls import Role, as_commands
 from kafka_partition_events.cli.doctor.findings import Finding, Needs, Status, findings
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
@@ -39,6 +40,22 @@ def doctor_group(
             metavar="TOPIC", help="Where events are to go; by default as the file says, or kpe.events."
         ),
     ] = None,
+    print_acls: Annotated[
+        bool,
+        typer.Option(
+            "--print-acls",
+            help="Print the rights that an observer needs, and who is on call, for a shell; ask nothing.",
+        ),
+    ] = False,
+    who: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--acl",
+            metavar="ROLE=PRINCIPAL",
+            help="With --print-acls: who plays a role (observer, on-call). Repeat it for more; by default "
+            "one user for each.",
+        ),
+    ] = None,
     output: OutputChoice = None,
     where: ClusterOptions,
 ) -> None:
@@ -54,6 +71,7 @@ def doctor_group(
     kpe doctor -b localhost:9092
     kpe doctor --config /etc/kpe/kpe.toml                     with its login, topics and election
     kpe doctor -b localhost:9092 | jq -r 'select(.status == "failed") | .cure'
+    kpe doctor --config /etc/kpe/kpe.toml --print-acls        the rights that this takes, for kafka-acls.sh
     kpe doctor partitioner -b localhost:9092 --topic orders   which key hash its writers use
     kpe doctor replicas -b localhost:9092                     what can be written if a broker hangs
     kpe doctor control -b localhost:9092                      which records of change control are skipped
@@ -65,6 +83,10 @@ def doctor_group(
         return
     settings, config = where.read()
     needs = _needs(settings, events_topic)
+    if print_acls:
+        for line in as_commands(needs, parse_parts(who or (), Role), config["bootstrap.servers"]):
+            write_line(line)
+        return
     found = (*_ask(config, needs), look(settings.kafka, several=settings.election.enabled))
     _write(found, choose_output(output))
     if any(finding.status in {Status.FAILED, Status.WARNING} for finding in found):
@@ -77,12 +99,13 @@ def _needs(settings: Settings, events_topics: Sequence[str] | None) -> Needs:
         for sink in settings.sinks
         if isinstance(sink, KafkaSinkSettings) and sink.bootstrap_servers is None
     ]
-    topics = events_topics or here or ["kpe.events"]
+    topics = events_topics or here or ([] if settings.sinks else ["kpe.events"])
     election, control = settings.election, settings.control
     labels = control.enabled and control.bootstrap_servers is None
     return Needs(
         event_topics=sorted(set(topics)),
         election=(election.topic, election.group) if election.enabled else None,
+        shared_topic=election.shared_topic if election.enabled else None,
         changes_topic=f"{control.prefix}changes" if labels else None,
     )
 

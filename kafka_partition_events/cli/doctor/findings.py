@@ -42,11 +42,13 @@ class Needs:
     Attributes:
         event_topics: The topics that it writes events to.
         election: Topic and group of the election; None without one.
+        shared_topic: The topic that the observers of an election share.
         changes_topic: The topic that events are labelled by; None without one on this cluster.
     """
 
     event_topics: Sequence[str] = ("kpe.events",)
     election: tuple[str, str] | None = None
+    shared_topic: str | None = None
     changes_topic: str | None = None
 
 
@@ -116,6 +118,7 @@ class Answers:
     event_topics: Sequence[TopicAnswer] = ()
     election_topic: TopicAnswer | None = None
     election_group: GroupAnswer | None = None
+    shared_topic: TopicAnswer | None = None
     changes_topic: TopicAnswer | None = None
     quorum: QuorumAnswer | str = "nobody has asked"
 
@@ -132,6 +135,8 @@ def findings(answers: Answers) -> Iterator[Finding]:
         yield from _event_topic(topic, len(answers.brokers))
     if answers.election_topic is not None:
         yield from _election(answers.election_topic, answers.election_group)
+    if answers.shared_topic is not None:
+        yield from _shared(answers.shared_topic)
     if answers.changes_topic is not None:
         yield from _changes(answers.changes_topic)
     yield _clock(answers.quorum)
@@ -240,22 +245,49 @@ def _flaws(info: TopicInfo, config: Mapping[str, str], brokers: int) -> Iterator
 
 
 def _election(topic: TopicAnswer, group: GroupAnswer | None) -> Iterator[Finding]:
-    check = f"topic {topic.name}"
+    yield from _of_one_partition(topic, "would elect as many observers", "READ")
+    if group is not None:
+        yield _right("READ", f"group {group.name}", group.operations)
+
+
+def _shared(topic: TopicAnswer) -> Iterator[Finding]:
+    yield from _of_one_partition(topic, "have no order, and one alone is read", "READ", "WRITE")
     if topic.info is None:
-        yield Finding(check, Status.OK, "there is none yet; kpe observe creates it")
-    elif len(topic.info.partitions) != 1:
+        return
+    check = f"config of {topic.name}"
+    policy = None if topic.config is None else topic.config.get("cleanup.policy", "delete")
+    if policy is None:
+        yield Finding(check, Status.NOT_CHECKED, "it takes DESCRIBE_CONFIGS on the topic to see it")
+    elif policy != "compact":
         yield Finding(
             check,
             Status.FAILED,
-            f"{len(topic.info.partitions)} partitions would elect as many observers",
-            "delete it; kpe observe creates it with one",
+            f"cleanup.policy is {policy}: silences, decisions and what is told as open are deleted by age",
+            f"kafka-configs.sh --alter --entity-type topics --entity-name {topic.name} "
+            "--add-config cleanup.policy=compact",
         )
     else:
+        yield Finding(check, Status.OK, "compacted")
+
+
+def _of_one_partition(topic: TopicAnswer, otherwise: str, *operations: str) -> Iterator[Finding]:
+    check = f"topic {topic.name}"
+    if topic.info is None:
+        yield Finding(check, Status.OK, "there is none yet; kpe observe creates it")
+        return
+    if len(topic.info.partitions) != 1:
+        yield Finding(
+            check,
+            Status.FAILED,
+            f"{len(topic.info.partitions)} partitions {otherwise}",
+            "delete it; kpe observe creates it with one",
+        )
+    elif not topic.info.partitions[0].online:
+        yield Finding(check, Status.FAILED, "its partition has no leader", "bring its brokers back")
+    else:
         yield Finding(check, Status.OK, "one partition")
-    if topic.info is not None:
-        yield _right("READ", check, topic.operations)
-    if group is not None:
-        yield _right("READ", f"group {group.name}", group.operations)
+    for operation in operations:
+        yield _right(operation, check, topic.operations)
 
 
 def _changes(topic: TopicAnswer) -> Iterator[Finding]:

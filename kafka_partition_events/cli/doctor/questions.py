@@ -65,6 +65,7 @@ def ask_cluster(config: Mapping[str, str], needs: Needs) -> Answers:
             else None,
             event_topics=_describe(connection, needs.event_topics),
             election_topic=_describe(connection, [election[0]])[0] if election else None,
+            shared_topic=_describe(connection, [needs.shared_topic])[0] if needs.shared_topic else None,
             election_group=_group(connection, election[1]) if election else None,
             changes_topic=_describe(connection, [changes])[0] if changes else None,
             quorum=ask_quorum(config, timeout=FIRST_ANSWER_S),

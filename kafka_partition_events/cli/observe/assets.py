@@ -1,5 +1,6 @@
 """``kpe assets``: ready files for Prometheus, Grafana, Alertmanager, systemd and containers."""
 
+import os
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -33,7 +34,8 @@ def export_command(
     """Write the files that go with `kpe observe` and `kpe tracker`.
 
     Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, systemd units, a
-    Containerfile, an example configuration. What is there and differs is kept, unless --force is given.
+    Containerfile, an example configuration. What is there and differs is kept, unless --force is given. Then
+    a symbolic link is replaced, and not written through.
 
     \b
     kpe assets export ./kpe-assets
@@ -48,11 +50,14 @@ def export_command(
             there = target.read_bytes() if target.exists() else None
             if there == content:
                 told = "the same  "
-            elif there is not None and not force:
+            elif os.path.lexists(target) and not force:
                 told, kept = "kept      ", True
             else:
+                _refuse_links(target.parent, below=directory)
                 target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(content)
+                target.unlink(missing_ok=True)  # it, and not what it is a link to
+                with target.open("xb") as file:
+                    file.write(content)
                 told = "written   "
         except OSError as error:
             raise CliError(f"{target}: can't be written: {error.strerror or error}") from error
@@ -60,6 +65,15 @@ def export_command(
     if kept:
         tell("note: files that differ were kept; --force overwrites them")
         raise typer.Exit(EXIT_DIFFERENT)
+
+
+def _refuse_links(parent: Path, *, below: Path) -> None:
+    """Raise if a directory of ours leads elsewhere; where ``below`` itself leads is up to who names it."""
+    for each in (parent, *parent.parents):
+        if each == below:
+            return
+        if each.is_symlink():
+            raise CliError(f"{each}: is a symbolic link; nothing is written through it")
 
 
 def _assets() -> Iterator[tuple[PurePosixPath, bytes]]:

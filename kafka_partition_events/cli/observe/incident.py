@@ -34,7 +34,7 @@ def incident() -> None:
     """See what is open, say that you look after it, and close what will not end by itself.
 
     Each observer has incidents of its own, under ids of its own. What you decide is about the cause. With
-    [election] in the configuration it is a record of topic kpe.decisions, which all observers read; else it
+    [election] in the configuration it is a record of topic kpe.observers, which all observers read; else it
     is for the one whose outbox is named.
 
     \b

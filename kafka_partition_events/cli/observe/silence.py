@@ -2,6 +2,8 @@
 
 import json
 import os
+import uuid
+from datetime import UTC, datetime, timedelta
 from types import ModuleType
 from typing import Annotated
 
@@ -78,24 +80,26 @@ def add_command(
             "say what is to be muted: --topics, --broker, --cluster or --event; --event '*' is all"
         )
     services: Services = context.obj
-    silencing = _silencing()
-    key, record = silencing.new_silence(
-        now=services.clock.now(),
-        seconds=parse_duration(for_),
+    silences, now = _silences(), services.clock.now().astimezone(UTC)
+    silence = silences.Silence(
+        id=uuid.uuid4().hex[:8],
         author=author or os.environ.get("USER", ""),
         reason=reason,
+        since=now,
+        until=now + timedelta(seconds=parse_duration(for_)),
         cluster=cluster,
         topic=topics,
         broker=broker,
-        event=event,
+        name=event,
     )
+    record = silences.encode_silence(silence)
     if dry_run:
         write_json(record.decode())
         tell("note: nothing was written; it would be")
         return
     with where.trail(services).act("silence.added", silence=json.loads(record)):
-        where.share(key, record)
-    write_line(key.removeprefix(_PREFIX))
+        where.share(silence.key, record)
+    write_line(silence.id)
 
 
 @silence_app.command("ls", short_help="List silences.")
@@ -114,14 +118,14 @@ def ls_command(
     Exit codes: 0 listed, even if there are none; 2 no such outbox, wrong option.
     """  # noqa: D301
     services: Services = context.obj
-    silencing, now = _silencing(), services.clock.now()
+    now = services.clock.now()
     with where.opened() as opened:
         records = opened.values(_PREFIX)
     listing.write(
         [record for _, record in sorted(records.items())],
         json.loads,
         (),
-        lambda record: (silencing.in_words(record, now),),
+        lambda record: (_in_words(record, now),),
     )
 
 
@@ -158,12 +162,36 @@ def rm_command(
         tell("note: nothing was removed; it would be")
 
 
-def _silencing() -> ModuleType:
-    """Return the module that does the work; it takes the extra of the service."""
+def _in_words(record: bytes, now: datetime) -> str:
+    """Return a line that tells one silence, and whether it mutes now.
+
+    Raises:
+        ConfigurationError: the record is no silence.
+    """
+    silence = _silences().decode_silence(record)
+    end = silence.end_after(now)
+    if end is not None:
+        state = f"until {end:%Y-%m-%d %H:%MZ}"
+    elif silence.weekly is not None:
+        state = f"each {silence.weekly}"
+    else:
+        state = "over"
+    matchers = {
+        "cluster": silence.cluster,
+        "topic": silence.topic,
+        "broker": silence.broker,
+        "event": silence.name,
+    }
+    told = " ".join(f"{name}={value}" for name, value in matchers.items() if value is not None)
+    return f"{silence.id:<16}  {state:<23}  {told:<24}  {silence.author}: {silence.reason}"
+
+
+def _silences() -> ModuleType:
+    """Return the module that knows them; it takes the extra of the service."""
     try:
-        from kafka_partition_events.cli.observe import silencing  # noqa: PLC0415
+        from kafka_partition_events.incidents import silences  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise CliError(
             f'silences need {error.name}; run: pip install "kafka-partition-events[observe]"'
         ) from error
-    return silencing
+    return silences

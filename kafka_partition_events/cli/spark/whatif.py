@@ -43,7 +43,15 @@ from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.spark.whatif.page import render
 from kafka_partition_events.spark.whatif.plan import HashName, MappingName, Rule, scenarios
 from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf, to_json
-from kafka_partition_events.spark.whatif.wording import conditions, percent, size, times, total, verdict
+from kafka_partition_events.spark.whatif.wording import (
+    conditions,
+    percent,
+    rarer,
+    size,
+    times,
+    total,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -363,11 +371,7 @@ def origin(answer: WhatIf) -> str:
 def outcome_table(answer: WhatIf) -> Table:
     """Return a line for each scenario."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    extra = [
-        name
-        for name in ("held", "rerouted", "refused", "capped")
-        if any(getattr(outcome, name).records for outcome in answer.outcomes)
-    ]
+    extra = rarer(answer)
     conditional = any(conditions(outcome.scenario) for outcome in answer.outcomes)
     table.add_column("partitions", justify="right")
     table.add_column("mapping")

@@ -93,15 +93,17 @@ def as_commands(
     for part, principal in who:
         yield f"# {part}"
         for right in rights(part, prefix, grows):
-            yield shlex.join(_command(right, principal, bootstrap))
+            yield as_command(right, principal, bootstrap)
 
 
-def _command(right: Right, principal: str, bootstrap: str) -> list[str]:
+def as_command(right: Right, principal: str, bootstrap: str) -> str:
+    """Return the line for a shell that gives somebody a right."""
     prefixed = right.name.endswith("*") and right.name != "*"
     operations = [word for operation in right.operations for word in ("--operation", operation)]
-    return [
+    words = [
         "kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal,
         *operations,
         f"--{right.kind}", right.name.rstrip("*") if prefixed else right.name,
         *(("--resource-pattern-type", "prefixed") if prefixed else ()),
     ]  # fmt: skip
+    return shlex.join(words)

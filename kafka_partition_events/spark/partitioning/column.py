@@ -22,7 +22,8 @@ from pyspark.sql.types import (
 )
 
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.spark.partitioning.backends import Backend, BackendName, backend_of
+from kafka_partition_events.spark.partitioning.backends import backend_of
+from kafka_partition_events.spark.partitioning.jvm_function import Backend, BackendName
 from kafka_partition_events.spark.partitioning.policy import PartitionPolicy, Target, targets_of
 from kafka_partition_events.spark.partitioning.snapshot import ClusterSource, take_snapshot
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Literal, get_args
 
-from attrs import evolve, field, frozen
+from attrs import evolve, frozen
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
@@ -13,7 +13,6 @@ from kafka_partition_events.routing.table import compile_route
 from kafka_partition_events.spark.partitioning.errors import UnknownPartitionError
 
 OfflinePolicy = Literal["pin", "reroute", "raise"]
-Mapper = Literal["modulo"]
 Cap = BufferBudget | Mapping[str, Share] | Mapping[str, Collection[int]]
 
 
@@ -33,7 +32,6 @@ class PartitionPolicy:
             key avoid its partitions while others remain: for as long as the broker session (9 s by default)
             metadata does not know that a broker is dead. None does not try. Applies where this package
             fetches the metadata itself.
-        mapping: How a key's hash becomes a partition. ``"modulo"``: as all Kafka clients do.
 
     Raises:
         ConfigurationError: a value is not one of its choices.
@@ -42,15 +40,12 @@ class PartitionPolicy:
     offline: OfflinePolicy = "reroute"
     cap: Cap | None = None
     reach: float | None = 1.0
-    mapping: Mapper = field(default="modulo")
 
     def __attrs_post_init__(self) -> None:
         """Check the values."""
         if self.offline not in get_args(OfflinePolicy):
             choices = ", ".join(get_args(OfflinePolicy))
             raise ConfigurationError(f"offline must be one of {choices}, not {self.offline!r}")
-        if self.mapping not in get_args(Mapper):
-            raise ConfigurationError(f"mapping must be modulo, not {self.mapping!r}")
         if self.reach is not None and not self.reach > 0:
             raise ConfigurationError(f"reach must be above 0 seconds, or None, not {self.reach!r}")
 

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.errors import ConfigurationError, PartitionOfflineError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import Cluster
-from kafka_partition_events.spark.partitioning.backends import BackendName, backend_of, is_connect
+from kafka_partition_events.spark.partitioning.backends import backend_of
 from kafka_partition_events.spark.partitioning.column import (
     OFFLINE_MARK,
     PARTITION,
@@ -23,6 +23,7 @@ from kafka_partition_events.spark.partitioning.column import (
     topics_of,
 )
 from kafka_partition_events.spark.partitioning.errors import UnknownPartitionError
+from kafka_partition_events.spark.partitioning.jvm_function import BackendName, is_connect
 from kafka_partition_events.spark.partitioning.policy import PartitionPolicy, Target, targets_of
 from kafka_partition_events.spark.partitioning.snapshot import ClusterSource, Snapshot, take_snapshot
 from kafka_partition_events.spark.raised import SPARK_ERRORS

@@ -1,39 +1,39 @@
-"""Keys as columns: their hash, computed once, and of it where each scenario puts them. DataFrame in, out."""
+"""Keys as columns: their hash, computed once, and of it their places. DataFrame in, out."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.routing.jump import jump
 from kafka_partition_events.spark.partition_column import backend_of
-from kafka_partition_events.spark.whatif.jump_column import WIDTH, jump_column
-from kafka_partition_events.spark.whatif.plan import HashName, Place, Scenario
+from kafka_partition_events.spark.partitioning.jvm_function import JvmFunction, arrow_column
+from kafka_partition_events.spark.whatif.plan import HashName, Place
 
 HASH: Final = "_kpe_hash"
-_POSITIVE: Final = 0x7FFFFFFF
+WIDTH: Final = 0x7FFFFFFF
+"""What a hash is reduced to before it jumps, in Python: ``key_hash(key, WIDTH)``."""
 
-PlaceColumn = Callable[[Place], Column]
-"""Returns the INT column of a place."""
+_COUNTS: Final = (1, 2, 13, 1_000)
+_PROBES: Final = 200
+_SPREAD: Final = 0x9E3779B1
 
 
-def with_hash(rows: DataFrame, key: str = "key", hash_name: HashName = "murmur2") -> DataFrame:
+def with_hash(rows: DataFrame, hash_name: HashName = "murmur2") -> DataFrame:
     """Add the column `HASH`: the number from which every scenario follows, 0 or more; null for no key.
 
     Args:
-        rows: With the keys, STRING or BINARY.
-        key: The name of their column.
+        rows: With the keys as ``key``, STRING or BINARY.
         hash_name: The key hash. With ``"crc32"`` an empty key is none, as to librdkafka.
 
     Raises:
         KeyHashError: the hash can't be computed rightly in this session.
     """
-    column = F.col(_quoted(key)).cast("binary")
+    key = F.col("key").cast("binary")
     if hash_name == "crc32":
-        hashed = F.when(F.octet_length(column) > 0, F.crc32(column))
-    else:
-        hashed = backend_of(rows.sparkSession).hash_of(column).bitwiseAND(F.lit(_POSITIVE))
-    return rows.withColumn(HASH, hashed)
+        return rows.withColumn(HASH, F.when(F.octet_length(key) > 0, F.crc32(key)))
+    return rows.withColumn(HASH, backend_of(rows.sparkSession).hash_of(key).bitwiseAND(F.lit(WIDTH)))
 
 
 def with_jumps(rows: DataFrame, places: Iterable[Place]) -> DataFrame:
@@ -45,7 +45,7 @@ def with_jumps(rows: DataFrame, places: Iterable[Place]) -> DataFrame:
     jumps = sorted({place for place in places if place.rule == "rendezvous"}, reverse=True)
     if not jumps:
         return rows
-    jumping = jump_column(rows.sparkSession)
+    jumping = JUMP.backend_of(rows.sparkSession).hash_of
     among_more: Column | None = None
     for place in jumps:
         partition = jumping((F.col(HASH) % WIDTH).cast("bigint"), place.count)
@@ -63,46 +63,29 @@ def partition_of(place: Place) -> Column:
     return F.col(place.column)
 
 
-def goes_to(scenario: Scenario, place: PlaceColumn) -> Column:
-    """Return where a key's records go, as INT: null if there is no key, or if they are refused."""
-    home = place(scenario.home)
-    if not scenario.offline or scenario.keyed == "pin":
-        return home
-    elsewhere = F.lit(None).cast("int")
-    if scenario.stand_in is not None:
-        elsewhere = F.get(_constants(scenario.route.usable), place(scenario.stand_in))
-    return F.when(is_offline(scenario, home), elsewhere).otherwise(home)
+# -- the jump hash: `routing.jump`, number for number ------------------------------------------------------
 
 
-def is_offline(scenario: Scenario, partition: Column) -> Column:
-    """Return whether a partition of the scenario is offline, as BOOLEAN."""
-    return partition.isin(*sorted(scenario.offline)) if scenario.offline else F.lit(False)
+def _numpy() -> Callable[..., Column]:
+    from kafka_partition_events.spark.whatif import numpy_jump  # noqa: PLC0415 - imports NumPy
+
+    return lambda numbers, count: arrow_column(numpy_jump.jumping_to(count), numpy_jump)(numbers)
 
 
-def with_scenarios(
-    rows: DataFrame, scenarios: Sequence[Scenario], key: str = "key", hash_name: HashName = "murmur2"
-) -> DataFrame:
-    """Add for each scenario an INT column of its name: where the row's key would go.
-
-    Args:
-        rows: With the keys, STRING or BINARY.
-        scenarios: What would be the case.
-        key: The name of the column with the keys.
-        hash_name: The key hash.
-
-    Raises:
-        SparkJobError: a hash can't be computed rightly in this session.
-    """
-    places = [place for each in scenarios for place in each.places]
-    placed = with_jumps(with_hash(rows, key, hash_name), places)
-    goes = placed.withColumns({each.name: goes_to(each, partition_of) for each in scenarios})
-    return goes.drop(HASH, *(place.column for place in places))
+def _answers() -> dict[str | None, object]:
+    numbers = [place * _SPREAD % WIDTH for place in range(_PROBES)]
+    answers: dict[str | None, object] = {None: [None] * len(_COUNTS)}
+    answers.update({str(number): [jump(number, count) for count in _COUNTS] for number in numbers})
+    return answers
 
 
-def _constants(values: Iterable[int]) -> Column:
-    """Return a constant array made of one literal: making thousands of them takes seconds."""
-    return F.split(F.lit(",".join(map(str, values))), ",").cast("array<int>")
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+JUMP: Final = JvmFunction(
+    name="jump hash",
+    method=("com.google.common.hash.Hashing", "consistentHash"),  # Guava's, of a jar that Spark ships
+    jvm=lambda numbers, count: (numbers, F.lit(count)),
+    arrow=_numpy,
+    answers=_answers,
+    ask=lambda jumping, text: F.array(*(jumping(text.cast("bigint"), count) for count in _COUNTS)),
+    cure="; leave the mapping rendezvous out",
+)
+"""Of a BIGINT column of numbers, 0 or more, and how many partitions there are."""

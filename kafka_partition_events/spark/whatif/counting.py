@@ -1,28 +1,38 @@
 """Counts a sample's keys for all scenarios at once.
 
-A row's key is hashed once; where it is in all scenarios follows as one number for each pack (`codes`). Rows
-are grouped by that, natively and in one pass: there are few combinations (`plan.packed`), so what is left is
-small whatever the size of the sample, and only that is taken apart by scenario and partition.
+A row's key is hashed once. Where it is in a group of scenarios is one number (`_together`), because Spark
+groups by one much faster than by several; a scenario with too many combinations has two (`_alone`). Rows are
+grouped by these numbers, natively and in one pass. There are few of them whatever the size of the sample, so
+they are taken apart here: Spark would be slower at it.
 """
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from math import lcm
+from typing import Final
 
+from attrs import frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.whatif.codes import Code
-from kafka_partition_events.spark.whatif.columns import goes_to, is_offline, with_hash, with_jumps
+from kafka_partition_events.spark.whatif.columns import HASH, partition_of, with_hash, with_jumps
 from kafka_partition_events.spark.whatif.plan import (
     MOST_COMBINATIONS,
     HashName,
-    Pack,
     Place,
     Scenario,
-    packed,
+    combinations,
+    together,
 )
 from kafka_partition_events.spark.whatif.results import Counted, Fate, Load, Side
 
-_CODE, _RECORDS, _BYTES = "_kpe_code", "_kpe_records", "_kpe_bytes"
+_CODE: Final = "_kpe_code"
+_LARGEST_INT: Final = 0x7FFFFFFF
+
+_Cell = tuple[int, int]
+"""A scenario's index, and one of its `_Cells`."""
 
 
 def count(
@@ -38,104 +48,139 @@ def count(
         sample: With ``key`` (STRING or BINARY, null for none) and ``bytes`` (BIGINT).
         scenarios: What would be the case.
         hash_name: The key hash.
-        limit: How many groups are counted together; see `packed`.
+        limit: How many combinations are counted together; see `together`.
 
     Raises:
         SparkJobError: a hash can't be computed rightly in this session.
     """
-    return tuple(
-        Counted(
-            scenario=row["scenario"],
-            side=Side(row["side"]),
-            partition=row["partition"],
-            moved=row["moved"],
-            fate=Fate(row["fate"]),
-            load=Load(row["records"], row["bytes"]),
-        )
-        for row in by_partition(sample, scenarios, hash_name, limit=limit).collect()
-    )
+    cells = [_Cells(index, scenario) for index, scenario in enumerate(scenarios)]
+    groups = together(scenarios, limit)
+    codes = [_together([cells[index] for index in group]) for group in groups]
+    for index in sorted(set(range(len(cells))).difference(*groups)):
+        codes += _alone(cells[index])
+    ends = list(accumulate(code.size for code in codes))
 
+    kind = "int" if ends[-1] <= _LARGEST_INT else "bigint"
+    numbers = [code.column.cast(kind) + (end - code.size) for code, end in zip(codes, ends, strict=True)]
+    number = numbers[0] if len(numbers) == 1 else F.explode(F.array(*numbers))
+    placed = with_jumps(with_hash(sample, hash_name), [place for each in scenarios for place in each.places])
+    totals = (F.count(F.lit(1)), F.coalesce(F.sum("bytes"), F.lit(0)))
+    grouped = placed.select(number.alias(_CODE), "bytes").groupBy(_CODE).agg(*totals)
 
-def by_partition(
-    sample: DataFrame,
-    scenarios: Sequence[Scenario],
-    hash_name: HashName = "murmur2",
-    *,
-    limit: int = MOST_COMBINATIONS,
-) -> DataFrame:
-    """Return what `count` collects: ``scenario, side, partition, moved, fate, records, bytes``. Lazy."""
-    codes = coded(packs := packed(scenarios, limit))
-    places = [place for code in codes for place in code.places]
-    hashed = with_jumps(with_hash(sample, "key", hash_name), places)
-    code_of = {index: code for pack, code in zip(packs, codes, strict=True) for index in pack.scenarios}
-    sides = [
-        F.when(code_of[index].holds(F.col(_CODE)), side)
-        for index, scenario in enumerate(scenarios)
-        for side in _sides(index, scenario)
-    ]
-    each = (
-        _with_places(_combined(hashed, codes), codes)
-        .select(_RECORDS, _BYTES, F.explode(F.array(*sides)).alias("side"))
-        .where(F.col("side").isNotNull())
-    )
-    return each.groupBy("side.scenario", "side.side", "side.partition", "side.moved", "side.fate").agg(
-        F.sum(_RECORDS).alias("records"), F.coalesce(F.sum(_BYTES), F.lit(0)).alias("bytes")
-    )
-
-
-def coded(packs: Sequence[Pack]) -> tuple[Code, ...]:
-    """Return the packs' codes, which have no number in common."""
-    codes: list[Code] = []
-    for pack in packs:
-        codes.append(Code(pack.places, first=codes[-1].last + 1 if codes else 0))
-    return tuple(codes)
-
-
-def _combined(hashed: DataFrame, codes: Sequence[Code]) -> DataFrame:
-    """Return how many rows have each code; a row has one of each pack."""
-    own = [code.column() for code in codes]
-    column = own[0] if len(own) == 1 else F.explode(F.array(*own))
-    totals = (F.count(F.lit(1)).alias(_RECORDS), F.sum("bytes").alias(_BYTES))
-    return hashed.select(column.alias(_CODE), "bytes").groupBy(_CODE).agg(*totals)
-
-
-def _with_places(combined: DataFrame, codes: Sequence[Code]) -> DataFrame:
-    """Add a column for each place; null for no key, and for a place that a code says nothing of."""
-    number = F.col(_CODE)
-    told: dict[Place, list[Column]] = {}
-    for code in codes:
-        for place, partition in code.places_of(number).items():
-            told.setdefault(place, []).append(F.when(code.holds(number), partition))
-    return combined.withColumns({place.column: F.coalesce(*each) for place, each in told.items()})
-
-
-def _sides(index: int, scenario: Scenario) -> tuple[Column, Column]:
-    """Return what a combination of places means in a scenario, as two structs."""
-    before, home = _place(scenario.before), _place(scenario.home)
-    goes = goes_to(scenario, _place)
-    fate = (
-        F.when(home.isNull(), F.lit(Fate.UNKEYED.value))
-        .when(goes.isNull(), F.lit(Fate.REFUSED.value))
-        .when(is_offline(scenario, goes), F.lit(Fate.HELD.value))
-        .when(goes != home, F.lit(Fate.REROUTED.value))
-        .otherwise(F.lit(Fate.HOME.value))
-    )
-    moved = F.coalesce(home != before, F.lit(False))
+    loads: defaultdict[_Cell, list[int]] = defaultdict(lambda: [0, 0])
+    unkeyed = Load()
+    for found, records, size in grouped.collect():
+        if found is None:  # a row without a key has been counted once for each code
+            unkeyed = Load(records // len(codes), size // len(codes))
+            continue
+        at = bisect_right(ends, found)
+        for cell in codes[at].cells_of(found - ends[at] + codes[at].size):
+            load = loads[cell]
+            load[0] += records
+            load[1] += size
     return (
-        _side(index, Side.BEFORE, before, F.lit(False), F.lit(Fate.HOME.value)),
-        _side(index, Side.AFTER, goes, moved, fate),
+        *(cells[index].counted(cell, Load(*load)) for (index, cell), load in loads.items()),
+        *(each.counted(None, unkeyed) for each in cells),
     )
 
 
-def _place(place: Place) -> Column:
-    return F.col(place.column)
+@frozen
+class _Cells:
+    """What of a key counts in a scenario, as numbers: one for where it is now, and one for what will be.
+
+    The first is the key's partition. The second is beyond as many as there are now: twice the key's home (or,
+    beyond the partitions, where among the usable ones it goes instead), plus one if it moves.
+    """
+
+    index: int
+    scenario: Scenario
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        stand_in = self.scenario.stand_in
+        return self.scenario.current + 2 * (self.scenario.partitions + (stand_in.count if stand_in else 0))
+
+    def of(self, partition: Mapping[Place, int]) -> tuple[_Cell, _Cell]:
+        """Return both numbers of a key, from where it is in all places."""
+        scenario = self.scenario
+        before, goes = partition[scenario.before], partition[scenario.home]
+        moves = goes != before
+        if scenario.stand_in is not None and goes in scenario.offline:
+            goes = scenario.partitions + partition[scenario.stand_in]
+        return (self.index, before), (self.index, scenario.current + 2 * goes + moves)
+
+    def columns(self) -> tuple[Column, Column]:
+        """Return both numbers as columns."""
+        scenario = self.scenario
+        before, home = partition_of(scenario.before), partition_of(scenario.home)
+        goes = home
+        if scenario.stand_in is not None:
+            instead = partition_of(scenario.stand_in) + scenario.partitions
+            goes = F.when(home.isin(*sorted(scenario.offline)), instead).otherwise(home)
+        return before, goes * 2 + (home != before).cast("int") + scenario.current
+
+    def counted(self, cell: int | None, load: Load) -> Counted:
+        """Return what a number says; None: there is no key."""
+        scenario = self.scenario
+        side, partition, moved, fate = Side.AFTER, cell, 0, Fate.UNKEYED
+        if cell is not None and cell < scenario.current:
+            side, fate = Side.BEFORE, Fate.HOME
+        elif cell is not None:
+            goes, moved = divmod(cell - scenario.current, 2)
+            if goes >= scenario.partitions:
+                partition, fate = scenario.route.usable[goes - scenario.partitions], Fate.REROUTED
+            else:
+                partition = scenario.goes_to(goes, None)
+                fate = Fate.REFUSED if partition is None else Fate.HOME
+            if partition in scenario.offline:
+                fate = Fate.HELD
+        return Counted(
+            scenario=self.index, side=side, partition=partition, moved=bool(moved), fate=fate, load=load
+        )
 
 
-def _side(index: int, side: Side, partition: Column, moved: Column, fate: Column) -> Column:
-    return F.struct(
-        F.lit(index).alias("scenario"),
-        F.lit(side.value).alias("side"),
-        partition.alias("partition"),
-        moved.alias("moved"),
-        fate.alias("fate"),
-    )
+@frozen(eq=False)
+class _Code:
+    """Numbers from 0, of which each row with a key has one; null without."""
+
+    size: int
+    column: Column
+    cells_of: Callable[[int], Iterable[_Cell]]
+
+
+def _alone(cells: _Cells) -> Iterator[_Code]:
+    """Return a scenario's own numbers."""
+    for column in cells.columns():
+        yield _Code(cells.size, column, lambda code: ((cells.index, code),))
+
+
+def _together(cells: Sequence[_Cells]) -> _Code:
+    """Return a number for each combination of the places of some scenarios.
+
+    The remainder by the least common multiple of the counts tells the remainders by all of them. Of jump
+    hashes, the smallest count's is a digit; a larger one's is 0 where the key stays, else which of the
+    partitions that are more it jumps to.
+    """
+    places = {place for each in cells for place in each.scenario.places}
+    modulos = [place for place in places if place.rule == "modulo"]
+    modulus = lcm(*(place.count for place in modulos))
+    jumps = sorted(places.difference(modulos))
+    fewer = [1, *(place.count for place in jumps)]
+    column = F.lit(0)
+    for least, place in zip(fewer, jumps, strict=False):
+        more = F.greatest(partition_of(place) - (least - 1), F.lit(0))
+        column = column * (1 + place.count - least) + more
+
+    def cells_of(code: int) -> Iterator[_Cell]:
+        rest, remainder = divmod(code, modulus)
+        partition = {place: remainder % place.count for place in modulos}
+        digits = []
+        for least, place in reversed(list(zip(fewer, jumps, strict=False))):
+            rest, more = divmod(rest, 1 + place.count - least)
+            digits.append(more + least - 1 if more else 0)
+        partition.update(zip(jumps, accumulate(reversed(digits), max), strict=True))
+        for each in cells:
+            yield from each.of(partition)
+
+    return _Code(combinations(places), column * modulus + F.col(HASH) % modulus, cells_of)

@@ -1,6 +1,6 @@
 """The answer as one self-contained HTML file: no script, no request to anywhere. Pure; knows no Spark."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from math import ceil
@@ -11,6 +11,7 @@ from kafka_partition_events.spark.whatif.wording import (
     conditions,
     label,
     percent,
+    rarer,
     size,
     times,
     total,
@@ -77,7 +78,7 @@ def _figures(answer: WhatIf) -> str:
 
 def _table(answer: WhatIf) -> str:
     with_bytes = answer.has_bytes
-    extra = _extra_columns(answer.outcomes)
+    extra = rarer(answer)
     head = f'<th class="n">Partitions<th>Mapping<th>Moved {answer.noun}s'
     head += "<th>Moved bytes" if with_bytes else ""
     head += '<th class="n">Max/mean now<th class="n">then'
@@ -87,15 +88,6 @@ def _table(answer: WhatIf) -> str:
         f'<div class="scroll"><table class="scenarios"><thead><tr>{head}</thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )
-
-
-def _extra_columns(outcomes: Iterable[Outcome]) -> list[str]:
-    """Return which of the rarer numbers there are."""
-    return [
-        name
-        for name in ("held", "rerouted", "refused", "capped")
-        if any(getattr(outcome, name).records for outcome in outcomes)
-    ]
 
 
 def _row(outcome: Outcome, extra: Sequence[str], *, with_bytes: bool) -> str:
@@ -126,7 +118,7 @@ def _table_caption(answer: WhatIf) -> str:
         "is how many times the mean the busiest partition has, now and then. Growth moves no <em>pinned</em> "
         "key; a cut-over later moves as many as <em>modulo</em>."
     )
-    extra = _extra_columns(answer.outcomes)
+    extra = rarer(answer)
     if "held" in extra or "rerouted" in extra:
         words += (
             " <em>Held</em> would wait for a partition that is offline, <em>rerouted</em> would go around it."

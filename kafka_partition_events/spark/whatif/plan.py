@@ -31,7 +31,7 @@ Rule = Literal["modulo", "rendezvous"]
 
 MOST_PARTITIONS: Final = 1_000_000
 MOST_COMBINATIONS: Final = 1 << 14
-"""Groups that are counted fast. Spark's fast map holds four times as many, the processor's cache doesn't."""
+"""Of places, that are counted fast, and taken apart here. Spark's fast map holds more, the cache doesn't."""
 
 _TOPIC: Final = "topic"
 
@@ -138,6 +138,12 @@ class Scenario:
         wanted = (self.before, self.home, self.stand_in)
         return tuple(dict.fromkeys(place for place in wanted if place is not None))
 
+    def goes_to(self, home: int, stand_in: int | None) -> int | None:
+        """Return where the records of a key go, from where `home` and `stand_in` put it; None: they fail."""
+        if home not in self.offline or self.keyed == "pin":
+            return home
+        return None if stand_in is None else self.route.usable[stand_in]
+
     @cached_property
     def route(self) -> Route:
         """The partitions as a producer would see them, made by the code that producers use."""
@@ -201,43 +207,25 @@ def scenarios(
 # -- what is counted together ------------------------------------------------------------------------------
 
 
-@frozen
-class Pack:
-    """Scenarios, by their indexes, whose keys are counted by the combinations of their places."""
+def together(scenarios: Sequence[Scenario], limit: int = MOST_COMBINATIONS) -> tuple[tuple[int, ...], ...]:
+    """Return scenarios, by their indexes, in groups whose places have not more combinations than the limit.
 
-    scenarios: tuple[int, ...]
-    places: tuple[Place, ...]
-
-
-def packed(scenarios: Sequence[Scenario], limit: int = MOST_COMBINATIONS) -> tuple[Pack, ...]:
-    """Return few packs whose places have not more combinations than the limit, as far as that can be.
-
-    The remainders by 12, 18 and 24 have 72 combinations, those by 97, 98 and 99 nearly a million. A row is
-    counted once for each pack, and the faster the fewer combinations there are. Places of different rules
-    are independent, so their combinations multiply: scenarios of one rule come together first.
+    One that has more by itself is in none. The remainders by 12, 18 and 24 have 72 combinations, those by 97,
+    98 and 99 nearly a million. A row is counted once for each group. Places of different rules are
+    independent, so their combinations multiply: a group is of one rule.
     """
-    by_rule = [
-        pack
-        for rule in get_args(Rule)
-        for pack in _together(
-            (Pack((index,), each.places) for index, each in enumerate(scenarios) if each.rule == rule), limit
-        )
-    ]
-    return tuple(_together(by_rule, limit))
-
-
-def _together(packs: Iterable[Pack], limit: int) -> list[Pack]:
-    """Return the packs, each joined to the first one with which it has few combinations."""
-    joined: list[Pack] = []
-    for pack in packs:
-        for number, other in enumerate(joined):
-            places = tuple(dict.fromkeys((*other.places, *pack.places)))
-            if combinations(places) <= max(limit, combinations(other.places)):
-                joined[number] = Pack((*other.scenarios, *pack.scenarios), places)
+    groups: list[list[int]] = []
+    for index, scenario in enumerate(scenarios):
+        if combinations(scenario.places) > limit:
+            continue
+        for group in groups:
+            places = [place for each in (*group, index) for place in scenarios[each].places]
+            if scenarios[group[0]].rule == scenario.rule and combinations(places) <= limit:
+                group.append(index)
                 break
         else:
-            joined.append(pack)
-    return joined
+            groups.append([index])
+    return tuple(map(tuple, groups))
 
 
 def combinations(places: Iterable[Place]) -> int:
@@ -271,12 +259,9 @@ def placing(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[by
 
     def place(key: bytes) -> Placed:
         belongs = hashes[home.rule](key, home.count)
-        goes_to: int | None = belongs
-        if belongs in scenario.offline and scenario.keyed != "pin":
-            goes_to = None
-            if stand_in is not None:
-                goes_to = scenario.route.usable[hashes[stand_in.rule](key, stand_in.count)]
-        return Placed(hashes[before.rule](key, before.count), belongs, goes_to)
+        stands_in = None if stand_in is None else hashes[stand_in.rule](key, stand_in.count)
+        before_it = hashes[before.rule](key, before.count)
+        return Placed(before_it, belongs, scenario.goes_to(belongs, stands_in))
 
     return place
 

@@ -175,12 +175,6 @@ class WhatIf:
         """How many partitions the topic has now."""
         return self.outcomes[0].scenario.current
 
-    @property
-    def records(self) -> int:
-        """How many records (or keys) the sample has."""
-        first = self.outcomes[0]
-        return first.keyed.records + first.unkeyed.records
-
 
 def outcomes(scenarios: Sequence[Scenario], counted: Iterable[Counted]) -> tuple[Outcome, ...]:
     """Return what each scenario would come to."""

@@ -63,6 +63,12 @@ def size(number: int) -> str:
     return f"{number:,} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
 
 
+def rarer(answer: WhatIf) -> list[str]:
+    """Return which of the rarer numbers there are."""
+    names = ("held", "rerouted", "refused", "capped")
+    return [name for name in names if any(getattr(each, name).records for each in answer.outcomes)]
+
+
 def total(outcome: Outcome) -> Load:
     """Return all records and bytes of the sample."""
     return outcome.keyed + outcome.unkeyed

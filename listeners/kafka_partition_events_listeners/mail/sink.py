@@ -1,16 +1,20 @@
 """A sink that sends entries by e-mail."""
 
+import io
 import smtplib
+import socket
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
 from kafka_partition_events_listeners.mail.message import address_in, message_of
+from kafka_partition_events_listeners.redaction import fields_of, redacted
 
 PORTS: Final[Mapping[str, int]] = {"starttls": 587, "tls": 465, "none": 25}
 """The port of each kind of security (RFC 6409, RFC 8314, RFC 5321)."""
@@ -58,6 +62,7 @@ class SmtpSink:
         password: str | None = None,
         runbook_url: str | None = None,
         timeout: float = 10.0,
+        redact: Iterable[str] = (),
         clock: Clock | None = None,
     ) -> None:
         """Make a sink; nothing is connected to yet.
@@ -74,7 +79,9 @@ class SmtpSink:
             username: To log in with; by default nobody logs in.
             password: The same.
             runbook_url: Where it is written what to do: a line in each message.
-            timeout: Seconds for each step: to connect, and for each answer.
+            timeout: Seconds to connect to an address, then until it is greeted and logged in, then for each
+                message, however many answers that takes.
+            redact: What is left out of messages, as of a `WebhookSink`.
             clock: Tells the date of a message; the system's by default.
 
         Raises:
@@ -102,6 +109,7 @@ class SmtpSink:
         self._from, self._recipients = address_in(sender), tuple(map(address_in, to))
         self._runbook_url = runbook_url
         self._timeout = timeout
+        self._left_out = fields_of(redact)
         self._clock: Clock = clock or SystemClock()
         self._had: tuple[str, frozenset[str]] = ("", frozenset())  # an entry, and who has it already
         self._declined = ("", 0)
@@ -134,25 +142,23 @@ class SmtpSink:
     # -- a session -------------------------------------------------------------------------------------
 
     @contextmanager
-    def _session(self) -> Iterator[smtplib.SMTP]:
-        if self._security == "tls":
-            session: smtplib.SMTP = smtplib.SMTP_SSL(
-                self._host, self._port, timeout=self._timeout, context=self._tls
-            )
-        else:
-            session = smtplib.SMTP(self._host, self._port, timeout=self._timeout)
+    def _session(self) -> "Iterator[_Session]":
+        tls = self._tls if self._security == "tls" else None
+        session = _Session(self._host, self._port, timeout=self._timeout, tls=tls)
         try:
             if self._security == "starttls":
                 session.starttls(context=self._tls)
             if self._username is not None and self._password is not None:
                 session.login(self._username, self._password)
             yield session
+            session.begin()
             with suppress(smtplib.SMTPException, OSError):  # all that was to be said was said
                 session.quit()
         finally:
             session.close()
 
-    def _send(self, session: smtplib.SMTP, entry: Entry) -> None:
+    def _send(self, session: "_Session", entry: Entry) -> None:
+        session.begin()
         message = self._written(entry)
         id_, had = self._had
         had = had if id_ == entry.id else frozenset()
@@ -170,7 +176,7 @@ class SmtpSink:
     def _written(self, entry: Entry) -> bytes:
         try:
             return message_of(
-                entry,
+                redacted(entry, self._left_out),
                 sender=self._sender,
                 to=self._to,
                 now=self._clock.now(),
@@ -236,6 +242,61 @@ class SmtpSink:
 
     def _told(self, code: int, text: bytes | str) -> str:
         return f"{self.name}: {self._host}:{self._port} answered {_answer(code, text)}"
+
+
+class _Session(smtplib.SMTP):
+    """A session whose parts have an end: smtplib's time-out is for one read, and a server may trickle."""
+
+    def __init__(self, host: str, port: int, *, timeout: float, tls: ssl.SSLContext | None) -> None:
+        """Connect, and wait to be greeted; ``tls`` is for TLS from the first byte on."""
+        self._step, self._tls = timeout, tls
+        super().__init__(host, port, timeout=timeout)
+
+    def begin(self) -> None:
+        """Begin a part that may take as long as the time-out."""
+        self._until = time.monotonic() + self._step
+
+    def timed(self) -> socket.socket:
+        """Return the connection, of which the next read or write takes at most what is left of this part.
+
+        Raises:
+            TimeoutError: nothing is left.
+            SMTPServerDisconnected: it is closed.
+        """
+        if (left := self._until - time.monotonic()) <= 0:
+            raise TimeoutError("the time for this part of the session is over")
+        if self.sock is None:
+            raise smtplib.SMTPServerDisconnected("the session is closed")
+        self.sock.settimeout(left)
+        return self.sock
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        """Connect; smtplib's own hook, by which its class for TLS differs from the other one."""
+        connected = socket.create_connection((host, port), timeout)
+        self.begin()
+        return connected if self._tls is None else self._tls.wrap_socket(connected, server_hostname=host)
+
+    def send(self, s: Any) -> None:
+        self.timed()
+        super().send(s)
+
+    def getreply(self) -> tuple[int, bytes]:
+        if self.file is None:  # at the beginning, and after STARTTLS
+            self.file = io.BufferedReader(_Answers(self))
+        return super().getreply()
+
+
+class _Answers(io.RawIOBase):
+    """What the server says in a session, byte by byte if it likes, but in time."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        return self._session.timed().recv_into(buffer)
 
 
 def _timed_out(error: BaseException) -> bool:

@@ -275,6 +275,9 @@ JOURNAL_LOST = Family("journal_events_lost_total", "Events that had to go while 
 SINK_STATE = Family("sink_state", "1 for the state that the sink is in.", ("sink", "state"))
 ELECTED = Family("observer_elected", "Whether this observer feeds the sinks; else it stands by.")
 FIT = Family("observer_fit", "Whether this observer is live and ready; else it gives way.")
+SHARED_TOPIC_UP = Family(
+    "shared_topic_up", "Whether what observers share is read: silences, decisions, what is told as open."
+)
 CLOCK_OFFSET = Family("clock_offset_seconds", "By how much the machine's clock is ahead of the service's.")
 THREADS_ENDED = Family("threads_ended", "Threads that have ended and should not have.")
 PIPELINE_ERRORS = Family("pipeline_scrape_errors_total", "Scrapes of the pipeline that failed.")
@@ -283,7 +286,7 @@ PIPELINE: Final = (
     OUTBOX_RECORDS, OUTBOX_AGE, OUTBOX_DROPPED, DELIVERIES, DELIVERY_FAILURES, DELIVERY_DELAY, FLAPPING,
     EVENTS_SUPPRESSED, EVENTS_LABELLED, INCIDENTS_OPEN, INCIDENTS_HELD, INCIDENTS_SILENCED,
     INCIDENTS_BEHIND, INCIDENTS_FAILURES, INCIDENTS_REFUSED, INCIDENTS_MISSED, JOURNAL_BEHIND,
-    JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, ELECTED, FIT, CLOCK_OFFSET, THREADS_ENDED,
+    JOURNAL_WAITING, JOURNAL_LOST, SINK_STATE, ELECTED, FIT, CLOCK_OFFSET, THREADS_ENDED, SHARED_TOPIC_UP,
 )  # fmt: skip
 
 # -- changes: in the tracker -----------------------------------------------------------------------------

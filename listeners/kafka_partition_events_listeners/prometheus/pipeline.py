@@ -40,6 +40,7 @@ class PipelineReading:
         labelled: Events by name and by `LABELS`; None where events are not labelled.
         elected: Whether this process feeds the sinks.
         fit: Whether it is live and ready.
+        shared_up: Whether the observers' shared topic is read; None without one.
         ended: The threads that have ended and should not have.
         clock_offset: By how many seconds the machine's clock is ahead of the service's.
     """
@@ -52,6 +53,7 @@ class PipelineReading:
     labelled: Mapping[tuple[str, str], int] | None = None
     elected: bool = True
     fit: bool = True
+    shared_up: bool | None = None
     ended: Collection[str] = ()
     clock_offset: float = 0.0
 
@@ -125,6 +127,8 @@ def pipeline_readings(found: PipelineReading) -> Iterable[Reading]:
         yield fam.EVENTS_LABELLED, {both: labelled.get(both, 0) for both in product(LABELLED, LABELS)}
     yield single(fam.ELECTED, found.elected)
     yield single(fam.FIT, found.fit)
+    if found.shared_up is not None:
+        yield single(fam.SHARED_TOPIC_UP, found.shared_up)
     yield single(fam.THREADS_ENDED, len(found.ended))
     yield single(fam.CLOCK_OFFSET, found.clock_offset)
 

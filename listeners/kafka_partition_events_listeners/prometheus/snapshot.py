@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from attrs import frozen
 
-from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition
+from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInfo, TopicPartition, skew
 from kafka_partition_events.metadata.replicas import UNEXPOSED, Exposure, exposure_of
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.families import Family, Reading, Values, single
@@ -212,12 +212,8 @@ def _cluster_readings(counts: Tally, partitions: int) -> Iterable[Reading]:
     yield fam.BROKER_LEADERS, {(str(b),): counts.leaders.get(b, 0) for b in known}
     yield fam.BROKER_REPLICAS, {(str(b),): counts.replicas.get(b, 0) for b in known}
     yield fam.BROKER_OFFLINE, {(str(b),): 0 if b in listed else counts.replicas.get(b, 0) for b in known}
-    yield single(fam.LEADER_SKEW, _skew([counts.leaders.get(b, 0) for b in listed]))
-    yield single(fam.REPLICA_SKEW, _skew([counts.replicas.get(b, 0) for b in listed]))
-
-
-def _skew(counts: list[int]) -> float:
-    return max(counts) * len(counts) / total - 1 if (total := sum(counts)) else 0.0
+    yield single(fam.LEADER_SKEW, skew([counts.leaders.get(b, 0) for b in listed]))
+    yield single(fam.REPLICA_SKEW, skew([counts.replicas.get(b, 0) for b in listed]))
 
 
 def _kafka_exporter_readings(cluster: Cluster, sizes: Mapping[str, int]) -> Iterable[Reading]:

@@ -10,8 +10,12 @@ from typing import Any, Final
 import httpcore
 import httpx
 
-from kafka_partition_events_listeners.webhook.addresses import Resolve, address_in, is_of_the_machine
-from kafka_partition_events_listeners.webhook.egress import OF_THE_MACHINE
+from kafka_partition_events_listeners.webhook.egress import (
+    OF_THE_MACHINE,
+    Resolve,
+    address_in,
+    is_of_the_machine,
+)
 
 MOST_TRIED: Final = 4
 """How many addresses of one name are tried."""

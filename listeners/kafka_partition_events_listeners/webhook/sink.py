@@ -19,14 +19,13 @@ from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.outbox import DeliveryError, Entry, Stream
 from kafka_partition_events_listeners.redaction import fields_of, redacted
-from kafka_partition_events_listeners.webhook.addresses import address_behind
-from kafka_partition_events_listeners.webhook.egress import Egress, shown
-from kafka_partition_events_listeners.webhook.failures import cause_of
+from kafka_partition_events_listeners.webhook.egress import Egress, address_behind, shown
 from kafka_partition_events_listeners.webhook.formats import writer_of
 from kafka_partition_events_listeners.webhook.payload import Payload, Selection
 from kafka_partition_events_listeners.webhook.signature import key_of, signed_headers
 from kafka_partition_events_listeners.webhook.target import (
     CheckedTransport,
+    cause_of,
     check_url,
     masked,
 )

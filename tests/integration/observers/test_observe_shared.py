@@ -129,6 +129,35 @@ def test_what_is_open_is_not_known_before_the_topic_is_read(tmp_path: Path) -> N
             assert shared.opened() is None
 
 
+def test_a_topic_without_a_leader_is_not_up_and_what_was_read_stays(
+    cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    config = {"bootstrap.servers": cluster.bootstrap_servers}
+    topic = f"shared-{uuid.uuid4().hex[:8]}"
+    cluster.create_topic(topic, assignment={0: [3]})
+
+    def wait_until(is_so: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + LIMIT_S
+        while not is_so():
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+    with (
+        contextlib.closing(SqliteOutbox(tmp_path / "outbox.db")) as outbox,
+        contextlib.closing(Shared(config, topic, outbox, told_open=lambda: None)) as shared,
+    ):
+        assert not shared.up
+        shared.start()
+        wait_until(lambda: shared.up)
+        cluster.kill(3)
+        try:
+            wait_until(lambda: not shared.up)
+            assert shared.wait_complete(0)
+        finally:
+            cluster.restart(3)
+        wait_until(lambda: shared.up)
+
+
 def test_who_can_not_reach_kafka_is_told_what_to_do(tmp_path: Path, capsys: Any) -> None:
     SqliteOutbox(tmp_path / "outbox.db").close()
     config = tmp_path / "kpe.toml"

@@ -49,4 +49,4 @@ def test_kpe_prints_them_for_whom_it_is_told(capsys: Captured) -> None:
 @pytest.mark.parametrize("odd", ["approver", "boss=User:carol", "approver=carol"])
 def test_a_role_that_is_none_is_refused(odd: str, capsys: Captured) -> None:
     assert run(["topics", "init", "-b", "x:1", "--print-acls", "--acl", odd]) == 2
-    assert "write PART=PRINCIPAL, as in approver=User:carol" in capsys.readouterr().err
+    assert "write PART=PRINCIPAL, as in requester=User:carol" in capsys.readouterr().err

@@ -34,7 +34,8 @@ SINK_TYPE = 'sinks.x.type: has to be one of "kafka", "webhook", "alertmanager", 
             '[[sinks]]\nname = "k"\ntype = "kafka"\nbatch.size = 3\n',
             (
                 "sinks.k.batch: there is no such setting; "
-                "there are name, type, stream, topic, bootstrap_servers, properties, max_delay, max_age"
+                "there are name, type, stream, topic, bootstrap_servers, properties, redact, max_delay, "
+                "max_age"
             ),
         ),
     ],
@@ -111,7 +112,17 @@ def test_an_unknown_variable_names_the_nearest_one(variable: str, hint: str, con
         ),
         (
             '[[windows]]\nname = "x"\nreason = "r"\nweekly = "sunday"\nlasts = "1h"\n',
-            'windows.x.weekly: "sunday" is not a day and a time in UTC such as "sun 02:30"',
+            (
+                'windows.x.weekly: "sunday" is not a day and a time such as "sun 02:30" (UTC) '
+                'or "sun 02:30 Europe/Berlin"'
+            ),
+        ),
+        (
+            '[[windows]]\nname = "x"\nreason = "r"\nweekly = "sun 02:30 Europe/Berlni"\nlasts = "1h"\n',
+            (
+                'windows.x.weekly: "sun 02:30 Europe/Berlni" is not a day and a time such as "sun 02:30" '
+                '(UTC) or "sun 02:30 Europe/Berlin"'
+            ),
         ),
         (
             '[incidents.topic_hold_downs]\n"a.*" = 5\n',

@@ -46,6 +46,7 @@ READING = PipelineReading(
     ),
     unread=ReaderStats(dead=8),
     fit=False,
+    shared_up=False,
     ended=("incidents",),
 )
 
@@ -102,6 +103,7 @@ def test_everything_is_told_and_known_reasons_are_there_at_0() -> None:
         'kpe_outbox_records{kafka_cluster="prod",sink="archive"} 0.0',
         'kpe_outbox_records{kafka_cluster="prod",sink="pager"} 3.0',
         'kpe_pipeline_scrape_errors_total{kafka_cluster="prod"} 0.0',
+        'kpe_shared_topic_up{kafka_cluster="prod"} 0.0',
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="archive"} 0.0',
         'kpe_sink_deliveries_total{kafka_cluster="prod",sink="pager"} 40.0',
         'kpe_sink_delivery_failures_total{kafka_cluster="prod",reason="http_503",sink="pager"} 4.0',
@@ -120,6 +122,10 @@ def test_each_sink_is_in_one_of_all_states() -> None:
 @pytest.mark.parametrize("family", ["kpe_journal_behind_seconds", "kpe_incidents_behind_seconds"])
 def test_what_has_not_looked_yet_is_not_said_to_be_up_to_date(family: str) -> None:
     assert not [line for line in exposed(lambda: PipelineReading(at=NOW)) if family in line]
+
+
+def test_a_topic_that_nobody_shares_is_not_said_to_be_read() -> None:
+    assert not [line for line in exposed(lambda: PipelineReading(at=NOW)) if "kpe_shared_topic" in line]
 
 
 def test_labels_are_told_where_events_are_labelled() -> None:
