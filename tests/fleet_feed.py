@@ -64,7 +64,6 @@ class Feed:
             unparsed=self.junk,
             unknown=self.unknown,
             doubles=self.doubles,
-            late=0,
         )
 
     def _looks(self, topics: int, partitions: int, days: float) -> list[tuple[datetime, Cluster]]:

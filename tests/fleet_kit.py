@@ -6,7 +6,9 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kafka_partition_events.spark.fleet.outage_spells import NAMES, Kind, Sighting
+from attrs import asdict
+
+from tests.outage_kit import NAMES, Kind, Sighting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +146,7 @@ def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
     table = pa.table({"value": pa.array(records, pa.binary())})
-    return events.good(events.parse(spark.createDataFrame(table)))
+    return events.observations(events.parsed(spark.createDataFrame(table)))
 
 
 def computed(frame: "DataFrame") -> "DataFrame":
@@ -153,20 +155,35 @@ def computed(frame: "DataFrame") -> "DataFrame":
 
 
 def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime) -> "Inputs":
-    """Return events, and outages by the batch computation."""
+    """Return what gold tables are computed from, each computed already."""
+    from kafka_partition_events.spark.fleet.inputs import Inputs  # noqa: PLC0415
+
+    lazy = inputs_of(spark, records, until)
+    return Inputs(**{name: computed(frame) for name, frame in asdict(lazy, recurse=False).items()})
+
+
+def inputs_of(spark: "SparkSession", records: Iterable[bytes], until: datetime | None = None) -> "Inputs":
+    """Return inputs, by computations on all records at once.
+
+    Args:
+        spark: The session.
+        records: Their values.
+        until: The last news of all clusters; None: what they tell last.
+    """
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark import events, outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.blind import by_cluster  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.inputs import Inputs  # noqa: PLC0415
+    from kafka_partition_events.spark import outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet import blind, gold  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.partition_counts import spells  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.states import states  # noqa: PLC0415
 
     told = computed(sightings(spark, records))
-    once = computed(events.distinct(told).withColumn("day", F.to_date("at")))
-    unseen = computed(by_cluster(once, until))
-    down = computed(partition_outages(outages.partition_outages(told), once, unseen))
-    return Inputs(events=once, outages=down, until=until, blind=unseen, counts=computed(spells(once)))
+    last = F.max("at") if until is None else F.lit(until)
+    untils = computed(told.groupBy("cluster_id").agg(F.unix_micros(last).alias("until")))
+    unseen = computed(blind.by_cluster(blind.intervals(told, untils)))
+    narrow = computed(states(told))
+    down = computed(partition_outages(outages.partition_outages(narrow), narrow, unseen))
+    return gold.inputs_of(told, down, untils)
 
 
 def rows(frame: "DataFrame") -> list[dict[str, Any]]:
@@ -193,20 +210,11 @@ def gold_of(spark: "SparkSession", out: Path) -> Gold:
 
 def gold_at_once(spark: "SparkSession", records: Iterable[bytes], days: "Days") -> Gold:
     """Return what gold must be, by the batch computation over all records."""
-    from kafka_partition_events.spark import outages  # noqa: PLC0415
     from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.blind import by_cluster  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.sightings import day_of, merged  # noqa: PLC0415
 
-    told = computed(sightings(spark, records))
-    events = computed(merged(told.withColumn("day", day_of(told["at"]))))
-    until = max(row["at"] for row in told.select("at").toArrow().to_pylist())
-    latest = outages.partition_outages(told)
-    down = computed(partition_outages(latest, events, by_cluster(events, until)))
-    inputs = gold.inputs_of(events, down, until)
+    inputs = inputs_of(spark, records)
     return {
-        "partition_outages": _sorted(down),
+        "partition_outages": _sorted(inputs.outages),
         **{name: _sorted(table(inputs, days)) for name, table in gold.TABLES.items()},
     }
 

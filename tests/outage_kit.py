@@ -1,24 +1,74 @@
 """Worlds of observers for the tests of outages, and the rules once more, as plainly as they can be said.
 
-Pure: no Spark. Times are microseconds since 1970, as in `kafka_partition_events.spark.fleet.outage_state`.
+Pure: no Spark. Times are microseconds since 1970 in UTC.
 """
 
 import random
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from enum import IntEnum
+from typing import Final, NamedTuple, TypeVar
 
 from attrs import define, field
-
-from kafka_partition_events.spark.fleet.outage_spells import NAMES, Kind, Outage, Sighting
-from kafka_partition_events.spark.fleet.outage_state import Word, fold
 
 SECOND = 1_000_000
 START = 1_795_168_800 * SECOND  # 2026-11-20 10:00:00 UTC
 NEVER = float("-inf")
 
-Outages = dict[int, list[Outage]]
 Row = TypeVar("Row")
+
+
+class Kind(IntEnum):
+    """What a sighting says. Those that say "online" come in the order of their names, which breaks ties."""
+
+    ONLINE = 0
+    STARTED = 1
+    """An observer started and saw the topic: partitions that it didn't find offline are online."""
+    DELETED = 2
+    RECREATED = 3
+    OFFLINE = 4
+    FOUND_OFFLINE = 5
+    """An observer started and saw the partition offline."""
+
+
+NAMES: Final = {
+    Kind.ONLINE: "partition.online",
+    Kind.STARTED: "topic.created",
+    Kind.DELETED: "topic.deleted",
+    Kind.RECREATED: "topic.recreated",
+    Kind.OFFLINE: "partition.offline",
+    Kind.FOUND_OFFLINE: "partition.offline",
+}
+
+
+class Sighting(NamedTuple):
+    """What one record tells.
+
+    Attributes:
+        partition: None when it is about the whole topic.
+        kind: A `Kind`.
+        identity: A number that stands for the event's source and id.
+        prev_at: When its observer last found it otherwise; None: it never did.
+        at: When its observer found it.
+    """
+
+    partition: int | None
+    kind: int
+    identity: int
+    prev_at: int | None
+    at: int
+
+
+class Outage(NamedTuple):
+    """Began after the first and by the second time, ended after the third and by the fourth."""
+
+    began_after: int | None
+    began_by: int
+    ended_after: int | None
+    ended_by: int | None
+    ended_with: str | None
+
+
+Outages = dict[int, list[Outage]]
 
 
 def at(seconds: float) -> int:
@@ -81,48 +131,6 @@ def _outages(transitions: Sequence[tuple[int, bool, str, int | None]]) -> list[O
                 )
             )
     return found
-
-
-# -- a log, and what it says at last -------------------------------------------------------------------------
-
-
-@define
-class Log:
-    """Folds batches one after the other, and reads the words as `outage_log.latest` does."""
-
-    late_us: int
-    state: bytes | None = None
-    words: list[Word] = field(factory=list)
-
-    def take(self, rows: Iterable[Sighting]) -> list[Word]:
-        self.state, words = fold(self.state, rows, late=self.late_us)
-        self.words += words
-        return words
-
-    @property
-    def latest(self) -> Outages:
-        found: Outages = {}
-        for partition in {word.partition for word in self.words if word.late is None}:
-            assert partition is not None
-            own = [word for word in self.words if word.partition == partition and word.late is None]
-            outages = [
-                Outage(word.began_after, word.began_by, word.ended_after, word.ended_by, word.ended_with)
-                for word in own
-                if word.began_by is not None
-                and not any(
-                    later.revision > word.revision
-                    and later.since is not None
-                    and later.since <= word.began_by
-                    for later in own
-                )
-            ]
-            if outages:
-                found[partition] = sorted(outages, key=lambda outage: outage.began_by)
-        return found
-
-    @property
-    def late(self) -> list[Word]:
-        return [word for word in self.words if word.late is not None]
 
 
 # -- worlds ------------------------------------------------------------------------------------------------
@@ -221,11 +229,3 @@ def split(rows: Sequence[Row], chance: random.Random, batches: int) -> list[list
     """Return rows in batches, in order; some batches may be empty."""
     cuts = sorted(chance.randint(0, len(rows)) for _ in range(batches - 1))
     return [list(rows[begin:end]) for begin, end in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
-
-
-def by_partition(words: Iterable[Word]) -> dict[int | None, list[Word]]:
-    """Return words by the partition that they are about."""
-    found = defaultdict(list)
-    for word in words:
-        found[word.partition].append(word)
-    return dict(found)

@@ -1,16 +1,16 @@
-"""Events a second from a real topic to gold tables; how time and state grow with events and partitions."""
+"""Transitions a second from a real topic to gold tables, and what ten times as many cost."""
 
 import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from attrs import field, frozen
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from benchmarks.command import say
 from benchmarks.errors import BenchError
@@ -27,24 +27,30 @@ from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.testing import KafkaCluster
 
 BATCHES = 10
-TARGET = 50_000.0
+TARGETS: Final = {True: 50_000.0, False: 25_000.0}
+"""Transitions a second: packed, or one in each record."""
+MORE_CPU: Final = 10.5
+"""What ten times the input may cost at the most."""
 _M = 1_000_000
+_KEYS = 10_000
 _TOPIC_PARTITIONS = 4
+_EVERY = timedelta(seconds=1)
 _SETTINGS = {**LASTING, "spark.driver.memory": "3g"}
 """Those of the command, with room for what Spark keeps of run after run."""
 
 
 @frozen(kw_only=True)
 class Case:
-    """So many events of a cluster with so many partitions, taken in ten batches by each query."""
+    """So many transitions of two clusters that two observers tell, taken in ten batches."""
 
     name: str
-    events: int
-    keys: int
+    transitions: int
+    keys: int = _KEYS
+    packed: bool
 
     @property
     def topic(self) -> str:
-        return f"kpe.events-{self.events}-{self.keys}"
+        return f"kpe.events-{self.transitions}-{self.keys}-{self.packed}"
 
 
 @frozen(kw_only=True)
@@ -53,52 +59,55 @@ class Took:
 
     Attributes:
         wall_s: From the first batch to the last table.
-        ingest_s: Of these, writing bronze and ``silver/sightings``.
-        outages_s: Folding the outages' state, beside that.
-        refresh_s: Making ``silver/events`` and gold, after that.
-        cpu_s: Seconds of the processors that the JVM and its Python workers took.
+        ingest_s: Of these, writing bronze.
+        refresh_s: Making silver and gold, beside that.
+        cpu_s: Seconds of the processors that the JVM took.
+        refreshes: How often tables were made anew.
         shuffled_bytes: What all shuffles wrote, compressed.
-        state_bytes: What the state of all topics comes to, packed.
         out_bytes: What all tables come to.
     """
 
     wall_s: float
     ingest_s: float
-    outages_s: float
     refresh_s: float
     cpu_s: float
+    refreshes: int
     shuffled_bytes: int
-    state_bytes: int
     out_bytes: int
 
 
 @frozen
 class Size:
-    """The cases: the first one is the base, which the two others have ten times as many of."""
+    """The cases, in pairs: the second of each has ten times as much."""
 
-    base: Case = Case(name="10,000 partitions", events=_M // 10, keys=10_000)
-    more_events: Case = Case(name="10,000 partitions, 10x the events", events=_M, keys=10_000)
-    more_keys: Case = Case(name="100,000 partitions, 10x the events", events=_M, keys=100_000)
+    cases: Sequence[Case] = (
+        Case(name="packed", transitions=_M // 5, packed=True),
+        Case(name="packed, 10x", transitions=2 * _M, packed=True),
+        Case(name="single", transitions=_M // 10, packed=False),
+        Case(name="single, 10x", transitions=_M, packed=False),
+    )
     rounds: int = 2
-
-    @property
-    def cases(self) -> Sequence[Case]:
-        return self.base, self.more_events, self.more_keys
 
 
 QUICK = Size(
-    base=Case(name="1,000 partitions", events=20_000, keys=1_000),
-    more_events=Case(name="1,000 partitions, 10x the events", events=200_000, keys=1_000),
-    more_keys=Case(name="10,000 partitions, 10x the events", events=200_000, keys=10_000),
+    cases=(
+        Case(name="packed", transitions=20_000, keys=2_000, packed=True),
+        Case(name="packed, 10x", transitions=200_000, keys=2_000, packed=True),
+        Case(name="single", transitions=20_000, keys=2_000, packed=False),
+        Case(name="single, 10x", transitions=200_000, keys=2_000, packed=False),
+    ),
     rounds=1,
 )
 
 
 @frozen
-class _Times:
-    """Adds up what a pipeline says that it took."""
+class _Watch:
+    """Adds up what a pipeline says that it took, and calls a function when all is read."""
 
-    seconds: dict[str, float] = field(factory=lambda: {"ingest": 0.0, "outages": 0.0, "refresh": 0.0})
+    records: int
+    done: Callable[[], None]
+    seconds: dict[str, float] = field(factory=lambda: {"ingest": 0.0, "refresh": 0.0})
+    refreshes: list[Refreshed] = field(factory=list)
 
     def step(self, text: str) -> None:
         """Steps are not timed."""
@@ -108,6 +117,9 @@ class _Times:
 
     def refreshed(self, done: Refreshed) -> None:
         self.seconds["refresh"] += done.seconds
+        self.refreshes.append(done)
+        if done.totals.read >= self.records:
+            self.done()
 
 
 def measure(*, quick: bool) -> Iterator[Row]:
@@ -118,54 +130,60 @@ def measure(*, quick: bool) -> Iterator[Row]:
         opened_session(spark_jars, settings=_SETTINGS) as spark,
     ):
         spark.sparkContext.setLogLevel("ERROR")
-        for case in size.cases:
-            say(f"writing {case.events:,} events of {case.keys:,} partitions")
-            _fill(cluster, case)
+        written = {case.name: _fill(cluster, case) for case in size.cases}
         took: dict[str, list[Took]] = {case.name: [] for case in size.cases}
-        run(spark, cluster.bootstrap_servers, size.base, Path(directory))  # a JVM that has compiled
-        for _ in range(size.rounds):
+        for number in range(size.rounds + 1):
             for case in size.cases:
-                found = run(spark, cluster.bootstrap_servers, case, Path(directory))
+                found = run(spark, cluster.bootstrap_servers, case, written[case.name], Path(directory))
                 say(f"{case.name}: {found}")
-                took[case.name].append(found)
-    yield from rows_of(size, took)
+                if number:  # in the first round the JVM compiles
+                    took[case.name].append(found)
+    transitions = {name: transitions for name, (_, transitions) in written.items()}
+    yield from rows_of(size, transitions, took)
 
 
-def _fill(cluster: KafkaCluster, case: Case) -> None:
+def _fill(cluster: KafkaCluster, case: Case) -> tuple[int, int]:
+    """Write a case's records; return how many, and how many transitions they tell."""
+    say(f"writing {case.transitions:,} transitions of {case.keys:,} partitions")
     cluster.create_topic(case.topic, _TOPIC_PARTITIONS)
     producer = Producer(
         {"bootstrap.servers": cluster.bootstrap_servers, "linger.ms": 50, "compression.type": "lz4"}
     )
-    for key, value in records(case.keys, case.events):
+    count = transitions = 0
+    for told in records(case.keys, case.transitions, packed=case.packed):
+        count, transitions = count + 1, transitions + told.transitions
+        at_ms = round(told.at.timestamp() * 1000)
         while True:
             try:
-                producer.produce(case.topic, value, key=key)
+                producer.produce(case.topic, told.value, key=told.key, timestamp=at_ms)
                 break
             except BufferError:
                 producer.poll(0.1)
         producer.poll(0)
     if left := producer.flush(120):
-        raise BenchError(f"{left} events were not written")
+        raise BenchError(f"{left} records were not written")
+    return count, transitions
 
 
-def run(spark: SparkSession, bootstrap: str, case: Case, directory: Path) -> Took:
-    # Never one of before: Spark goes on caring for the state that it had there.
-    out, times = Path(tempfile.mkdtemp(dir=directory)), _Times()
-    source = KafkaSource(bootstrap=bootstrap, topic=case.topic, max_per_batch=case.events // BATCHES)
+def run(spark: SparkSession, bootstrap: str, case: Case, written: tuple[int, int], directory: Path) -> Took:
+    out = Path(tempfile.mkdtemp(dir=directory))
+    count, transitions = written
+    source = KafkaSource(bootstrap=bootstrap, topic=case.topic, max_per_batch=count // BATCHES + 1)
+    watch = _Watch(count, lambda: pipeline.stop())  # noqa: PLW0108 - it comes later
+    pipeline = Pipeline(spark, Fleet(out=str(out)), watch)
     jvm = jvm_of(spark)
     shuffled, cpu, begin = _shuffled(spark), _cpu_seconds(jvm), time.perf_counter()
-    mark = Pipeline(spark, Fleet(out=str(out)), times).run_once(source)
+    mark = pipeline.run(source, _EVERY)
     wall_s, cpu_s = time.perf_counter() - begin, _cpu_seconds(jvm) - cpu
-    if mark.totals.good != case.events:
-        raise BenchError(f"{mark.totals}, but {case.events:,} events were written")
+    if mark.totals.read != count:
+        raise BenchError(f"{mark.totals}, but {count:,} records were written, of {transitions:,} transitions")
     found = Took(
         wall_s=wall_s,
-        ingest_s=times.seconds["ingest"],
-        outages_s=times.seconds["outages"],
-        refresh_s=times.seconds["refresh"],
+        ingest_s=watch.seconds["ingest"],
+        refresh_s=watch.seconds["refresh"],
         cpu_s=cpu_s,
+        refreshes=len(watch.refreshes),
         shuffled_bytes=_shuffled(spark) - shuffled,
-        state_bytes=_state_bytes(spark, out),
         out_bytes=sum(path.stat().st_size for path in out.rglob("*.parquet")),
     )
     shutil.rmtree(out)
@@ -183,62 +201,37 @@ def _shuffled(spark: SparkSession) -> int:
     return sum(int(executors.apply(number).totalShuffleWrite()) for number in range(executors.size()))
 
 
-def _state_bytes(spark: SparkSession, out: Path) -> int:
-    state = spark.read.format("statestore").option("stateVarName", "outages")
-    packed = state.load(str(out / "_kpe" / "checkpoints" / "outages"))
-    [[total]] = packed.agg(F.sum(F.octet_length("value.packed"))).collect()
-    return int(total)
-
-
-_RATES: Mapping[str, Callable[[Took], float]] = {
-    "end to end": lambda took: took.wall_s,
-    "ingest": lambda took: took.ingest_s,
-    "outages": lambda took: took.outages_s,
-    "refresh": lambda took: took.refresh_s,
-}
-_COSTS: Mapping[str, tuple[str, Callable[[Took, Case], float]]] = {
-    "CPU": ("us an event", lambda took, case: took.cpu_s * _M / case.events),
-    "shuffled": ("bytes an event", lambda took, case: took.shuffled_bytes / case.events),
-    "state": ("bytes a partition", lambda took, case: took.state_bytes / case.keys),
-    "tables": ("bytes an event", lambda took, case: took.out_bytes / case.events),
+_COSTS: Mapping[str, tuple[str, Callable[[Took, int], float]]] = {
+    "CPU": ("us a transition", lambda took, n: took.cpu_s * _M / n),
+    "ingest": ("us of the clock a transition", lambda took, n: took.ingest_s * _M / n),
+    "refresh": ("us of the clock a transition, beside that", lambda took, n: took.refresh_s * _M / n),
+    "a refresh": ("s of the clock", lambda took, _: took.refresh_s / took.refreshes),
+    "shuffled": ("bytes a transition", lambda took, n: took.shuffled_bytes / n),
+    "tables": ("bytes a transition", lambda took, n: took.out_bytes / n),
 }
 
 
-def rows_of(size: Size, took: Mapping[str, Sequence[Took]]) -> Iterator[Row]:
+def rows_of(size: Size, transitions: Mapping[str, int], took: Mapping[str, Sequence[Took]]) -> Iterator[Row]:
     """Return the lines of the table."""
-    for case, peer in zip(size.cases, (None, size.base, size.more_events), strict=True):
-        for what, seconds in _RATES.items():
-            judged = case is size.more_events and what == "end to end"
-            yield _row(
-                f"{case.name}: {what}",
-                "events/s on 2 cores",
-                [case.events / seconds(found) for found in took[case.name]],
-                None if peer is None else (peer.name, [peer.events / seconds(f) for f in took[peer.name]]),
-                target=Target(least=TARGET) if judged else None,
+    for base, more in zip(size.cases[::2], size.cases[1::2], strict=True):
+        for case in (base, more):
+            n, runs = transitions[case.name], took[case.name]
+            yield Row(
+                what=f"{case.name}: end to end",
+                unit="transitions/s on 2 cores",
+                ours=Spread.of([n / one.wall_s for one in runs]),
+                target=Target(least=TARGETS[case.packed]) if case is more else None,
             )
-        for what, (unit, cost) in _COSTS.items():
-            yield _row(
-                f"{case.name}: {what}",
-                unit,
-                [cost(found, case) for found in took[case.name]],
-                None if peer is None else (peer.name, [cost(found, peer) for found in took[peer.name]]),
-            )
-
-
-def _row(
-    what: str,
-    unit: str,
-    ours: Sequence[float],
-    peer: tuple[str, Sequence[float]] | None,
-    *,
-    target: Target | None = None,
-) -> Row:
-    ratio = None if peer is None else [one / other for one, other in zip(ours, peer[1], strict=True)]
-    return Row(
-        what=what,
-        unit=unit,
-        ours=Spread.of(ours),
-        peer=None if peer is None else (peer[0], Spread.of(peer[1])),
-        ratio=None if ratio is None else Spread.of(ratio),
-        target=target,
-    )
+            for what, (unit, cost) in _COSTS.items():
+                yield Row(
+                    what=f"{case.name}: {what}", unit=unit, ours=Spread.of([cost(one, n) for one in runs])
+                )
+        scale = transitions[more.name] / transitions[base.name]
+        yield Row(
+            what=f"{more.name}: CPU, as often as of {base.name}, for {scale:.1f} times the input",
+            unit="times",
+            ours=Spread.of(
+                [b.cpu_s / a.cpu_s for a, b in zip(took[base.name], took[more.name], strict=True)]
+            ),
+            target=Target(most=MORE_CPU),
+        )

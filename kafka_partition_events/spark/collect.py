@@ -1,6 +1,5 @@
 """Runs the computations and brings their few result rows into the report's values."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -47,11 +46,11 @@ def collect(
     Raises:
         SparkJobError: The events are of several clusters, and none is named; or none is of the one named.
     """
-    parsed = events.parse(event_records).cache()
-    told = events.good(parsed)
+    parsed = events.parsed(event_records).cache()
+    told = events.observations(parsed)
     cluster = _one_cluster(told, cluster)
     good = told.where(F.col("cluster_id").isin(cluster, events.NO_CLUSTER))
-    offline = outages.partition_outages(good).cache()
+    offline = outages.partition_outages(outages.states(good)).cache()
     (quality,) = _rows(events.quality(parsed))
     (news,) = _rows(good.agg(F.min("at").alias("first"), F.max("at").alias("last")))
     now = datetime.now(UTC)
@@ -133,15 +132,14 @@ def _change(row: Mapping[str, Any]) -> Change:
         topic=row["topic"],
         partitions=row["partitions"],
         broker=row["broker"],
-        detail=row["detail"] or _count_change(row["before"], row["after"]),
+        detail=row["detail"] or _count_change(row["count_before"], row["count_after"]),
         gap=row["gap"],
     )
 
 
-def _count_change(before: str | None, after: str | None) -> str | None:
-    counts = [json.loads(text).get("count") for text in (before, after) if text is not None]
-    counts = [count for count in counts if count is not None]
-    return f"{' → '.join(map(str, counts))} partitions" if counts else None
+def _count_change(before: int | None, after: int | None) -> str | None:
+    counts = [str(count) for count in (before, after) if count is not None]
+    return f"{' → '.join(counts)} partitions" if counts else None
 
 
 def _windows(frame: DataFrame) -> Windows:

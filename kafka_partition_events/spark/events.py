@@ -1,8 +1,12 @@
 """Kafka records -> events as columns. DataFrame in, DataFrame out; nothing runs before somebody collects.
 
-A record that is no event of ours is never dropped silently: `parse` keeps it and says why in ``defect``.
+A record that is no event of ours is never dropped silently: `parsed` keeps it and says why in ``defect``.
+Several observers tell one transition with one id, and so does one that is restarted: each such statement is
+an *observation*. All of them hold, each with the bounds that its observer knows.
 """
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -27,56 +31,97 @@ UNPARSED: Final = "unparsed"
 """``defect``: not JSON, or without what every event has, or of no time that can be."""
 UNKNOWN: Final = "unknown"
 """``defect``: a CloudEvent of a type or version that is not understood here."""
+FUTURE: Final = "future"
+"""``defect``: its observer's clock is ahead, see `AHEAD`."""
+PAST: Final = "past"
+"""``defect``: its observer's clock is behind, see `BEHIND`."""
+DEFECTS: Final = (UNPARSED, UNKNOWN, FUTURE, PAST)
+
 NO_CLUSTER: Final = "unknown"
 """``cluster_id`` of what was told before the cluster's own id was known."""
 
-_YEARS: Final = ("2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z")
+AHEAD: Final = timedelta(minutes=5)
+"""How much later than the record's timestamp an event may have been seen: clocks differ."""
+BEHIND: Final = timedelta(days=8)
+"""How much earlier: an observer's outbox keeps what it can't deliver for a week."""
+BEHIND_IN_FILES: Final = timedelta(days=3660)
+"""How much earlier than an archive was written: its lines have no timestamp of a broker."""
+
 TOGETHER: Final = (
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
     "replicas.changed",
 )  # fmt: skip
 """Those that a record of version 2 tells several of."""
 
+_YEARS: Final = ("2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z")
 _VERSION: Final = ".v1"
 _TOGETHER: Final = ".v2"
-_VALUE_SCHEMA: Final = """
+_SIDE: Final = "STRUCT<leader: INT, count: INT>"
+_EVENT: Final = f"""
     id STRING, type STRING, source STRING, subject STRING, sequence STRING, severitynumber INT,
     data STRUCT<
         cluster_id: STRING, topic: STRING, topic_id: STRING, partitions: STRING, broker: INT,
-        before: STRING, after: STRING, observer: STRING, initial: BOOLEAN, identity: STRING,
+        before: {_SIDE}, after: {_SIDE}, observer: STRING, initial: BOOLEAN, identity: STRING,
         partitioner: STRING, reason: STRING, error: STRING, dropped: BIGINT,
         planned: BOOLEAN, change_id: STRING,
         changes: ARRAY<STRUCT<
-            id: STRING, sequence: BIGINT, partition: INT, before: STRING, after: STRING
+            id: STRING, sequence: BIGINT, partition: INT, before: {_SIDE}, after: {_SIDE}
         >>,
         snapshot: STRUCT<seq: BIGINT, prev_at: TIMESTAMP, at: TIMESTAMP, gap: BOOLEAN>
     >
 """
 
 
-def parse(records: DataFrame, *keep: str) -> DataFrame:
-    """Return a row for each event: its columns, and ``defect`` (null for a good one).
-
-    That is one for each Kafka record, and several for one that tells several changes: each has the id and
-    the place that it would have if it had been told alone.
-
-    ``prev_at`` and ``at`` are the bounds of when it happened; ``before`` and ``after`` stay JSON text.
-    ``planned`` and ``change_id`` tell whether a change had asked for it; null: the observer did not know.
+def parsed(records: DataFrame, *keep: str) -> DataFrame:
+    """Return a row for each record: ``event`` (its fields), ``name``, ``body``, ``defect`` (null: none).
 
     Args:
-        records: As the Kafka connector gives them, with a ``value`` column.
-        *keep: Columns of the records that come first, unchanged; none may have an event column's name.
+        records: With a ``value`` column. With ``timestamp``, events must fit to it: it is the broker's where
+            there is an ``offset``, else that of the file.
+        *keep: Columns of the records that come first, unchanged; none may have one of these names.
     """
     text = F.col("value").cast("string")
-    value = F.from_json(text, _VALUE_SCHEMA).alias("event")
-    read = records.select(*keep, value, text.alias("_text"))
+    bounds = [name for name in ("offset", "timestamp") if name in records.columns]
+    read = records.select(
+        *keep,
+        *(F.col(name).alias(f"_{name}") for name in bounds),
+        F.from_json(text, _EVENT).alias("event"),
+        text.alias("_text"),
+    ).withColumn("name", _name())
+    return read.select(
+        *keep,
+        "event",
+        "name",
+        F.when(F.col("name").isin(*BODIES), F.get_json_object("_text", "$.data")).alias("body"),
+        _defect(bounds).alias("defect"),
+    )
+
+
+def observations(parsed_records: DataFrame, *keep: str) -> DataFrame:
+    """Return a row for each thing that good records tell; those of version 2 tell several.
+
+    Each has the id and the place that it would have if it had been told alone. ``prev_at`` and ``at`` are the
+    bounds of when it happened; ``leader_before``, ``leader_after``, ``count_before`` and ``count_after`` what
+    changed, as far as it matters here. ``planned`` and ``change_id`` tell whether a change had asked for it;
+    null: the observer did not know.
+
+    Args:
+        parsed_records: As `parsed` returns them.
+        *keep: Columns of theirs that come first, unchanged.
+    """
+    good = parsed_records.where(F.col("defect").isNull())
     # Who has none has one row all the same.
-    told = read.select("*", F.explode_outer("event.data.changes").alias("change"))
+    told = good.select(*keep, "event", "name", "body", F.explode_outer("event.data.changes").alias("change"))
+    sides = {
+        f"{what}_{side}": F.coalesce(f"change.{side}.{what}", f"event.data.{side}.{what}")
+        for what in ("leader", "count")
+        for side in ("before", "after")
+    }
     return told.select(
         *keep,
         F.coalesce("change.id", "event.id").alias("id"),
         "event.source",
-        _name().alias("name"),
+        "name",
         F.coalesce("change.sequence", F.col("event.sequence").try_cast("bigint")).alias("sequence"),
         F.col("event.severitynumber").alias("severity"),
         F.coalesce("event.data.cluster_id", F.lit(NO_CLUSTER)).alias("cluster_id"),
@@ -84,8 +129,7 @@ def parse(records: DataFrame, *keep: str) -> DataFrame:
         "event.data.topic_id",
         F.coalesce(F.col("change.partition").cast("string"), "event.data.partitions").alias("partitions"),
         "event.data.broker",
-        F.coalesce("change.before", "event.data.before").alias("before"),
-        F.coalesce("change.after", "event.data.after").alias("after"),
+        *(column.alias(name) for name, column in sides.items()),
         "event.data.observer",
         F.coalesce("event.data.initial", F.lit(False)).alias("initial"),
         F.coalesce("event.data.partitioner", "event.data.reason", "event.data.error").alias("detail"),
@@ -95,46 +139,43 @@ def parse(records: DataFrame, *keep: str) -> DataFrame:
         "event.data.snapshot.prev_at",
         "event.data.snapshot.at",
         F.coalesce("event.data.snapshot.gap", F.lit(False)).alias("gap"),
-        F.when(_name().isin(*BODIES), F.get_json_object("_text", "$.data")).alias("body"),
-        _defect().alias("defect"),
+        "body",
     )
 
 
-def good(parsed: DataFrame) -> DataFrame:
-    """Return the events without a defect, doubles included: each tells that somebody looked."""
-    return parsed.where(F.col("defect").isNull()).drop("defect")
-
-
-def distinct(events: DataFrame) -> DataFrame:
+def distinct(told: DataFrame) -> DataFrame:
     """Return one event per ``source`` and ``id``, its bounds as narrow as all who told it make them.
 
-    Each teller knows that it happened after its ``prev_at`` and by its ``at``, so all of it is true at once
-    (as far as the tellers' clocks agree). It was found as a state only if nobody saw it happen, and it lies
-    in a gap only if none of them looked all the time. It was planned if one of them knew the change.
+    Each observer knows that it happened after its ``prev_at`` and by its ``at``, so all of it is true at once
+    (as far as their clocks agree). It was found as a state only if nobody saw it happen, and it lies in a gap
+    only if none of them looked all the time. It was planned if one of them knew the change.
     """
     same = Window.partitionBy("source", "id")
     after = F.when(F.col("prev_at") < F.col("_by"), F.col("prev_at"))
     return (
-        events.withColumn("_by", F.min("at").over(same))
+        told.withColumn("_by", F.min("at").over(same))
         .withColumn("prev_at", F.max(after).over(same))
         .withColumn("gap", F.min("gap").over(same))
         .withColumns({name: F.max(name).over(same) for name in LABELS})
-        .withColumn("_rank", F.row_number().over(same.orderBy("initial", "at")))
+        .withColumn("_rank", F.row_number().over(same.orderBy("initial", "at", "observer", "sequence")))
         .where("_rank = 1")
         .withColumn("at", F.col("_by"))
         .drop("_by", "_rank")
     )
 
 
-def quality(parsed: DataFrame) -> DataFrame:
+def quality(parsed_records: DataFrame) -> DataFrame:
     """Return one row: how many records were ``read``, ``unparsed``, ``unknown``, and events ``distinct``."""
-    identity = F.when(F.col("defect").isNull(), F.struct("source", "id"))
-    return parsed.agg(
+    one = F.struct("event.source", "event.id")
+    changes = F.transform("event.data.changes", lambda change: F.struct("event.source", change["id"]))
+    told = F.when(F.col("defect").isNull(), F.coalesce(changes, F.array(one)))
+    counted = parsed_records.select("defect", F.explode_outer(told).alias("told"))
+    records = parsed_records.agg(
         F.count(F.lit(1)).alias("read"),
-        F.count_if(F.col("defect") == UNPARSED).alias("unparsed"),
+        F.count_if(F.col("defect").isin(UNPARSED, FUTURE, PAST)).alias("unparsed"),
         F.count_if(F.col("defect") == UNKNOWN).alias("unknown"),
-        F.count_distinct(identity).alias("distinct"),
     )
+    return records.crossJoin(counted.agg(F.count_distinct("told").alias("distinct")))
 
 
 def _name() -> Column:
@@ -146,18 +187,29 @@ def _name() -> Column:
     ).otherwise("")
 
 
-def _defect() -> Column:
+def _defect(bounds: Sequence[str]) -> Column:
     complete = (
         F.col("event.id").isNotNull() & F.col("event.type").isNotNull() & F.col("event.source").isNotNull()
     )
-    change = F.col("change")
-    told = change["id"].isNotNull() & change["partition"].isNotNull() & change["after"].isNotNull()
-    complete &= ~(F.col("event.type").endswith(_TOGETHER) & _name().isin(*TOGETHER)) | told
-    understood = _name().isin(*NAMES)
+    # One that is half understood is set aside whole: its writer is of another version, or broken.
+    changes = F.col("event.data.changes")
+    several = F.exists(changes, lambda change: change["id"].isNotNull()) & F.forall(
+        changes,
+        lambda one: one["id"].isNotNull() & one["partition"].isNotNull() & one["after"].isNotNull(),
+    )
+    complete &= ~F.col("event.type").endswith(_TOGETHER) | ~F.col("name").isin(*TOGETHER) | several
     # No clock is as wrong as that, and whoever counts by day must not count the days of the year 9999.
-    dated = F.col("event.data.snapshot.at").between(*(F.to_timestamp(F.lit(year)) for year in _YEARS))
-    return (
+    at = F.col("event.data.snapshot.at")
+    dated = at.between(*(F.to_timestamp(F.lit(year)) for year in _YEARS))
+    defect = (
         F.when(~F.coalesce(complete, F.lit(False)), UNPARSED)
-        .when(~understood, UNKNOWN)
+        .when(~F.col("name").isin(*NAMES), UNKNOWN)
         .when(~F.coalesce(dated, F.lit(False)), UNPARSED)
     )
+    if "timestamp" not in bounds:
+        return defect
+    behind = F.lit(BEHIND)
+    if "offset" in bounds:
+        behind = F.when(F.col("_offset").isNotNull(), BEHIND).otherwise(BEHIND_IN_FILES)
+    told_at = F.col("_timestamp")
+    return defect.when(at > told_at + F.lit(AHEAD), FUTURE).when(at < told_at - behind, PAST)

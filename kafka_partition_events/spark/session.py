@@ -29,6 +29,8 @@ _SETTINGS: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": "2",  # the default of 200 makes small jobs 8 times slower
+    # A refresh has some hundred classes; Spark keeps a hundred, and would compile all of them each time.
+    "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.sql.adaptive.enabled": "false",  # planning once halves the time of jobs of seconds
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # else each expression looks for its line of code
 }
@@ -45,18 +47,11 @@ BRIEF: Final = {
 LASTING: Final = {
     **_SETTINGS,
     "spark.driver.memory": "2g",
-    "spark.driver.extraJavaOptions": f"-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOGGING}",
+    "spark.driver.extraJavaOptions": (
+        f"-XX:+UseSerialGC -XX:ReservedCodeCacheSize=512m -Dlog4j2.configurationFile={_LOGGING}"
+    ),
 }
 """Settings of a local session for streams and for many millions of records, on a small machine."""
-
-PROVIDER: Final = "spark.sql.streaming.stateStore.providerClass"
-ROCKSDB: Final = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-STATE: Final = {
-    PROVIDER: ROCKSDB,
-    # A batch writes what it changed, not the whole state.
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-}
-"""What a query with state of its own needs of the session that it is started in."""
 
 
 @contextlib.contextmanager
@@ -137,30 +132,13 @@ def local_session(
         raise SparkJobError(f"Spark did not start; is Java 17 or newer the one in use? {error}") from error
 
 
-def stateful_session(spark: "SparkSession") -> "SparkSession":
-    """Return a session on the same Spark that keeps its time in UTC and its state in RocksDB.
-
-    The session that is given stays as it is.
-
-    Raises:
-        SparkJobError: protobuf is missing, or the session keeps state in something else than RocksDB.
-    """
-    if importlib.util.find_spec("google") is None or importlib.util.find_spec("google.protobuf") is None:
-        raise SparkJobError(
-            "Spark's transformWithState needs protobuf, here and where its Python workers run: "
-            "pip install 'kafka-partition-events[spark]'"
-        )
+def own_session(spark: "SparkSession") -> "SparkSession":
+    """Return a session on the same Spark that keeps its time in UTC; the one that is given stays as it is."""
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
-    provider = session.conf.get(PROVIDER) or ""
-    if "HDFSBacked" in provider:  # Spark's default, which transformWithState can't use
-        for key, value in STATE.items():
-            session.conf.set(key, value)
-    elif "RocksDB" not in provider:
-        raise SparkJobError(
-            f"transformWithState keeps its state in RocksDB, but {PROVIDER} is {provider}: "
-            f"spark-submit --conf {PROVIDER}={ROCKSDB} ..."
-        )
+    session.conf.set(
+        "spark.sql.maxConcurrentOutputFileWriters", "64"
+    )  # else each write sorts by its partitions
     return session
 
 

@@ -116,8 +116,11 @@ def test_an_outage_in_which_nobody_looked_is_censored(told: "Inputs") -> None:
 
 def blind(spark: "SparkSession", *records: bytes) -> list[tuple[str, datetime, datetime]]:
     from kafka_partition_events.spark.fleet.blind import intervals  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.intervals import micros  # noqa: PLC0415
 
-    found = rows(intervals(sightings(spark, records), moment("20:00")))
+    told = computed(sightings(spark, records))
+    until = told.selectExpr("cluster_id", f"{micros(moment('20:00'))}L AS until").distinct()
+    found = rows(intervals(told, until))
     return [(row["cluster_id"], time_of(row["begin"]), time_of(row["end"])) for row in found]
 
 

@@ -103,7 +103,7 @@ def test_skew_is_the_largest_and_the_spread_by_the_mean(told: "Inputs") -> None:
         "at": moment("10:04:58"), "broker": 2, "rack": None, "leaders": 4, "replicas": 10,
         "offline_replicas": 0, "topics": 3, "partitions": 12, "offline": 0,
         "leaders_max_mean": 1.5, "leaders_cv": pytest.approx((8 / 3) ** 0.5 / 4),
-        "replicas_max_mean": 1.0, "replicas_cv": 0.0, "day": DAY,
+        "replicas_max_mean": 1.0, "replicas_cv": 0.0, "day": DAY, "hour_of_day": 10,
     }  # fmt: skip
     assert (first["broker"], first["rack"], third["broker"]) == (1, "r1", 3)
     assert (other["cluster_id"], other["leaders_max_mean"], other["leaders_cv"]) == ("c-2", None, None)

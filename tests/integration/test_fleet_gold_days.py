@@ -1,17 +1,14 @@
-"""Gold tables follow from their days and those near them: days one by one are days all at once."""
+"""Any part of a gold table is that part of the whole: hour by hour, or all at once."""
 
 import random
 from datetime import datetime, timedelta
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import pytest
-from attrs import evolve
 
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Days, Hours
 from tests.fleet_kit import (
     DAY,
-    computed,
     grown,
     inputs,
     moment,
@@ -68,36 +65,21 @@ def history(spark: "SparkSession") -> "Inputs":
     return inputs(spark, records, end)
 
 
-@pytest.fixture(scope="module")
-def parts(history: "Inputs") -> "list[tuple[Days, Inputs]]":
-    """What tables need of the first day, and of the two after it."""
-    from kafka_partition_events.spark.fleet.gold import inputs_of, narrowed  # noqa: PLC0415
-
-    found = []
-    for days in (Days(DAYS[0], DAYS[0]), Days(DAYS[1], DAYS[2])):
-        near = narrowed(history, days)
-        # When nobody looked must follow from what is near, too.
-        near = inputs_of(computed(near.events), computed(near.outages), near.until)
-        found.append((days, evolve(near, blind=computed(near.blind), counts=computed(near.counts))))
-    return found
-
-
 @pytest.mark.parametrize("name", TABLE_NAMES)
-def test_days_computed_by_themselves_are_days_computed_together(
-    history: "Inputs", parts: "list[tuple[Days, Inputs]]", name: str
-) -> None:
+def test_hours_computed_by_themselves_are_hours_computed_together(history: "Inputs", name: str) -> None:
     from kafka_partition_events.spark.fleet.gold import TABLES  # noqa: PLC0415
 
-    table = TABLES[name]
-    each = [table(near, days) for days, near in parts]
-    in_parts = rows(reduce(lambda some, more: some.unionByName(more), each))
-    together = rows(table(history, Days(DAYS[0], DAYS[-1])))
+    table, whole = TABLES[name], Days(DAYS[0], DAYS[-1])
+    first, last = whole.hours.first, whole.hours.last
+    # Of a table without hours only whole days make sense.
+    cut = first + (24 if "hour_of_day" not in table(history, whole).columns else 37)
+    in_parts = rows(table(history, Hours(first, cut - 1)).unionByName(table(history, Hours(cut, last))))
+    together = rows(table(history, whole))
     assert in_parts == together
     assert len({row["day"] for row in together}) > 1
 
 
-def test_every_table_is_tested_day_by_day() -> None:
-    from kafka_partition_events.spark.fleet.gold import DAYS_AFTER, TABLES, WHOLE  # noqa: PLC0415
+def test_every_table_is_tested_hour_by_hour() -> None:
+    from kafka_partition_events.spark.fleet.gold import TABLES  # noqa: PLC0415
 
     assert set(TABLES) == set(TABLE_NAMES)
-    assert (WHOLE | DAYS_AFTER.keys()) <= TABLES.keys()

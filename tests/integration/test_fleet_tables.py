@@ -1,6 +1,5 @@
-"""Tables, ledger and the merging of sightings, on small data frames of one session."""
+"""Tables, ledger, and one event of all who tell it, on small data frames of one session."""
 
-import random
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Days, Hours
 from kafka_partition_events.spark.fleet.progress import Counts
+from tests.fleet_kit import moment, offline, sightings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,7 +93,7 @@ class TestFileTables:
     def test_tables_that_had_no_event_yet_are_not_told_to_be_unknown(
         self, spark: "SparkSession", tables: "FileTables"
     ) -> None:
-        tables.ensure("silver/events", rows(spark).schema)
+        tables.ensure("bronze/records", rows(spark).schema)
         with pytest.raises(SparkJobError, match="has been run, but there was nothing for it"):
             tables.read("gold/availability_hourly")
 
@@ -116,6 +116,28 @@ class TestFileTables:
                 open_tables(spark, str(tmp_path), format_)
         open_tables(spark, str(tmp_path), "orc")
 
+    def test_hours_are_replaced_by_themselves(self, spark: "SparkSession", tables: "FileTables") -> None:
+        def at(*values: tuple[int, int, int]) -> "DataFrame":
+            rows = [(n, day(d), hour) for n, d, hour in values]
+            return spark.createDataFrame(rows, "n INT, day DATE, hour_of_day INT")
+
+        def hours(first: tuple[int, int], last: tuple[int, int]) -> Hours:
+            return Hours(*(Days(day(d), day(d)).hours.first + hour for d, hour in (first, last)))
+
+        tables.replace("gold/x", at((1, 0, 22), (2, 0, 23), (3, 1, 0), (4, 1, 1)), hours((0, 0), (1, 23)))
+        tables.replace("gold/x", at((5, 1, 0)), hours((0, 23), (1, 0)))
+        assert numbers(tables.read("gold/x")) == [1, 4, 5]
+        assert numbers(tables.read("gold/x", Days(day(1), day(1)))) == [4, 5]
+        assert tables.days("gold/x") == [day(0), day(1)]
+
+    def test_rows_are_rewritten_in_their_places(self, spark: "SparkSession", tables: "FileTables") -> None:
+        tables.put("bronze/x", rows(spark, (1, 0), (2, 1)), 0)
+        tables.put("bronze/x", rows(spark, (3, 1)), 1)
+        kept = tables.read("bronze/x", Days(day(1), day(1)))
+        tables.rewrite("bronze/x", kept.selectExpr("n * 10 AS n", "day", "batch"))
+        assert numbers(tables.read("bronze/x")) == [1, 20, 30]
+        assert numbers(tables.read("bronze/x", batches=[1])) == [30]
+
 
 class TestLedger:
     def test_what_is_noted_is_taken_up_once(self, storage: "Storage") -> None:
@@ -124,24 +146,57 @@ class TestLedger:
         at = datetime(2026, 11, 20, 10, tzinfo=UTC)
         ledger = Ledger(storage)
         assert ledger.mark() == Mark()
-        first = Batch(query="ingest", number=0, first=at, last=at, seen=at, counts=Counts(read=3, good=2))
-        second = Batch(query="outages", number=0, counts=Counts(late=1))
+        counts = Counts(read=3, good=2)
+        first = Batch(query="ingest", number=0, first=at, last=at, days=Days(DAY, DAY), counts=counts)
+        second = Batch(query="control", number=4, heard=at, counts=Counts(read=1))
         ledger.note(first)
         ledger.note(first)
         ledger.note(second)
         assert ledger.has_news()
-        assert ledger.noted() == [first, second]
-        mark = ledger.mark().after(ledger.noted(), doubles=4, snapshot=1)
+        assert ledger.noted() == [second, first]
+        mark = ledger.mark().after(ledger.noted(), until={"c-1": at}, blind=1)
         ledger.settle(mark, ledger.noted())
         assert ledger.noted() == []
         assert not ledger.has_news()
         assert ledger.mark() == Mark(
-            serial=1, ingest=0, outages=0, snapshot=1, since=at, until=at,
-            totals=Counts(read=3, good=2, doubles=4, late=1),
-        )  # fmt: skip
-        again = ledger.mark().after([first], doubles=0)  # the same batch, once more after a crash
+            serial=1, ingest=0, control=4, blind=1, until={"c-1": at}, heard=at, totals=counts
+        )
+        again = ledger.mark().after([first])  # the same batch, once more after a crash
         assert again.totals == mark.totals
-        assert again.snapshot == 1
+        assert (again.blind, again.until) == (1, {"c-1": at})
+
+    def test_what_a_refresh_that_was_cut_off_was_about_to_change_is_not_forgotten(
+        self, storage: "Storage"
+    ) -> None:
+        from kafka_partition_events.spark.fleet.ledger import Intent, Ledger, Mark  # noqa: PLC0415
+
+        first = Intent(rated=[Hours(5, 6)], began=[Days(DAY, DAY)])
+        second = Intent(rated=[Hours(7, 7), Hours(9, 9)], grown=[Days(DAY, day(1))])
+        ledger = Ledger(storage)
+        assert ledger.intend(first) == first
+        storage.write("intents/2.json", '{"rated": [{"fir')  # torn by a crash: nothing was changed after it
+        both = Intent(rated=[Hours(5, 7), Hours(9, 9)], began=[Days(DAY, DAY)], grown=[Days(DAY, day(1))])
+        assert Ledger(storage).intend(second) == both
+        assert Ledger(storage).intend(Intent()) == both
+        ledger.settle(Mark(serial=1), [])
+        assert ledger.intend(second) == second
+
+    def test_one_run_at_a_time_works_on_the_tables(self, storage: "Storage") -> None:
+        from kafka_partition_events.spark.fleet.ledger import Batch, Intent, Ledger, Mark  # noqa: PLC0415
+
+        first, second = Ledger(storage), Ledger(storage)
+        first.take_over()
+        first.note(Batch(query="ingest", number=0))
+        second.take_over()
+        for act in (
+            lambda: first.note(Batch(query="ingest", number=1)),
+            lambda: first.intend(Intent()),
+            lambda: first.settle(Mark(serial=1), []),
+        ):
+            with pytest.raises(SparkJobError, match="another kpe spark fleet has begun to work on"):
+                act()
+        second.settle(Mark(serial=1, ingest=0), second.noted())
+        assert first.mark().ingest == 0
 
     def test_a_file_that_a_crash_has_torn_is_as_good_as_none(self, storage: "Storage") -> None:
         from kafka_partition_events.spark.fleet.ledger import Batch, Ledger, Mark  # noqa: PLC0415
@@ -153,6 +208,16 @@ class TestLedger:
         ledger.note(Batch(query="ingest", number=6))
         assert ledger.mark().ingest == 4
         assert [batch.number for batch in ledger.noted()] == [6]
+
+    def test_offsets_are_those_that_spark_has_noted(self, storage: "Storage") -> None:
+        from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
+
+        ledger = Ledger(storage)
+        storage.write("checkpoints/ingest/offsets/3", 'v1\n{"batchWatermarkMs":0}\n{"kpe.events":{"0":7}}')
+        storage.write("checkpoints/ingest/offsets/4", 'v1\n{"batchWatermarkMs":0}\n{"logOffset":4}')
+        assert ledger.offsets("ingest", 3) == {"kpe.events": {"0": 7}}
+        assert ledger.offsets("ingest", 4) == {}, "of files"
+        assert ledger.offsets("ingest", 5) == ledger.first_offsets("ingest") == {}
 
     def test_tables_belong_to_one_source_as_soon_as_it_has_given_anything(self, storage: "Storage") -> None:
         from kafka_partition_events.spark.fleet.ledger import Batch, Ledger  # noqa: PLC0415
@@ -170,147 +235,59 @@ class TestLedger:
             ledger.claim("the Kafka topic kpe.events", "orc tables", "out")
 
 
-# -- sightings -> events ---------------------------------------------------------------------------------
-
-NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
-COLUMNS = (
-    "id STRING, source STRING, name STRING, sequence BIGINT, severity INT, broker INT, before STRING, "
-    "after STRING, observer STRING, initial BOOLEAN, detail STRING, dropped BIGINT, prev_at TIMESTAMP, "
-    "at TIMESTAMP, gap BOOLEAN, batch BIGINT, planned BOOLEAN, change_id STRING"
-)
+# -- observations -> events ------------------------------------------------------------------------------
 
 
-def hours(number: float | None) -> datetime | None:
-    return None if number is None else NOON + timedelta(hours=number)
-
-
-def sighting(
-    id_: str, prev: float | None, at: float, *, observer: str = "a", batch: int = 0, **more: Any
-) -> tuple[Any, ...]:
-    initial, gap = more.get("initial", False), more.get("gap", False)
-    return (
-        id_, "kafka://c", "partition.offline", 1, 17, None, None, None, observer, initial, None, None,
-        hours(prev), hours(at), gap, batch, more.get("planned"), more.get("change_id"),
-    )  # fmt: skip
-
-
-def told(spark: "SparkSession", *values: tuple[Any, ...]) -> "DataFrame":
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    from kafka_partition_events.spark.fleet.sightings import day_of  # noqa: PLC0415
-
-    return spark.createDataFrame(list(values), COLUMNS).withColumn("day", day_of(F.col("at")))
-
-
-def events(frame: "DataFrame") -> dict[str, list[tuple[Any, ...]]]:
-    found: dict[str, list[tuple[Any, ...]]] = {}
-    for row in frame.orderBy("at").toArrow().to_pylist():
-        values = row["prev_at"], row["at"], row["gap"], row["initial"], row["observer"]
-        found.setdefault(row["id"], []).append(values)
-    return found
+def observation(id_: str, at: str, prev_at: str | None = None, **more: Any) -> bytes:
+    prev = None if prev_at is None else moment(prev_at)
+    return offline("orders", 1, moment(at), prev_at=prev, id_=id_, **more)
 
 
 def test_all_who_tell_one_event_narrow_its_bounds(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet import sightings  # noqa: PLC0415
+    from kafka_partition_events.spark import events  # noqa: PLC0415
 
-    frame = told(
+    told = sightings(
         spark,
-        sighting("twice", 1, 4, gap=True),
-        sighting("twice", 2, 6, observer="b"),
-        sighting("restarted", 1, 3),
-        sighting("restarted", None, 2, observer="b", initial=True),
-        sighting("restarted", None, 30, observer="c", initial=True),
-        sighting("too early", 4, 9),
-        sighting("too early", 1, 3, observer="b"),
-        # Whoever starts days later tells the same id; that is an event of its own.
-        sighting("long", 0, 1),
-        sighting("long", None, 100, observer="b", initial=True),
-        # But not if somebody told it in between.
-        sighting("chain", 0, 1),
-        sighting("chain", None, 50, observer="b", initial=True),
-        sighting("chain", None, 100, observer="c", initial=True),
+        [
+            observation("twice", "10:04", "10:01", gap=True),
+            observation("twice", "10:06", "10:02", observer="b"),
+            observation("restarted", "10:03", "10:01"),
+            observation("restarted", "10:02", observer="b", initial=True),
+            observation("restarted", "20:00", observer="c", initial=True),
+            observation("too early", "10:09", "10:04"),
+            observation("too early", "10:03", "10:01", observer="b"),
+        ],
     )
-    assert events(sightings.merged(frame)) == {
-        "twice": [(hours(2), hours(4), False, False, "a")],
-        "restarted": [(hours(1), hours(2), False, False, "a")],
-        "too early": [(hours(1), hours(3), False, False, "b")],
-        "long": [(hours(0), hours(1), False, False, "a"), (None, hours(100), False, True, "b")],
-        "chain": [(hours(0), hours(1), False, False, "a")],
+    found = {row["id"]: row for row in events.distinct(told).toArrow().to_pylist()}
+    assert {id_: tuple(row[name] for name in EVENT) for id_, row in found.items()} == {
+        "twice": (moment("10:02"), moment("10:04"), False, False, "a"),
+        "restarted": (moment("10:01"), moment("10:02"), False, False, "a"),
+        "too early": (moment("10:01"), moment("10:03"), False, False, "b"),
     }
 
 
-def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet import sightings  # noqa: PLC0415
+EVENT = ("prev_at", "at", "gap", "initial", "observer")
 
-    frame = told(
+
+def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark import events  # noqa: PLC0415
+
+    told = sightings(
         spark,
-        sighting("one knew", 0, 1),
-        sighting("one knew", 0, 2, observer="b", planned=True, change_id="chg-1"),
-        sighting("one asked too late", 0, 1, planned=True, change_id="chg-2"),
-        sighting("one asked too late", 0, 2, observer="b", planned=False),
-        sighting("unplanned", 0, 1, planned=False),
-        sighting("unplanned", 0, 2, observer="b"),
-        sighting("nobody asked", 0, 1),
+        [
+            observation("one knew", "10:01"),
+            observation("one knew", "10:02", observer="b", planned=True, change_id="chg-1"),
+            observation("one asked too late", "10:01", planned=True, change_id="chg-2"),
+            observation("one asked too late", "10:02", observer="b", planned=False),
+            observation("unplanned", "10:01", planned=False),
+            observation("unplanned", "10:02", observer="b"),
+            observation("nobody asked", "10:01"),
+        ],
     )
-    merged = sightings.merged(frame).select("id", "planned", "change_id").toArrow().to_pylist()
-    assert {row["id"]: (row["planned"], row["change_id"]) for row in merged} == {
+    found = events.distinct(told).select("id", "planned", "change_id").toArrow().to_pylist()
+    assert {row["id"]: (row["planned"], row["change_id"]) for row in found} == {
         "one knew": (True, "chg-1"),
         "one asked too late": (True, "chg-2"),
         "unplanned": (False, None),
         "nobody asked": (None, None),
     }
-
-
-def test_events_of_a_day_follow_from_the_sightings_of_three_days_around_it(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet import sightings  # noqa: PLC0415
-
-    rng = random.Random(7)
-    values = [
-        sighting(
-            rng.choice("abcdefghijkl"), None, round(rng.uniform(0, 24 * 20), 2), observer=rng.choice("abc")
-        )
-        for _ in range(60)
-    ]
-    frame = told(spark, *values).localCheckpoint()
-    everything = events(sightings.merged(frame))
-    for number in (3, 7, 8, 12):
-        days = Days(day(number), day(number + 1))
-        near = sightings.within(frame, days.widened(sightings.REACH_DAYS))
-        some = events(sightings.within(sightings.merged(near), days))
-        wanted = {
-            id_: kept
-            for id_, found in everything.items()
-            if (kept := [one for one in found if days.begin <= one[1] < days.end])
-        }
-        assert some == wanted
-
-
-def test_doubles_among_new_sightings_are_counted(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet import sightings  # noqa: PLC0415
-
-    frame = told(
-        spark,
-        sighting("old", 0, 1, batch=1),
-        sighting("old and new", 0, 1, batch=1),
-        sighting("old and new", 0, 2, batch=2),
-        sighting("old and new", 0, 3, batch=3),
-        sighting("new", 0, 1, batch=2),
-        sighting("new twice", 0, 1, batch=2),
-        sighting("new twice", 0, 1, batch=3, observer="b"),
-    )
-    counted = sightings.merged(frame, new_after=1).select("id", "doubles").toArrow().to_pylist()
-    assert {row["id"]: row["doubles"] for row in counted} == {
-        "old": 0,
-        "old and new": 2,
-        "new": 0,
-        "new twice": 1,
-    }
-
-
-def test_the_days_that_new_sightings_touch(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.fleet import sightings  # noqa: PLC0415
-
-    old = told(spark, sighting("x", 0, 1), sighting("y", 0, 30))
-    new = told(spark, sighting("x", 0, 49), sighting("z", 0, 50))
-    found = sightings.touched(old, new).toArrow().column("day").to_pylist()
-    assert sorted(found) == [day(0), day(2)]

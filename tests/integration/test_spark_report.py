@@ -156,7 +156,7 @@ def test_a_broker_is_absent_from_when_it_left_until_it_joined(told: ReportData) 
 def test_every_event_that_the_listener_writes_is_understood(spark: "SparkSession") -> None:
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
-    parsed = events.parse(frame(spark, *(value for story in stories() for value in story.values)))
+    parsed = events.parsed(frame(spark, *(value for story in stories() for value in story.values)))
     assert parsed.where("defect IS NOT NULL").count() == 0
     assert set(events.NAMES) == NAMES | set(events.BODIES)
 
@@ -168,7 +168,7 @@ def test_records_that_are_no_events_are_counted(spark: "SparkSession") -> None:
     story.look(story.up, story.down, 8, 10)
     newer = json.loads(story.values[0]) | {"type": "x.partition.offline.v3"}
     junk = (b"not json", b"{}", b"\xff", None, json.dumps(newer).encode())
-    (row,) = events.quality(events.parse(frame(spark, *junk, *story.values, *story.values))).collect()
+    (row,) = events.quality(events.parsed(frame(spark, *junk, *story.values, *story.values))).collect()
     assert row.asDict() == {"read": 9, "unparsed": 4, "unknown": 1, "distinct": 2}
 
 

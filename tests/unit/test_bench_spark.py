@@ -1,5 +1,6 @@
 """The Spark benchmarks' pure parts: turns, CPU time, and what the rows say."""
 
+import json
 import os
 import random
 from functools import partial
@@ -8,7 +9,7 @@ import pytest
 
 from benchmarks.measure import Spread
 from benchmarks.spark import __main__ as command
-from benchmarks.spark import fleet
+from benchmarks.spark import fleet, fleet_story
 from benchmarks.spark.partition_column import ARROW, EMPTY, JVM, KAFKA_PYTHON, SCAN, rows_of
 from benchmarks.spark.rounds import Sample, cpu_by_process, one_round, rate_ratio, rates, sample
 
@@ -51,31 +52,52 @@ def took(factor: float) -> fleet.Took:
     return fleet.Took(
         wall_s=factor,
         ingest_s=factor / 4,
-        outages_s=factor / 5,
         refresh_s=factor / 2,
         cpu_s=2 * factor,
+        refreshes=10,
         shuffled_bytes=int(1000 * factor),
-        state_bytes=int(500 * factor),
         out_bytes=int(4000 * factor),
     )
 
 
-def test_the_fleet_is_judged_by_ten_times_the_events_and_each_case_stands_beside_a_smaller_one() -> None:
+def test_both_forms_are_judged_by_ten_times_the_input_and_what_that_costs() -> None:
     size = fleet.Size(
-        base=fleet.Case(name="base", events=1000, keys=10),
-        more_events=fleet.Case(name="events", events=100_000, keys=10),
-        more_keys=fleet.Case(name="keys", events=100_000, keys=100),
+        cases=[
+            fleet.Case(name="packed", transitions=10_000, packed=True),
+            fleet.Case(name="packed, 10x", transitions=100_000, packed=True),
+            fleet.Case(name="single", transitions=10_000, packed=False),
+            fleet.Case(name="single, 10x", transitions=100_000, packed=False),
+        ]
     )
-    runs = {"base": [took(1.0), took(2.0)], "events": [took(1.0), took(2.0)], "keys": [took(2.0), took(4.0)]}
-    rows = {row.what: row for row in fleet.rows_of(size, runs)}
-    assert [(row.what, row.kept) for row in rows.values() if row.target] == [("events: end to end", True)]
-    assert rows["base: end to end"].ours == Spread(500.0, 750.0, 1000.0)
-    assert rows["base: end to end"].peer is None
-    assert rows["events: refresh"].ratio == Spread(100.0, 100.0, 100.0)
-    assert rows["events: CPU"].ours == Spread(20.0, 30.0, 40.0)
-    keys = rows["keys: state"]
-    assert (keys.ours, keys.unit) == (Spread(10.0, 15.0, 20.0), "bytes a partition")
-    assert keys.peer == ("events", Spread(50.0, 75.0, 100.0))
+    transitions = {case.name: case.transitions for case in size.cases}
+    runs = {case.name: [took(case.transitions / 50_000)] * 2 for case in size.cases}
+    rows = {row.what: row for row in fleet.rows_of(size, transitions, runs)}
+    assert [(row.what, row.kept) for row in rows.values() if row.target] == [
+        ("packed, 10x: end to end", True),
+        ("packed, 10x: CPU, as often as of packed, for 10.0 times the input", True),
+        ("single, 10x: end to end", True),
+        ("single, 10x: CPU, as often as of single, for 10.0 times the input", True),
+    ]
+    assert rows["packed, 10x: end to end"].ours == Spread(50_000.0, 50_000.0, 50_000.0)
+    assert rows["packed: a refresh"].ours == Spread(0.01, 0.01, 0.01)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_the_story_is_told_twice_with_bad_and_late_records_in_order(packed: bool) -> None:
+    told = list(fleet_story.records(400, 4_000, packed=packed))
+    good = [json.loads(one.value) for one in told if one.transitions]
+    assert sum(one.transitions for one in told) >= 4_000
+    assert len(good) < len(told)
+    assert [one.at for one in told] == sorted(one.at for one in told)
+    assert {one["data"]["cluster_id"] for one in good} == set(fleet_story.CLUSTERS)
+    ids = [
+        each["id"]
+        for one in good
+        for each in one["data"].get("changes", [one])
+        if ".partition.o" in one["type"]  # those of in-sync sets are each observer's own
+    ]
+    assert len(set(ids)) == pytest.approx(len(ids) / 2, rel=0.01)
+    assert any(".v2" in one["type"] for one in good) is packed
 
 
 def test_every_case_takes_its_turn_in_every_round() -> None:

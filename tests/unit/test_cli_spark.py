@@ -16,7 +16,7 @@ from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.spark.fleet.days import Days, clipped, joined
+from kafka_partition_events.spark.fleet.days import Days, Hours, joined_days, joined_hours
 from kafka_partition_events.spark.fleet.progress import (
     BatchDone,
     Counts,
@@ -109,7 +109,7 @@ class TestSubmitLine:
         assert line[1] == "--packages"
         assert given.items() <= set(pairwise(line))
         assert ("--output", "jsonl") in set(pairwise(line))
-        assert not {"--once", "--late", "--events-topic", "--cores"} & set(line)
+        assert not {"--once", "--events-topic", "--cores"} & set(line)
 
     @pytest.mark.parametrize(
         "words",
@@ -142,12 +142,16 @@ class TestSubmitLine:
 
 class TestDays:
     def test_ranges_that_touch_become_one(self) -> None:
-        assert joined([days(5, 6), days(1, 2), days(3, 3), days(2, 2)]) == [days(1, 3), days(5, 6)]
-        assert joined([days(5, 6), days(1, 2)], gap=2) == [days(1, 6)]
-        assert joined([]) == []
+        assert joined_days([days(5, 6), days(1, 2), days(3, 3), days(2, 2)]) == [days(1, 3), days(5, 6)]
+        assert joined_days([]) == []
+        found = joined_hours([Hours(5, 6), Hours(1, 2), Hours(3, 3), Hours(2, 2)])
+        assert found == [Hours(1, 3), Hours(5, 6)]
 
-    def test_clipping(self) -> None:
-        assert clipped([days(1, 4), days(6, 7), days(9, 9)], days(3, 8)) == [days(3, 4), days(6, 7)]
+    def test_hours_know_their_days(self) -> None:
+        two = days(1, 2)
+        assert two.hours.days == two
+        assert (two.hours.begin, two.hours.end) == (two.begin, two.end)
+        assert Hours.touched(two.end, two.end).days == days(3, 3)
 
 
 class TestProgress:
@@ -160,7 +164,7 @@ class TestProgress:
         told = Lines(lines.append)
         told.step("starting")
         told.batch(BatchDone(query="ingest", batch=3, counts=Counts(read=7, good=7), seconds=1.25))
-        told.batch(BatchDone(query="outages", batch=0, counts=Counts(late=2), seconds=1))
+        told.batch(BatchDone(query="control", batch=0, counts=Counts(read=2, future=1), seconds=1))
         done = Refreshed(
             ranges=[days(1, 1), days(3, 5)],
             totals=Counts(read=7, good=7),
@@ -171,7 +175,7 @@ class TestProgress:
         assert lines == [
             "starting",
             "ingest batch 3: 7 read, 7 good (1.2 s)",
-            "outages batch 0: 2 late (1.0 s)",
+            "control batch 0: 2 read, 0 good, 1 future (1.0 s)",
             "made anew: 2026-11-01, 2026-11-03 to 2026-11-05 (2.0 s); in all 7 read, 7 good",
         ]
         assert told_refresh(done) == lines[-1]
@@ -179,7 +183,16 @@ class TestProgress:
             "days": ["2026-11-01..2026-11-01", "2026-11-03..2026-11-05"],
             "until": "2026-11-05T01:00:00Z",
             "seconds": 2,
-            "totals": {"read": 7, "good": 7, "unparsed": 0, "unknown": 0, "doubles": 0, "late": 0},
+            "totals": {
+                "read": 7,
+                "good": 7,
+                "unparsed": 0,
+                "unknown": 0,
+                "future": 0,
+                "past": 0,
+                "doubles": 0,
+                "missing": 0,
+            },
         }
 
 

@@ -99,13 +99,9 @@ def fleet_command(
     recompute: Annotated[
         str | None,
         typer.Option(
-            metavar="FROM..TO", help="Make the tables of these days anew from silver; take in none."
+            metavar="FROM..TO", help="Parse what came on these days anew, in quarantine, too; take in none."
         ),
     ] = None,
-    late: Annotated[
-        str,
-        typer.Option(metavar="DURATION", help="How late events may come and still count at once in outages."),
-    ] = "1h",
     target: Annotated[
         str, typer.Option(metavar="PERCENT", help="The availability that slo_burn holds topics against.")
     ] = "99.9%",
@@ -120,18 +116,19 @@ def fleet_command(
 ) -> None:
     """Keep tables of what happened to a fleet, from the events that observers write to a topic.
 
-    bronze/records is what came, bronze/quarantine what is no event, with the reason. silver/events has one
-    row per event, its bounds as narrow as all observers make them. gold has partition_outages (begin and end
-    each with a lower and an upper bound), availability_hourly and _daily (as a range: what nobody watched is
-    neither up nor down), slo_burn, leader_churn, skew, partition_count_history, reroutes; by day. With
+    bronze/records is what came, beside what it tells; whatever is no event has a defect instead: it is in
+    quarantine. gold has partition_outages (begin and end each with a lower and an upper bound),
+    availability_hourly and _daily (as a range: what nobody watched is neither up nor down), slo_burn,
+    leader_churn, skew, partition_count_history, reroutes; by day and hour. With
     --control-prefix also change_convergence, change_ack_curve, change_laggards, and reconciliation: the
     tracker's totals against Spark's own.
 
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
     the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or
-    version from the future), doubles (told by two observers, or twice), late. Late ones are kept; --recompute
-    takes them into the outages of those days. To stdout goes a line in the end; with another --output, or in
-    a pipe, a JSON object for each time that tables are made anew.
+    version that is not known yet), future and past (of an observer whose clock is ahead or behind), doubles
+    (told by two observers, or twice), missing (gone from the topic before they were read). After an upgrade
+    --recompute takes in what is unknown no more. To stdout goes a line in the end; with another --output, or
+    in a pipe, a JSON object for each time that tables are made anew.
 
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
@@ -155,7 +152,6 @@ def fleet_command(
         out=out,
         format=format_,
         work=work,
-        late=timedelta(seconds=parse_duration(late)),
         target=parse_target(target),
         bootstrap=bootstrap,
         events_topic=events_topic,

@@ -44,7 +44,6 @@ class FleetJob:
     out: str
     format: str
     work: str | None
-    late: timedelta
     target: float
     bootstrap: str | None
     events_topic: str
@@ -126,7 +125,7 @@ def run_fleet(job: FleetJob) -> None:
     with _needing_spark():
         from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-    fleet = Fleet(out=job.out, format=job.format, work=job.work, late=job.late, target=job.target)
+    fleet = Fleet(out=job.out, format=job.format, work=job.work, target=job.target)
     with contextlib.ExitStack() as told:
         documents = None if job.output is Output.TABLE else told.enter_context(Documents(job.output))
         progress = told.enter_context(
@@ -138,9 +137,8 @@ def run_fleet(job: FleetJob) -> None:
             with _stopped_by_signals(pipeline.stop):
                 mark = _run(pipeline, job)
     if job.output is Output.TABLE:
-        until = (
-            "no event yet" if mark.until is None else f"the last news is of {mark.until:%Y-%m-%d %H:%M:%SZ}"
-        )
+        last = max(mark.until.values(), default=None)
+        until = "no event yet" if last is None else f"the last news is of {last:%Y-%m-%d %H:%M:%SZ}"
         write_line(f"{job.out}: {mark.totals}; {until}")
     if job.every is None and job.recompute is None and pipeline.stopping:
         raise KeyboardInterrupt

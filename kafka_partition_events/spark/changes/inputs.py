@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.changes.followers import as_known, followers
 from kafka_partition_events.spark.changes.latest import latest_changes
-from kafka_partition_events.spark.fleet.sightings import day_of
+from kafka_partition_events.spark.fleet.intervals import day_of
 
 
 @frozen(kw_only=True)
@@ -60,7 +60,7 @@ def inputs_of(changes: DataFrame, leases: DataFrame, acks: DataFrame, until_ms: 
 
 def day_of_change() -> Column:
     """Return ``day``: that of the request, by which the tables are replaced."""
-    return day_of(F.timestamp_millis("requested_ms")).alias("day")
+    return day_of(F.col("requested_ms") * 1000).alias("day")
 
 
 def _opened(changes: DataFrame) -> DataFrame:

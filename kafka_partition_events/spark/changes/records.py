@@ -16,7 +16,7 @@ from kafka_partition_events.control.protocol.codec import FORMATS, VERSION
 from kafka_partition_events.control.protocol.records import Ack, Change, Lease
 from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, LeaseState, Role, State, Status
 from kafka_partition_events.spark.events import UNKNOWN, UNPARSED
-from kafka_partition_events.spark.fleet.sightings import day_of
+from kafka_partition_events.spark.fleet.intervals import day_of
 
 COORDINATES: Final = ("topic", "partition", "offset", "timestamp")
 TOTALS: Final = (
@@ -171,7 +171,7 @@ def told(parsed: DataFrame, topic: str) -> DataFrame:
         at_ms.alias("at_ms"),
         *(column.alias(name) for name, column in fields.items()),
         F.sha2("record.value", 256).alias("digest"),
-        day_of(F.col("record.timestamp")).alias("day"),
+        day_of(F.unix_micros("record.timestamp")).alias("day"),
     )
 
 
@@ -185,7 +185,7 @@ def quarantined(parsed: DataFrame) -> DataFrame:
         "record.*",
         F.col("defect").alias("reason"),
         F.current_timestamp().alias("ingested_at"),
-        day_of(F.col("record.timestamp")).alias("day"),
+        day_of(F.unix_micros("record.timestamp")).alias("day"),
     )
 
 

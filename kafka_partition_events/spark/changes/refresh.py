@@ -14,7 +14,7 @@ from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.spark.changes import gold
 from kafka_partition_events.spark.changes.followers import has_one_of
 from kafka_partition_events.spark.changes.inputs import day_of_change, inputs_of, last_known
-from kafka_partition_events.spark.fleet.days import Days, joined
+from kafka_partition_events.spark.fleet.days import Days, joined_days
 from kafka_partition_events.spark.fleet.tables import Tables
 
 _LEASES_REACH: Final = timedelta(milliseconds=LOST_AFTER_MS)
@@ -70,7 +70,7 @@ class ChangeRefresher:
     def _refresh_days(
         self, spans: Iterable[Days], known: DataFrame, last: int, until: datetime
     ) -> list[Days]:
-        ranges = joined(spans)
+        ranges = joined_days(spans)
         for days in ranges:
             self._refresh_range(days, known.where(F.col("day").between(days.first, days.last)), last, until)
         return ranges

@@ -6,7 +6,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Period
 from kafka_partition_events.spark.fleet.inputs import Inputs
 from kafka_partition_events.spark.fleet.intervals import (
     DAY_US,
@@ -17,9 +17,11 @@ from kafka_partition_events.spark.fleet.intervals import (
     length,
     long,
     micros,
+    parts_of,
     seconds,
     time_of,
     with_blind,
+    with_until,
 )
 
 SETTLED_AFTER: Final = timedelta(hours=1)
@@ -39,20 +41,20 @@ _RATED: Final = (
 )
 
 
-def hourly(inputs: Inputs, days: Days) -> DataFrame:
-    """Return ``cluster_id, topic, hour`` (its begin), the columns of `rated`, ``day``."""
-    return rated(inputs, days, HOUR_US).select(
-        *_TOPIC, time_of(F.col("step")).alias("hour"), *_RATED, day_of(F.col("step")).alias("day")
+def hourly(inputs: Inputs, period: Period) -> DataFrame:
+    """Return ``cluster_id, topic, hour`` (its begin), the columns of `rated`, ``day, hour_of_day``."""
+    return rated(inputs, period, HOUR_US).select(
+        *_TOPIC, time_of(F.col("step")).alias("hour"), *_RATED, *parts_of(F.col("step"))
     )
 
 
-def daily(inputs: Inputs, days: Days) -> DataFrame:
+def daily(inputs: Inputs, period: Period) -> DataFrame:
     """Return ``cluster_id, topic``, the columns of `rated`, ``day``."""
-    return rated(inputs, days, DAY_US).select(*_TOPIC, *_RATED, day_of(F.col("step")).alias("day"))
+    return rated(inputs, period, DAY_US).select(*_TOPIC, *_RATED, day_of(F.col("step")).alias("day"))
 
 
-def rated(inputs: Inputs, days: Days, size: int) -> DataFrame:
-    """Return how available each topic was in each step of these days, up to the last news.
+def rated(inputs: Inputs, period: Period, size: int) -> DataFrame:
+    """Return how available each topic was in each step of a period, up to the last news.
 
     All seconds are added up over partitions: one offline for a minute, and ten for six seconds, both make
     60. Time in which nobody looked is neither up nor down: it is in ``partition_seconds`` and
@@ -70,10 +72,10 @@ def rated(inputs: Inputs, days: Days, size: int) -> DataFrame:
 
     Args:
         inputs: What they are computed from.
-        days: The days.
-        size: How long a step is, in microseconds; days must be a multiple of it.
+        period: The time, a multiple of steps.
+        size: How long a step is, in microseconds.
     """
-    begin, end = micros(days.begin), min(micros(days.end), micros(inputs.until))
+    begin, end = micros(period.begin), micros(period.end)
     there = within(spans_of_counts(inputs), begin, end)
     measured = added_up(
         present(with_blind(there, inputs.blind), size).unionByName(
@@ -81,8 +83,8 @@ def rated(inputs: Inputs, days: Days, size: int) -> DataFrame:
         )
     )
     observed = F.col("present") - F.col("blind")
-    closed = F.col("step") + size <= micros(inputs.until - SETTLED_AFTER)
-    return measured.select(
+    closed = F.col("step") + size <= F.col("until") - SETTLED_AFTER // timedelta(microseconds=1)
+    return with_until(measured, inputs.until).select(
         *_TOPIC,
         "step",
         seconds(F.col("present")).alias("partition_seconds"),
@@ -105,11 +107,11 @@ def _up(offline: Column, observed: Column) -> Column:
 
 def spans_of_counts(inputs: Inputs) -> DataFrame:
     """Return ``cluster_id, topic, count, begin, end``: how many partitions there were; not ended: to now."""
-    return inputs.counts.select(
+    return with_until(inputs.counts, inputs.until).select(
         *_TOPIC,
         "count",
         F.unix_micros("valid_from").alias("begin"),
-        F.coalesce(F.unix_micros("valid_to"), long(micros(inputs.until))).alias("end"),
+        F.coalesce(F.unix_micros("valid_to"), "until").alias("end"),
     )
 
 
@@ -118,11 +120,11 @@ def outages(inputs: Inputs) -> DataFrame:
 
     Columns besides: ``cluster_id, topic, first_seen, open``.
     """
-    until = long(micros(inputs.until))
+    until = F.col("until")
     first_seen = F.unix_micros("began_by")
     still = F.col("ended_by").isNull()
     surely = F.greatest(first_seen, F.coalesce(F.unix_micros("ended_after"), first_seen))
-    return inputs.outages.select(
+    return with_until(inputs.outages, inputs.until).select(
         *_TOPIC,
         first_seen.alias("first_seen"),
         F.coalesce(F.unix_micros("began_after"), first_seen).alias("begin"),

@@ -1,7 +1,6 @@
-"""What the two streaming queries do with a batch. Doing it twice with one batch changes nothing."""
+"""What the query does with a batch: one read, one parse, one table. Doing it twice changes nothing."""
 
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -9,20 +8,41 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events
-from kafka_partition_events.spark.fleet import sightings
-from kafka_partition_events.spark.fleet.ledger import INGEST, OUTAGES, Batch, Ledger
+from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.intervals import day_of
+from kafka_partition_events.spark.fleet.ledger import INGEST, Batch, Ledger
 from kafka_partition_events.spark.fleet.progress import BatchDone, Counts, Progress
-from kafka_partition_events.spark.fleet.tables import OUTAGE_LOG, QUARANTINE, RECORDS, SIGHTINGS, Tables
+from kafka_partition_events.spark.fleet.tables import RECORDS, Tables
 
-CLOCKS: Final = timedelta(days=1)
-"""So far may an event be in the future and still be news: clocks differ."""
+COORDINATES: Final = ("topic", "partition", "offset", "timestamp")
 
-Late = Callable[[DataFrame], DataFrame]
-"""Returns the rows of the outage log that came too late."""
+
+def rows(records: DataFrame, *keep: str) -> DataFrame:
+    """Return the rows of ``bronze/records``: as they came, beside what they tell, or why they tell nothing.
+
+    ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated.
+
+    Args:
+        records: ``key, value, topic, partition, offset, timestamp``.
+        *keep: Columns of theirs that come last but one, unchanged.
+    """
+    day = day_of(F.unix_micros("timestamp")).alias("day")
+    kept = records.select(*COORDINATES, "key", "value", *keep, day)
+    return events.parsed(kept, *COORDINATES, "key", "value", *keep, "day")
+
+
+def quarantined(records: DataFrame) -> DataFrame:
+    """Return the records that are no events of ours, with the ``reason``.
+
+    Args:
+        records: Rows of ``bronze/records``.
+    """
+    bad = records.where(F.col("defect").isNotNull())
+    return bad.select(*COORDINATES, "key", "value", F.col("defect").alias("reason"), "day", "batch")
 
 
 class Ingest:
-    """Writes a batch of records to bronze, good ones to ``silver/sightings``, the others to quarantine."""
+    """Writes a batch of records to ``bronze/records``."""
 
     def __init__(self, tables: Tables, ledger: Ledger, progress: Progress) -> None:
         self._tables = tables
@@ -37,63 +57,42 @@ class Ingest:
             number: Spark's number of the batch.
         """
         begin = time.monotonic()
-        self._tables.put(RECORDS, sightings.raw(records), number)
         observed = Observation()
-        told = sightings.parsed(records)
-        # What is observed stands between parsing and the filter, so nothing is parsed twice.
-        self._tables.put(SIGHTINGS, sightings.good(told.observe(observed, *_metrics(_now()))), number)
+        self._tables.put(RECORDS, rows(records).observe(observed, *_metrics()), number)
         found = observed.get
-        counts = Counts(**{name: found[name] for name in ("read", "good", "unparsed", "unknown")})
-        if counts.read != counts.good:
-            self._tables.put(QUARANTINE, sightings.quarantined(told), number)
-        moments = {name: _moment(found[name]) for name in ("first", "last", "seen")}
-        self._ledger.note(Batch(query=INGEST, number=number, counts=counts, **moments))
+        missing = max(0, self._planned(number) - found["with_offset"])
+        names = ("read", "good", *events.DEFECTS)
+        counts = Counts(**{name: found[name] for name in names}, missing=missing)
+        moments = {name: _moment(found[name]) for name in ("first", "last")}
+        days = Days(found["first_day"], found["last_day"]) if found["first_day"] else None
+        self._ledger.note(Batch(query=INGEST, number=number, counts=counts, days=days, **moments))
         seconds = time.monotonic() - begin
         self._progress.batch(BatchDone(query=INGEST, batch=number, counts=counts, seconds=seconds))
 
-
-class LogOutages:
-    """Writes what the outages' state said of a batch to ``silver/outage_log``."""
-
-    def __init__(self, tables: Tables, ledger: Ledger, progress: Progress, late: Late) -> None:
-        self._tables = tables
-        self._ledger = ledger
-        self._progress = progress
-        self._late = late
-
-    def __call__(self, rows: DataFrame, number: int) -> None:
-        """Write the batch.
-
-        Args:
-            rows: Rows of the log. They are read once, because reading them moves the state on.
-            number: Spark's number of the batch.
-        """
-        begin = time.monotonic()
-        self._tables.put(OUTAGE_LOG, rows, number)
-        late = self._late(self._tables.read(OUTAGE_LOG, batches=[number])).count()
-        counts = Counts(late=late)
-        self._ledger.note(Batch(query=OUTAGES, number=number, counts=counts))
-        seconds = time.monotonic() - begin
-        self._progress.batch(BatchDone(query=OUTAGES, batch=number, counts=counts, seconds=seconds))
+    def _planned(self, number: int) -> int:
+        """Return how many offsets Spark has planned to read: more than there were, if some are gone."""
+        ends = self._ledger.offsets(INGEST, number)
+        begins = self._ledger.offsets(INGEST, number - 1) or self._ledger.first_offsets(INGEST)
+        return sum(
+            max(0, end - begins.get(topic, {}).get(partition, 0))
+            for topic, partitions in ends.items()
+            for partition, end in partitions.items()
+        )
 
 
-def _metrics(now: datetime) -> list[Column]:
-    defect, at = F.col("defect"), F.unix_micros("at")
+def _metrics() -> list[Column]:
+    defect, at = F.col("defect"), F.unix_micros("event.data.snapshot.at")
     good = defect.isNull()
-    latest = int((now + CLOCKS).timestamp() * 1_000_000)
     return [
         F.count(F.lit(1)).alias("read"),
+        F.count("offset").alias("with_offset"),
         F.count(F.when(good, 1)).alias("good"),
-        F.count(F.when(defect == events.UNPARSED, 1)).alias("unparsed"),
-        F.count(F.when(defect == events.UNKNOWN, 1)).alias("unknown"),
+        *(F.count(F.when(defect == name, 1)).alias(name) for name in events.DEFECTS),
         F.min(F.when(good, at)).alias("first"),
         F.max(F.when(good, at)).alias("last"),
-        F.max(F.when(good & (at <= latest), at)).alias("seen"),
+        F.min("day").alias("first_day"),
+        F.max("day").alias("last_day"),
     ]
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _moment(micros: int | None) -> datetime | None:

@@ -9,6 +9,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.spark.fleet.days import Period
+
 SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
 DAY_US: Final = 24 * HOUR_US
@@ -48,6 +50,18 @@ def day_of(micros: Column) -> Column:
     return F.date_from_unix_date(F.floor(micros / long(DAY_US)).cast("int"))
 
 
+def parts_of(micros: Column) -> tuple[Column, Column]:
+    """Return ``day`` and ``hour_of_day``, by which tables are replaced that an hour is added to at a time."""
+    return day_of(micros).alias("day"), F.floor(F.pmod(micros, long(DAY_US)) / HOUR_US).cast("int").alias(
+        "hour_of_day"
+    )
+
+
+def during(moment: Column, period: Period) -> Column:
+    """Return whether a time lies in a period."""
+    return (moment >= F.lit(period.begin)) & (moment < F.lit(period.end))
+
+
 def step_of(micros: Column, size: int) -> Column:
     """Return when the step begins that a time lies in; steps of ``size`` microseconds begin in 1970, UTC."""
     return micros - F.pmod(micros, long(size))
@@ -69,6 +83,16 @@ def in_steps(intervals: DataFrame, size: int) -> DataFrame:
         .withColumn("begin", F.greatest("begin", "step"))
         .withColumn("end", F.least("end", F.col("step") + size))
     )
+
+
+def with_until(rows: DataFrame, until: DataFrame) -> DataFrame:
+    """Return rows with ``until``, microseconds: the last news of their cluster. Others are left out.
+
+    Args:
+        rows: Any columns, ``cluster_id``.
+        until: As `kafka_partition_events.spark.fleet.inputs.Inputs` has it.
+    """
+    return rows.join(F.broadcast(until), "cluster_id")
 
 
 def with_blind(rows: DataFrame, blind: DataFrame) -> DataFrame:

@@ -5,32 +5,31 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Period
 from kafka_partition_events.spark.fleet.inputs import Inputs
-from kafka_partition_events.spark.fleet.intervals import SECOND_US, day_of, step_of, time_of
-from kafka_partition_events.spark.fleet.partition_counts import wanted
+from kafka_partition_events.spark.fleet.intervals import SECOND_US, during, parts_of, step_of, time_of
 
 STEP_US: Final = 300 * SECOND_US
 
 
-def leader_churn(inputs: Inputs, days: Days) -> DataFrame:
+def leader_churn(inputs: Inputs, period: Period) -> DataFrame:
     """Return how many partitions each broker lost and took over, in windows of five minutes.
 
     Only ``leadership.moved`` counts: a partition that goes offline is an outage, not a move. A move lies in
     the window of its upper bound.
 
     Columns: ``cluster_id, broker, window_start, moves_from`` (partitions that it led before), ``moves_to``
-    (that it leads since), ``reelections`` (it was elected again, in a new epoch; not a move), ``day``. A
-    broker without any has no row.
+    (that it leads since), ``reelections`` (it was elected again, in a new epoch; not a move), ``day``,
+    ``hour_of_day``. A broker without any has no row.
     """
     moves = (
         inputs.events.where("name = 'leadership.moved'")
-        .where(wanted(days))
+        .where(during(F.col("at"), period))
         .select(
             "cluster_id",
             step_of(F.unix_micros("at"), STEP_US).alias("step"),
-            leader("before").alias("from"),
-            leader("after").alias("to"),
+            F.col("leader_before").alias("from"),
+            F.col("leader_after").alias("to"),
         )
     )
     same = F.coalesce(F.col("from") == F.col("to"), F.lit(False))
@@ -49,14 +48,9 @@ def leader_churn(inputs: Inputs, days: Days) -> DataFrame:
             "moves_from",
             "moves_to",
             "reelections",
-            day_of(F.col("step")).alias("day"),
+            *parts_of(F.col("step")),
         )
     )
-
-
-def leader(side: str) -> Column:
-    """Return the leader in ``before`` or ``after`` of an event about one partition; null: none, unknown."""
-    return F.expr(f"try_cast(get_json_object({side}, '$.leader') AS INT)")
 
 
 def _side(broker: str, moved_from: Column, moved_to: Column, reelected: Column) -> Column:

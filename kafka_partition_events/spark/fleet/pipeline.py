@@ -7,7 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -18,33 +18,33 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_partition_events.spark import events
+from kafka_partition_events.spark import events, outages
 from kafka_partition_events.spark.changes.ingest import TakeControl, ensure
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet import gold, outage_log, sightings
+from kafka_partition_events.spark.fleet import blind, gold, ingest, partition_counts
 from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.ingest import Ingest, LogOutages
-from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, OUTAGES, Ledger, Mark
+from kafka_partition_events.spark.fleet.ingest import Ingest
+from kafka_partition_events.spark.fleet.inputs import Inputs
+from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, Ledger, Mark
+from kafka_partition_events.spark.fleet.outages_gold import partition_outages
 from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed, Silence
-from kafka_partition_events.spark.fleet.refresh import TELL_OUTAGES, Refresher
+from kafka_partition_events.spark.fleet.refresh import Refresher
 from kafka_partition_events.spark.fleet.slo_burn import TARGET, with_target
 from kafka_partition_events.spark.fleet.sources import Source
+from kafka_partition_events.spark.fleet.states import states
 from kafka_partition_events.spark.fleet.storage import Storage
 from kafka_partition_events.spark.fleet.tables import (
-    EVENTS,
     FILE_FORMATS,
-    OUTAGE_LOG,
-    QUARANTINE,
+    OUTAGES,
     RECORDS,
-    SIGHTINGS,
-    SNAPSHOT,
+    STANDING,
+    STATES,
     open_tables,
 )
 from kafka_partition_events.spark.kafka import cause_of
-from kafka_partition_events.spark.session import stateful_session
+from kafka_partition_events.spark.session import own_session
 
-LATE: Final = timedelta(hours=1)
-
+_ANY: Final = Days(date(2000, 1, 1), date(2000, 1, 1))
 _LOOK_S: Final = 0.2
 _SETTLE_S: Final = 600.0
 
@@ -58,14 +58,12 @@ class Fleet:
             table format the namespace (``catalog.schema``).
         format: The tables' format: ``parquet``, ``orc``, ``avro``, or a table format that the session has.
         work: The directory for checkpoints; by default ``_kpe`` in ``out``. A table format needs one.
-        late: How much older than its topic's latest transition one may come and still count in the stream.
         target: Which part of the time partitions shall be online, for ``slo_burn``; between 0 and 1.
     """
 
     out: str = field(validator=min_len(1))
     format: str = "parquet"
     work: str | None = None
-    late: timedelta = LATE
     target: float = TARGET
 
     @property
@@ -97,17 +95,18 @@ class Pipeline:
             progress: Hears how far it is.
 
         Raises:
-            SparkJobError: the directory or the format can't be used, or the session lacks what state needs.
+            SparkJobError: the directory or the format can't be used.
             ValueError: the target is not between 0 and 1.
         """
         self._fleet = fleet
         work = Storage(spark, fleet.work_directory)
-        self._spark = stateful_session(spark)
+        self._spark = own_session(spark)
         self._tables = open_tables(self._spark, fleet.out, fleet.format)
         self._ledger = Ledger(work)
         self._progress = _InTurn(progress or Silence())
         gold_tables = {**gold.TABLES, "slo_burn": with_target(fleet.target)}
-        self._refresher = Refresher(self._tables, self._ledger, self._progress, gold_tables)
+        self._gold = gold_tables
+        self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, gold_tables)
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._sources: dict[str, Source] = {}
@@ -161,17 +160,18 @@ class Pipeline:
             return self._refresh() if self._ledger.has_news() else mark
 
     def recompute(self, days: Days) -> Mark:
-        """Make the tables of these days anew from what was told, outages by the batch computation.
+        """Parse the records that were appended on these days anew, and make anew what they tell of.
 
-        Takes in late rows. Not beside another run on the same tables.
+        Takes in what an earlier version could not understand.
 
         Raises:
             SparkJobError: there are no tables, or they can't be read.
         """
         if self._ledger.owner() is None:
             raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
-        self._progress.step(f"making {days.first} to {days.last} anew from silver/sightings")
+        self._progress.step(f"making {days.first} to {days.last} anew from bronze/records")
         with self._told(None):
+            self._ledger.take_over()
             return self._refresher.recompute(days)
 
     @property
@@ -186,7 +186,7 @@ class Pipeline:
     # -- parts ---------------------------------------------------------------------------------------
 
     def _claim(self, source: Source, control: Source | None) -> None:
-        """Make sure that the tables are those of these sources, and are there."""
+        """Make sure that the tables are those of these sources, and this run's, and are there."""
         fleet = self._fleet
         if self._ledger.owner() is None and fleet.format in FILE_FORMATS:
             here = Storage(self._spark, fleet.out)
@@ -199,7 +199,7 @@ class Pipeline:
             records = source.stream(self._spark)
             self._ledger.claim(source.name, f"{fleet.format} tables", fleet.out)
             self._ensure(records)
-        self._sources = {INGEST: source, OUTAGES: source}
+        self._sources = {INGEST: source}
         if control is not None:
             with self._told(control):
                 ensure(self._tables, control.stream(self._spark))
@@ -207,18 +207,25 @@ class Pipeline:
             self._sources[CONTROL] = control
 
     def _ensure(self, records: DataFrame) -> None:
-        """Make the tables that are read whether a batch has had rows for them or not."""
-        told = sightings.parsed(records)
-        good = sightings.good(told)
-        words = outage_log.log(good, late=self._fleet.late)
-        batch = F.lit(0).cast("bigint").alias("batch")
+        """Make the tables that are read whether there have been rows for them or not."""
+        names = [RECORDS, STATES, STANDING, OUTAGES, *(f"gold/{name}" for name in self._gold)]
+        if all(map(self._tables.exists, names)):
+            return
+        taken = ingest.rows(records)
+        told = events.observations(taken, "timestamp")
+        lasting = states(told)
+        unseen = blind.no_times(self._spark)
+        found = partition_outages(outages.partition_outages(lasting), lasting, unseen)
+        counts = partition_counts.spells(lasting)
+        until = self._spark.createDataFrame([], "cluster_id STRING, until BIGINT")
+        inputs = Inputs(events=told, outages=found, blind=unseen, counts=counts, until=until)
+        day, batch = F.lit(None).cast("date").alias("day"), F.lit(0).cast("bigint").alias("batch")
         for name, rows in {
-            RECORDS: sightings.raw(records).select("*", batch),
-            QUARANTINE: sightings.quarantined(told).select("*", batch),
-            SIGHTINGS: good.select("*", batch),
-            EVENTS: good,
-            OUTAGE_LOG: words.select("*", batch),
-            SNAPSHOT: words.select(*outage_log.OUTAGE, batch),
+            RECORDS: taken.select("*", batch),
+            STATES: lasting.select("*", day, batch),
+            STANDING: outages.standing_of(outages.runs_of(lasting), lasting).select("*", day),
+            OUTAGES: found,
+            **{f"gold/{name}": table(inputs, _ANY) for name, table in self._gold.items()},
         }.items():
             self._tables.ensure(name, rows.schema)
 
@@ -234,15 +241,8 @@ class Pipeline:
 
     def _start(self, name: str, source: Source, trigger: dict[str, Any]) -> StreamingQuery:
         rows = source.stream(self._spark)
-        write: Ingest | LogOutages | TakeControl = Ingest(self._tables, self._ledger, self._progress)
-        if name == CONTROL:
-            write = TakeControl(self._tables, self._ledger, self._progress)
-        if name == OUTAGES:
-            told = events.parse(sightings.mentioning(rows, *TELL_OUTAGES))
-            # Beyond what is observed Spark pushes no filter, or it would parse each record once more for it.
-            told = told.observe("kpe-outages", F.count(F.lit(1)).alias("read"))
-            rows = outage_log.log(events.good(told), late=self._fleet.late)
-            write = LogOutages(self._tables, self._ledger, self._progress, outage_log.late)
+        kind = TakeControl if name == CONTROL else Ingest
+        write = kind(self._tables, self._ledger, self._progress)
 
         def checked(batch: DataFrame, number: int) -> None:
             try:
@@ -285,11 +285,6 @@ class Pipeline:
             if "Multiple streaming jobs detected" in said or "Concurrent update" in said:
                 raise SparkJobError(
                     f"another kpe spark fleet is at work on {self._fleet.out}: let one of them end. {said}"
-                ) from error
-            if "Python worker" in said:
-                raise SparkJobError(
-                    "Spark's Python workers failed or did not start in time: do they have this package, "
-                    f"pyarrow and protobuf, and is there CPU to spare? The next run goes on from here. {said}"
                 ) from error
             if source is None:
                 raise SparkJobError(

@@ -12,23 +12,28 @@ from kafka_partition_events.spark.fleet.days import Days
 
 @frozen(kw_only=True)
 class Counts:
-    """How many records and events. Every record read is good, unparsed or unknown.
+    """How many records. Each that is read is good, or in quarantine for one of the other reasons.
 
     Attributes:
         read: Records of the source.
         good: Records that are events of ours.
-        unparsed: Records in quarantine that are no CloudEvents of ours.
-        unknown: Records in quarantine that are CloudEvents of an unknown type or major version.
-        doubles: Good records that told of an event that another one had told of.
-        late: Transitions that came too late for the outages' state; ``--recompute`` takes them in.
+        unparsed: Those that are no CloudEvents of ours.
+        unknown: CloudEvents of an unknown type or major version.
+        future: Events of an observer whose clock is ahead of the broker's.
+        past: Events of an observer whose clock is behind.
+        doubles: Observations of an event that another one in the same batches told, too.
+        missing: Offsets that were gone before they were read: by retention, or with a topic that was deleted.
+            Markers of transactions count as such, too.
     """
 
     read: int = 0
     good: int = 0
     unparsed: int = 0
     unknown: int = 0
+    future: int = 0
+    past: int = 0
     doubles: int = 0
-    late: int = 0
+    missing: int = 0
 
     def __add__(self, other: "Counts") -> "Counts":
         return Counts(**{name: n + getattr(other, name) for name, n in attrs.asdict(self).items()})
@@ -121,8 +126,7 @@ class Silence:
 
 def told_batch(done: BatchDone) -> str:
     """Return a line about a batch."""
-    counts = f"{done.counts.late:,} late" if done.query == "outages" else str(done.counts)
-    return f"{done.query} batch {done.batch}: {counts} ({done.seconds:.1f} s)"
+    return f"{done.query} batch {done.batch}: {done.counts} ({done.seconds:.1f} s)"
 
 
 def told_refresh(done: Refreshed) -> str:
@@ -130,4 +134,4 @@ def told_refresh(done: Refreshed) -> str:
     days = ", ".join(
         str(days.first) if days.first == days.last else f"{days.first} to {days.last}" for days in done.ranges
     )
-    return f"made anew: {days or 'no day'} ({done.seconds:.1f} s); in all {done.totals}"
+    return f"made anew: {days or 'nothing'} ({done.seconds:.1f} s); in all {done.totals}"

@@ -1,76 +1,80 @@
-"""Makes the days anew that batches have touched. Doing it twice changes nothing.
+"""Makes anew what batches have changed. Doing it twice changes nothing.
 
-What a changed event changes in gold: its own day, and the days between its bounds; if it is one of those that
-tell of all days after them (`blind.LASTING`, or one with a gap), the days until now. A changed outage changes
-its days, and more news the days since the last news, for what is open is open until now.
+What lasts is found again from where the news begins (`lasting_refresh`). Gold is made anew for the hours that
+change by that, for those in which something was told that is counted by the hour, and for those that are not
+final yet. So a refresh costs what is new, after a year as on the first day.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import datetime, timedelta
+from typing import Final
 
-from attrs import frozen
-from pyspark.sql import DataFrame, Observation
+from attrs import evolve
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark import outages
+from kafka_partition_events.spark import events, outages
 from kafka_partition_events.spark.changes.refresh import ChangeRefresher
-from kafka_partition_events.spark.fleet import gold, outage_log, sightings
+from kafka_partition_events.spark.fleet import blind, gold, ingest, partition_counts
 from kafka_partition_events.spark.fleet.availability import SETTLED_AFTER
-from kafka_partition_events.spark.fleet.blind import lasting
-from kafka_partition_events.spark.fleet.days import Days, clipped, joined
-from kafka_partition_events.spark.fleet.gold_refresh import GoldRefresher, days_of, first_day
-from kafka_partition_events.spark.fleet.inputs import GoldTable
-from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, OUTAGES, Batch, Ledger, Mark
-from kafka_partition_events.spark.fleet.progress import Progress, Refreshed
-from kafka_partition_events.spark.fleet.sightings import REACH_DAYS, day_of, within
-from kafka_partition_events.spark.fleet.tables import (
-    EVENTS,
-    OUTAGE_LOG,
-    SIGHTINGS,
-    SNAPSHOT,
-    Tables,
+from kafka_partition_events.spark.fleet.days import Days, Hours, joined_days, joined_hours
+from kafka_partition_events.spark.fleet.ingest import COORDINATES
+from kafka_partition_events.spark.fleet.inputs import GoldTable, Inputs
+from kafka_partition_events.spark.fleet.intervals import day_of
+from kafka_partition_events.spark.fleet.lasting_refresh import (
+    TOGETHER,
+    BlindTimes,
+    Changed,
+    Standing,
+    changed_counts,
+    changed_outages,
+    since,
+    until_rows,
 )
-from kafka_partition_events.spark.outages import KEY
+from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, Batch, Intent, Ledger, Mark
+from kafka_partition_events.spark.fleet.news import News, news_of
+from kafka_partition_events.spark.fleet.progress import Counts, Progress, Refreshed
+from kafka_partition_events.spark.fleet.slo_burn import REACH
+from kafka_partition_events.spark.fleet.states import states
+from kafka_partition_events.spark.fleet.tables import BLIND, COUNTS, OUTAGES, RECORDS, STATES, UNTIL, Tables
 
-TELL_OUTAGES: Final = (
-    "partition.offline", "partition.online", "topic.created", "topic.deleted", "topic.recreated",
-)  # fmt: skip
-"""The events that the batch computation of outages is made from."""
-
-_NEAR: Final = 2 * REACH_DAYS
-"""Days so close together share sightings, which must be counted once."""
-
-
-@frozen(kw_only=True)
-class _Changes:
-    """What changed in silver.
-
-    Attributes:
-        spans: The days that changed events and outages tell of.
-        lasting: Whether one of the events tells of all days after it.
-        doubles: How many sightings told of an event that another one had told of.
-    """
-
-    spans: Sequence[Days] = ()
-    lasting: bool = False
-    doubles: int = 0
+_TOLD_LATE: Final = events.BEHIND + timedelta(days=1)
+"""So long after it was seen may an event be in the topic."""
+_TOPIC: Final = ("cluster_id", "topic")
 
 
 class Refresher:
-    """Keeps ``silver/events``, ``silver/outages`` and gold up to date with what batches have written."""
+    """Keeps silver and gold up to date with what batches have written."""
 
     def __init__(
         self,
+        spark: SparkSession,
         tables: Tables,
         ledger: Ledger,
         progress: Progress,
         gold_tables: Mapping[str, GoldTable] = gold.TABLES,
+        *,
+        at_once: int = 4,
     ) -> None:
+        """Make it.
+
+        Args:
+            spark: A session with its time in UTC.
+            tables: Where silver and gold are.
+            ledger: Where it is written down what is done.
+            progress: Hears of it.
+            gold_tables: How they are made.
+            at_once: How many are made at once: most of their time is planning.
+        """
+        self._spark = spark
         self._tables = tables
         self._ledger = ledger
         self._progress = progress
-        self._gold = GoldRefresher(tables=tables, made=gold_tables)
+        self._made = gold_tables
+        self._at_once = at_once
+        self._standing = Standing(tables=tables)
         self._followed = ChangeRefresher(tables=tables)
 
     def refresh(self) -> Mark:
@@ -83,177 +87,229 @@ class Refresher:
             self._tell(mark, [], begin)
             return mark
         after = mark.after(batches)
-        changed = self._refresh_events(batches, mark, after)
-        spans, snapshot = self._refresh_outages(batches, mark, after)
-        spans = [*changed.spans, *spans]
-        if mark.until is not None and after.until is not None and mark.until < after.until:
-            spans.append(Days((mark.until - SETTLED_AFTER).date(), after.until.date()))
-        ranges = self._refresh_gold(spans, after, snapshot, whole=changed.lasting)
-        ranges = joined([*ranges, *self._refresh_changes(batches, after)])
-        settled = mark.after(batches, doubles=changed.doubles, snapshot=snapshot)
-        return self._settle(settled, mark, noted, ranges, begin)
+        ranges: list[Days] = []
+        if taken := [batch for batch in batches if batch.query == INGEST and batch.days is not None]:
+            days = joined_days(batch.days for batch in taken if batch.days is not None)
+            records = self._tables.read(RECORDS, *days, batches=[batch.number for batch in taken])
+            after, ranges = self._refresh_events(records, mark, after)
+        if (numbers := [batch.number for batch in batches if batch.query == CONTROL]) and after.heard:
+            ranges = joined_days([*ranges, *self._followed.refresh(numbers, after.control, after.heard)])
+        return self._settle(after, mark, noted, ranges, begin)
 
     def recompute(self, days: Days) -> Mark:
-        """Make these days anew from ``silver/sightings``, outages by the batch computation.
+        """Parse the records that were appended on these days anew, and make anew what they tell of.
 
-        What it finds of an outage holds until there is news of that outage.
+        So what is in quarantine is taken in by a version that understands it. Killed in the middle, it is to
+        be done again.
         """
         mark = self.refresh()
         begin = time.monotonic()
         if mark.heard is not None:
             self._followed.recompute(days, mark.control, mark.heard)
-        if mark.since is None or mark.until is None:
-            return mark
-        self._replace_events([days])
-        told = self._tables.read(SIGHTINGS).where(F.col("name").isin(*TELL_OUTAGES))
-        found = _begun(outages.partition_outages(told), days).select(*outage_log.OUTAGE)
-        base = self._snapshot(mark.snapshot)
-        gone = _begun(base, days)
-        rest = base.join(gone.select(*KEY, "began_by"), [*KEY, "began_by"], "left_anti")
-        spans = [days, *days_of(gone.unionByName(found), mark.until)]
-        serial = mark.serial + 1
-        self._tables.put(SNAPSHOT, rest.unionByName(found), serial)
-        ranges = self._refresh_gold(spans, mark, serial, whole=True)
-        return self._settle(mark.after([], snapshot=serial), mark, [], ranges, begin)
+        before = self._counted(days)
+        kept = self._tables.read(RECORDS, days).select(*COORDINATES, "key", "value", "day", "batch")
+        self._tables.rewrite(RECORDS, ingest.rows(kept, "batch"))
+        after = mark.after([])
+        after, ranges = self._refresh_events(self._tables.read(RECORDS, days), mark, after, again=days)
+        changed = {name: count - before[name] for name, count in self._counted(days).items()}
+        after = evolve(after, totals=mark.totals + Counts(**changed))
+        return self._settle(after, mark, [], ranges, begin)
+
+    def _settle(
+        self, after: Mark, mark: Mark, noted: Sequence[Batch], ranges: Sequence[Days], begin: float
+    ) -> Mark:
+        self._ledger.settle(after, noted)
+        if mark.blind not in {-1, after.blind}:
+            self._tables.drop(BLIND, mark.blind)
+        if mark.ingest >= 0:
+            self._tables.drop(UNTIL, mark.serial)
+        self._tell(after, ranges, begin)
+        return after
+
+    def _counted(self, days: Days) -> dict[str, int]:
+        rows = self._tables.read(RECORDS, days).groupBy("defect").count().toArrow().to_pylist()
+        counted = {row["defect"] or "good": row["count"] for row in rows}
+        return {name: counted.get(name, 0) for name in ("good", *events.DEFECTS)}
 
     # -- events --------------------------------------------------------------------------------------
 
-    def _refresh_events(self, batches: Iterable[Batch], mark: Mark, after: Mark) -> _Changes:
-        """Make the events anew that new sightings tell of."""
-        told = [batch for batch in batches if batch.query == INGEST and batch.first and batch.last]
-        if not told:
-            return _Changes()
-        firsts = [batch.first.date() for batch in told if batch.first]
-        reach = Days(min(firsts), max(batch.last.date() for batch in told if batch.last))
-        if mark.ingest < 0:  # all there is, is new
-            doubles = self._replace_events([reach], mark, after)
-            until = reach.last if after.until is None else max(reach.last, after.until.date())
-            return _Changes(spans=[Days(reach.first, until)], lasting=True, doubles=doubles)
-        numbers = [batch.number for batch in told]
-        new = self._tables.read(SIGHTINGS, reach, batches=numbers)
-        old = self._tables.read(SIGHTINGS, reach.widened(REACH_DAYS)).where(F.col("batch") < min(numbers))
-        touched = sightings.touched(old, new).toArrow().column("day").to_pylist()
-        days = joined((Days(day, day) for day in touched), gap=_NEAR)
-        ids = new.select("source", "id").distinct()
-        before = self._spans(ids, days, after)
-        doubles = self._replace_events(days, mark, after)
-        now = self._spans(ids, days, after)
-        return _Changes(
-            spans=[*(Days(day, day) for day in touched), *before.spans, *now.spans],
-            lasting=before.lasting or now.lasting,
-            doubles=doubles,
+    def _refresh_events(
+        self, records: DataFrame, mark: Mark, after: Mark, again: Days | None = None
+    ) -> tuple[Mark, list[Days]]:
+        told = events.observations(records, "timestamp")
+        lasting = states(told).withColumn("day", day_of(F.unix_micros("at")))
+        self._tables.put(STATES, lasting, after.serial)
+        times = self._blind(mark)
+        news = news_of(told, blind.by_cluster(times.rows(self._spark)))
+        after = _with_news(after, mark, news)
+        until = until_rows(self._spark, after.until)
+        new_times = self._blind_anew(times, news, mark, until)
+        unseen = blind.by_cluster(new_times.rows(self._spark)).localCheckpoint()
+        new = self._tables.read(STATES, *_days_of(news), batches=[after.serial])
+        found, topics, first = self._outages_anew(new, news, times.hours_to(new_times), unseen, until)
+        counts = self._counts_anew(new, news, until)
+        unseen_hours = [*times.hours_to(new_times), *([] if again is None else [again.hours])]
+        intent = self._ledger.intend(_intent(mark, after, news, found, counts, unseen_hours))
+        if new_times != times:
+            self._tables.put(BLIND, new_times.rows(self._spark), after.serial)
+            after = evolve(after, blind=after.serial)
+        self._write(OUTAGES, found, intent.began)
+        self._write(COUNTS, counts, intent.grown)
+        self._make_gold(intent, unseen, until)
+        last = until.select("cluster_id", F.timestamp_micros("until").alias("until"))
+        self._tables.put(UNTIL, last, after.serial)
+        self._standing.keep(topics, first, max(after.until.values(), default=None))
+        return after, joined_days(hours.days for hours in intent.rated)
+
+    def _blind(self, mark: Mark) -> BlindTimes:
+        return (
+            BlindTimes.of(self._tables.read(BLIND, batches=[mark.blind])) if mark.blind >= 0 else BlindTimes()
         )
 
-    def _replace_events(
-        self, ranges: Iterable[Days], mark: Mark | None = None, after: Mark | None = None
-    ) -> int:
-        """Make the events of these days anew; return the number of doubles among the new sightings."""
-        doubles = 0
-        for days in ranges:
-            told = self._tables.read(SIGHTINGS, days.widened(REACH_DAYS))
-            if mark is None or after is None:
-                self._tables.replace(EVENTS, within(sightings.merged(told), days), days)
-                continue
-            # A batch that is being written now is the next refresh's.
-            found = sightings.merged(told.where(F.col("batch") <= after.ingest), new_after=mark.ingest)
-            observed = Observation()
-            counted = found.observe(observed, F.sum("doubles").alias("doubles")).drop("doubles")
-            self._tables.replace(EVENTS, within(counted, days), days)
-            doubles += observed.get["doubles"] or 0
-        return doubles
+    def _blind_anew(
+        self, times: BlindTimes, news: Iterable[News], mark: Mark, until: DataFrame
+    ) -> BlindTimes:
+        from_: list[datetime] = []
+        for one in news:
+            from_ += [moment for moment in (one.blind, one.looked) if moment is not None]
+            from_ += one.silent_since(mark.beats.get(one.cluster))
+            # What had not ended by the last news may have ended since, and has not ended by now.
+            last = mark.until.get(one.cluster)
+            from_ += [span.begin for span in times.spans if span.cluster == one.cluster and span.end == last]
+        return times.anew(self._tables, min(from_), until) if from_ else times
 
-    def _spans(self, ids: DataFrame, ranges: Sequence[Days], after: Mark) -> _Changes:
-        """Return of what days besides their own these events tell, as ``silver/events`` has them."""
-        spans: list[dict[str, Any]] = []
-        for days in ranges:
-            found = (
-                self._tables.read(EVENTS, days)
-                .select(
-                    "source",
-                    "id",
-                    lasting().alias("lasting"),
-                    first_day("prev_at", "at").alias("first"),
-                    day_of(F.col("at")).alias("last"),
-                )
-                .where(F.col("lasting") | (F.col("first") < F.col("last")))
-                .join(ids, ["source", "id"], "left_semi")
-                .select("first", "last", "lasting")
-                .distinct()
+    def _outages_anew(
+        self, new: DataFrame, news: Iterable[News], unseen_hours: Sequence[Hours], unseen: DataFrame,
+        until: DataFrame,
+    ) -> tuple[Changed, DataFrame | None, datetime | None]:  # fmt: skip
+        first = _first(one.outages for one in news)
+        again = _first([*(one.left for one in news), *(hours.begin for hours in unseen_hours)])
+        topics = None
+        if first is not None:
+            topics = (
+                new.where(F.col("name").isin(*outages.TELLING)).select(*_TOPIC).distinct().localCheckpoint()
             )
-            spans += found.toArrow().to_pylist()
-        now = None if after.until is None else after.until.date()
-        return _Changes(
-            spans=[
-                Days(span["first"], max(span["last"], now) if span["lasting"] and now else span["last"])
-                for span in spans
-                if span["first"] <= span["last"]
-            ],
-            lasting=any(span["lasting"] for span in spans),
+        found = changed_outages(self._standing, topics, first, again, unseen, until)
+        return found, topics, first
+
+    def _counts_anew(self, new: DataFrame, news: Iterable[News], until: DataFrame) -> Changed:
+        first = _first(one.counts for one in news)
+        if first is None:
+            return Changed()
+        tell = F.col("name").isin(*partition_counts.NAMES)
+        topics = new.where(tell).select(*_TOPIC).distinct().localCheckpoint()
+        return changed_counts(self._tables, topics, first, until)
+
+    def _write(self, name: str, changed: Changed, days: Iterable[Days]) -> None:
+        if changed.rows is None:
+            return
+        for one in days:
+            rows = changed.rows.where(F.col("day").between(F.lit(one.first), F.lit(one.last)))
+            self._tables.replace(name, rows, one)
+
+    # -- gold ----------------------------------------------------------------------------------------
+
+    def _make_gold(self, intent: Intent, unseen: DataFrame, until: DataFrame) -> None:
+        with ThreadPoolExecutor(self._at_once) as pool:
+            written: list[Future[None]] = [
+                pool.submit(self._tables.replace, f"gold/{name}", self._made[name](inputs, period), period)
+                for name, period, inputs in self._gold_of(intent, unseen, until)
+            ]
+        for one in written:
+            one.result()
+
+    def _gold_of(
+        self, intent: Intent, unseen: DataFrame, until: DataFrame
+    ) -> Iterator[tuple[str, Hours | Days, Inputs]]:
+        """Return which tables are to be made anew, for which time, and from what."""
+        now = timedelta(0)
+        for hours in intent.rated:
+            yield "availability_hourly", hours, self._lasting(hours, now, unseen, until)
+        for days in joined_days(hours.days for hours in intent.rated):
+            yield "availability_daily", days, self._lasting(days, now, unseen, until)
+        for hours in intent.burnt:
+            yield "slo_burn", hours, self._lasting(hours, REACH, unseen, until)
+        for table, event, spans in (
+            ("leader_churn", "leadership.moved", intent.churned),
+            ("skew", "cluster.summary", intent.summed),
+            ("reroutes", "producer.counters", intent.counted),
+        ):
+            for hours in spans:
+                yield table, hours, self._events(hours, event, unseen, until)
+
+    def _lasting(self, period: Hours | Days, reach: timedelta, unseen: DataFrame, until: DataFrame) -> Inputs:
+        """Return what the tables of outages need for a period, and for so long before it."""
+        begin = period.begin - reach
+        begins = F.coalesce("began_after", "began_by") < F.lit(period.end)
+        ends = F.col("ended_by").isNull() | (F.col("ended_by") >= F.lit(begin))
+        there = (F.col("valid_from") < F.lit(period.end)) & (
+            F.col("valid_to").isNull() | (F.col("valid_to") > F.lit(begin))
         )
+        down = self._standing.outages_from(begin).where(begins & ends)
+        counts = self._tables.read(COUNTS).where(there)
+        return Inputs(events=down, outages=down, blind=unseen, counts=counts, until=until)
 
-    # -- outages -------------------------------------------------------------------------------------
-
-    def _refresh_outages(
-        self, batches: Iterable[Batch], mark: Mark, after: Mark
-    ) -> tuple[Sequence[Days], int]:
-        """Apply the log's new words; return the days of the outages that they change, and the snapshot."""
-        numbers = [batch.number for batch in batches if batch.query == OUTAGES]
-        words = self._tables.read(OUTAGE_LOG, batches=numbers).where("late IS NULL") if numbers else None
-        if words is None or words.isEmpty():
-            return (), mark.snapshot
-        begun = words.groupBy(*KEY).agg(F.min("since").alias("_since"))
-        base = self._snapshot(mark.snapshot).join(begun, list(KEY), "left")
-        # Outages do not overlap. One that reaches into what the words tell is told by them, or has been put
-        # there by a recomputation, which they overrule.
-        stays = F.col("_since").isNull() | F.coalesce(F.col("ended_by") <= F.col("_since"), F.lit(False))
-        found = outage_log.latest(words)
-        gone = base.where(~stays).select(*outage_log.OUTAGE)
-        rest = base.where(stays).select(*outage_log.OUTAGE)
-        serial = mark.serial + 1
-        self._tables.put(SNAPSHOT, rest.unionByName(found), serial)
-        if after.until is None:
-            return (), serial
-        return days_of(gone.unionByName(found), after.until), serial
-
-    def _snapshot(self, serial: int) -> DataFrame:
-        return self._tables.read(SNAPSHOT, batches=[serial]).select(*outage_log.OUTAGE)
-
-    def _refresh_gold(self, spans: Sequence[Days], mark: Mark, snapshot: int, *, whole: bool) -> list[Days]:
-        if mark.since is None or mark.until is None:
-            return []
-        known = Days(mark.since.date(), max(mark.since, mark.until).date())
-        ranges = joined(clipped(spans, known), gap=1)
-        if ranges:
-            self._gold.refresh(ranges, known, self._snapshot(snapshot), mark.until, whole=whole)
-        return ranges
-
-    # -- changes -------------------------------------------------------------------------------------
-
-    def _refresh_changes(self, batches: Iterable[Batch], after: Mark) -> Sequence[Days]:
-        """Make the tables of changes anew; return the days on which these were requested."""
-        numbers = [batch.number for batch in batches if batch.query == CONTROL]
-        if not numbers or after.heard is None:
-            return ()
-        return self._followed.refresh(numbers, after.control, after.heard)
-
-    # -- the end -------------------------------------------------------------------------------------
-
-    def _settle(
-        self, settled: Mark, before: Mark, batches: Sequence[Batch], ranges: Sequence[Days], begin: float
-    ) -> Mark:
-        self._ledger.settle(settled, batches)
-        if before.snapshot not in {-1, settled.snapshot}:
-            self._tables.drop(SNAPSHOT, before.snapshot)
-        self._tell(settled, ranges, begin)
-        return settled
+    def _events(self, period: Hours | Days, name: str, unseen: DataFrame, until: DataFrame) -> Inputs:
+        """Return the events of one kind, of a period and so long before it that doubles are known as such."""
+        begin = period.begin - TOGETHER
+        days = Days(begin.date(), (period.end + _TOLD_LATE).date())
+        at = F.col("event.data.snapshot.at")
+        near = (F.col("name") == name) & (at >= F.lit(begin)) & (at < F.lit(period.end + TOGETHER))
+        told = events.distinct(events.observations(self._tables.read(RECORDS, days).where(near)))
+        return Inputs(events=told, outages=told, blind=unseen, counts=told, until=until)
 
     def _tell(self, mark: Mark, ranges: Sequence[Days], begin: float) -> None:
         seconds = time.monotonic() - begin
-        self._progress.refreshed(
-            Refreshed(ranges=ranges, totals=mark.totals, until=mark.until, seconds=seconds)
-        )
+        until = max(mark.until.values(), default=None)
+        self._progress.refreshed(Refreshed(ranges=ranges, totals=mark.totals, until=until, seconds=seconds))
 
 
-def _begun(rows: DataFrame, days: Days) -> DataFrame:
-    """Return the outages that were first seen on these days."""
-    return rows.where(day_of(F.col("began_by")).between(F.lit(days.first), F.lit(days.last)))
+def _first(moments: Iterable[datetime | None]) -> datetime | None:
+    return min((moment for moment in moments if moment is not None), default=None)
+
+
+def _days_of(news: Iterable[News]) -> list[Days]:
+    """Return the days of which there may be new states."""
+    first = _first(moment for one in news for moment in (one.outages, one.counts, one.left))
+    return [] if first is None else [since(first)]
+
+
+def _with_news(after: Mark, mark: Mark, news: Iterable[News]) -> Mark:
+    until, beats, doubles = dict(mark.until), dict(mark.beats), 0
+    for one in news:
+        doubles += one.doubles
+        if one.until is not None:
+            until[one.cluster] = max(one.until, until.get(one.cluster, one.until))
+        for at, _ in one.beats:
+            beats[one.cluster] = max(at, beats.get(one.cluster, at))
+    return evolve(after, until=until, beats=beats, totals=after.totals + Counts(doubles=doubles))
+
+
+def _intent(
+    mark: Mark, after: Mark, news: Iterable[News], found: Changed, counts: Changed, unseen: Sequence[Hours]
+) -> Intent:
+    last = max(after.until.values(), default=None)
+    if last is None:
+        return Intent()
+    open_: list[Hours] = []
+    for one in news:
+        if (until := after.until.get(one.cluster)) is not None:
+            before = mark.until.get(one.cluster)
+            begin = min(one.first, until) if before is None else before - SETTLED_AFTER
+            open_.append(Hours.touched(begin, until))
+    now = Hours.touched(last, last).last
+
+    def known(spans: Iterable[Hours]) -> list[Hours]:
+        return joined_hours(Hours(one.first, min(one.last, now)) for one in spans if one.first <= now)
+
+    changed = [*found.rated, *counts.rated, *unseen, *open_]
+    reach = REACH // timedelta(hours=1)
+    return Intent(
+        rated=known([*changed, *found.settled]),
+        burnt=known(Hours(one.first, one.last + reach) for one in changed),
+        churned=known(hours for one in news for hours in one.moved),
+        summed=known(hours for one in news for hours in one.summed),
+        counted=known(hours for one in news for hours in one.counted),
+        began=joined_days(Days(day, day) for day in found.days),
+        grown=joined_days(Days(day, day) for day in counts.days),
+    )

@@ -5,10 +5,9 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Period
 from kafka_partition_events.spark.fleet.inputs import Inputs
-from kafka_partition_events.spark.fleet.intervals import HOUR_US, day_of, step_of, time_of
-from kafka_partition_events.spark.fleet.partition_counts import wanted
+from kafka_partition_events.spark.fleet.intervals import HOUR_US, during, parts_of, step_of, time_of
 
 COUNTS: Final = ("sent", "rerouted", "avoided", "capped", "rescued")
 
@@ -17,15 +16,15 @@ _BODY: Final = f"""
 """
 
 
-def reroutes(inputs: Inputs, days: Days) -> DataFrame:
+def reroutes(inputs: Inputs, period: Period) -> DataFrame:
     """Return by the hour what producers counted.
 
     Columns: ``cluster_id, topic, client, hour`` (in which it was told), ``sent, rerouted, avoided,
-    capped, rescued``, ``day``. Empty where no producer publishes its counters.
+    capped, rescued``, ``day, hour_of_day``. Empty where no producer publishes its counters.
     """
     told = (
         inputs.events.where("name = 'producer.counters' AND body IS NOT NULL")
-        .where(wanted(days))
+        .where(during(F.col("at"), period))
         .select(
             "cluster_id",
             step_of(F.unix_micros("at"), HOUR_US).alias("step"),
@@ -42,6 +41,6 @@ def reroutes(inputs: Inputs, days: Days) -> DataFrame:
             "client",
             time_of(F.col("step")).alias("hour"),
             *COUNTS,
-            day_of(F.col("step")).alias("day"),
+            *parts_of(F.col("step")),
         )
     )

@@ -5,9 +5,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Period
 from kafka_partition_events.spark.fleet.inputs import Inputs
-from kafka_partition_events.spark.fleet.partition_counts import wanted
+from kafka_partition_events.spark.fleet.intervals import during, parts_of
 
 _BODY: Final = """
     period STRUCT<begin: TIMESTAMP, end: TIMESTAMP>,
@@ -18,18 +18,19 @@ _BODY: Final = """
 """
 
 
-def skew(inputs: Inputs, days: Days) -> DataFrame:
+def skew(inputs: Inputs, period: Period) -> DataFrame:
     """Return what each broker held in each period that an observer summed up, and how even that was.
 
     Columns: ``cluster_id, period_begin, period_end, at`` (the look), ``broker, rack, leaders, replicas,
     offline_replicas``; of the whole cluster, the same in each of its brokers' rows: ``topics, partitions,
     offline, leaders_max_mean, leaders_cv, replicas_max_mean, replicas_cv`` (the largest by the mean, and the
-    standard deviation by the mean: 1 and 0 are even; null where there are none); ``day`` (of ``at``).
+    standard deviation by the mean: 1 and 0 are even; null where there are none); ``day``, ``hour_of_day`` (of
+    ``at``).
     """
     told = (
         inputs.events.where("name = 'cluster.summary' AND body IS NOT NULL")
-        .where(wanted(days))
-        .select("cluster_id", "at", "day", F.from_json("body", _BODY).alias("told"))
+        .where(during(F.col("at"), period))
+        .select("cluster_id", "at", F.from_json("body", _BODY).alias("told"))
     )
     cluster = told.select(
         "cluster_id",
@@ -41,7 +42,7 @@ def skew(inputs: Inputs, days: Days) -> DataFrame:
         "told.offline",
         *_evenness("leaders"),
         *_evenness("replicas"),
-        "day",
+        *parts_of(F.unix_micros("at")),
         F.col("told.brokers").alias("brokers"),
     )
     return cluster.select(
@@ -58,6 +59,7 @@ def skew(inputs: Inputs, days: Days) -> DataFrame:
         "replicas_max_mean",
         "replicas_cv",
         "day",
+        "hour_of_day",
     )
 
 

@@ -1,32 +1,34 @@
 """How fast the error budget burns: the part of time that partitions were offline, against a target."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window, WindowSpec
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.fleet.availability import outages, spans_of_counts, within
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Period
 from kafka_partition_events.spark.fleet.inputs import GoldTable, Inputs
 from kafka_partition_events.spark.fleet.intervals import (
     DAY_US,
     HOUR_US,
     SECOND_US,
     blind_parts,
-    day_of,
     long,
     micros,
+    parts_of,
     step_of,
     time_of,
     with_blind,
+    with_until,
 )
 
 TARGET: Final = 0.999
 STEP: Final = timedelta(minutes=5)
 REACH: Final = timedelta(days=3)
-"""The longest window: a day's rows follow from so much time before it."""
+"""The longest window: a step's rows follow from so much time before it."""
 
 _STEP_US: Final = 300 * SECOND_US
 _WINDOWS: Final = {"5m": _STEP_US, "1h": HOUR_US, "6h": 6 * HOUR_US, "3d": 3 * DAY_US}
@@ -45,46 +47,51 @@ def with_target(target: float) -> GoldTable:
     return partial(slo_burn, target=target)
 
 
-def slo_burn(inputs: Inputs, days: Days, target: float = TARGET) -> DataFrame:
-    """Return how fast topics burned their error budgets, every five minutes of these days.
+def slo_burn(inputs: Inputs, period: Period, target: float = TARGET) -> DataFrame:
+    """Return how fast topics burned their error budgets, every five minutes of a period.
 
     A rate of 1 uses up exactly what the target allows; 14.4 over one hour uses up 2% of 30 days' budget.
     The error is offline time / time, over partitions, without the time in which nobody looked; so each rate
     is a range. It is null where nobody looked in the whole window.
 
-    Computed from the times at which the number of partitions that are there, or offline, changes: a step's
-    sums follow from all changes before its end.
+    Computed from the times at which the number of partitions that are there, or offline, changes: a sum up to
+    some time follows from all changes before it, and a window's from two such sums.
 
     Columns: ``cluster_id, topic, window_start`` (the five minutes at whose end the rates hold), ``target``,
-    ``burn_5m_lo, burn_5m_hi``, the same for ``1h``, ``6h`` and ``3d``, ``day``. Rows with a null ``topic``
-    are of all topics together. A topic without offline time in three days has no rows: its rates are 0. Nor
-    has a cluster at which nobody looked in three days.
+    ``burn_5m_lo, burn_5m_hi``, the same for ``1h``, ``6h`` and ``3d``, ``day, hour_of_day``. Rows with a
+    null ``topic`` are of all topics together. A topic without offline time in three days has no rows: its
+    rates are 0. Nor has a cluster at which nobody looked in three days.
 
     Args:
-        inputs: With the outages of three more days before these.
-        days: The days.
+        inputs: With the outages of three more days before the period.
+        period: The time.
         target: Which part of the time partitions shall be online.
     """
-    begin = micros(days.begin) - REACH // timedelta(microseconds=1)
-    end = min(micros(days.end), micros(inputs.until))
-    in_time = Window.partitionBy("topic", "cluster_id").orderBy("at")
-    summed = _summed(_with_steps(_changes(inputs, begin, end), end), begin, in_time)
+    begin, end = micros(period.begin), micros(period.end)
+    changes = _changes(inputs, begin - REACH // timedelta(microseconds=1), end)
+    sums = F.col("sums")
+    at_end = F.col("step") + _STEP_US
+
+    def within_window(name: str, size: int) -> Column:
+        before = F.coalesce(sums[at_end - size][name], long(0))  # before the first change there was nothing
+        return sums[at_end][name] - before
+
     rates = {
-        f"burn_{window}_{bound}": _burn(_last(name, size, in_time), _last("observed", size, in_time), target)
+        f"burn_{window}_{bound}": _burn(within_window(name, size), within_window("observed", size), target)
         for window, size in _WINDOWS.items()
         for bound, name in (("lo", "low"), ("hi", "high"))
     }
-    lately = {f"_{name}": _last(name, 3 * DAY_US, in_time) for name in ("high", "observed")}
+    lately = {f"_{name}": within_window(name, 3 * DAY_US) for name in ("high", "observed")}
     return (
-        summed.withColumns({**rates, **lately})
+        _summed(changes, inputs, begin, end)
+        .withColumns({**rates, **lately})
         .where((F.col("_high") > 0) | (F.col("topic").isNull() & (F.col("_observed") > 0)))
-        .where(F.col("step") >= micros(days.begin))
         .select(
             *_TOPIC,
             time_of(F.col("step")).alias("window_start"),
             F.lit(target).alias("target"),
             *rates,
-            day_of(F.col("step")).alias("day"),
+            *parts_of(F.col("step")),
         )
     )
 
@@ -132,46 +139,61 @@ def _edges() -> Column:
     return F.explode(F.concat(both(begin, end, 1), F.flatten(unseen))).alias("edge")
 
 
-def _with_steps(changes: DataFrame, end: int) -> DataFrame:
-    """Return changes with a row more at the end of each step, which has the step's begin in ``step``.
+def _summed(changes: DataFrame, inputs: Inputs, begin: int, end: int) -> DataFrame:
+    """Return the steps of each topic, and ``sums``: how much time there was, over partitions, up to when.
 
-    The steps of a topic begin with its first change. They are made from one row per topic, so that they need
-    not be shuffled: they are many more than the changes.
+    These are the ends of the steps, and what lies a window before them. They are made from one row per
+    topic, so that they need not be shuffled: they are many more than the changes. A topic's steps begin with
+    its first change.
     """
-    nothing = [long(0).alias(name) for name in _SUMS]
-    no_step = F.lit(None).cast("bigint").alias("step")
-    by_topic = (
+    by_topic = with_until(
         changes.groupBy("topic", "cluster_id")
         .agg(
-            F.sort_array(F.collect_list(F.struct("at", *_SUMS, no_step))).alias("changes"),
+            F.sort_array(F.collect_list(F.struct("at", *_SUMS, long(0).alias("asked")))).alias("changes"),
             F.min("at").alias("first"),
             F.max("high").alias("high"),
         )
-        .where("topic IS NULL OR high > 0")
+        .where("topic IS NULL OR high > 0"),
+        inputs.until,
     )
-    steps = F.transform(
-        F.sequence(step_of(F.col("first"), _STEP_US), long(end - 1), long(_STEP_US)),
-        lambda step: F.struct((step + _STEP_US).alias("at"), *nothing, step.alias("step")),
+    first = F.greatest(step_of(F.col("first"), _STEP_US), long(begin))
+    last = F.least(F.col("until"), long(end)) - 1
+    steps = F.when(first <= last, F.sequence(first, last, long(_STEP_US)))
+    ends = F.transform("steps", lambda step: step + _STEP_US)
+    back = (F.transform("ends", _earlier(size)) for size in _WINDOWS.values())
+    nothing = [long(0).alias(name) for name in _SUMS]
+    asked = F.transform(
+        F.array_distinct(F.concat("ends", *back)),
+        lambda at: F.struct(at.alias("at"), *nothing, long(1).alias("asked")),
     )
-    return by_topic.select(*_TOPIC, F.inline(F.concat("changes", steps)))
-
-
-def _summed(rows: DataFrame, begin: int, in_time: WindowSpec) -> DataFrame:
-    """Return for each step how much time there was, over partitions, from the begin to the step's end."""
-    so_far = in_time.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    since = F.col("at") - begin
+    rows = (
+        by_topic.withColumn("steps", steps)
+        .where("steps IS NOT NULL")
+        .withColumn("ends", ends)
+        .select(*_TOPIC, "steps", "first", F.inline(F.concat("changes", asked)))
+    )
+    in_time = Window.partitionBy("topic", "cluster_id").orderBy("at")
+    since = F.col("at") - F.col("first")
 
     def until_now(name: str) -> Column:
         # Each change c of a number at a time t comes to c * (now - t) by now.
-        return since * F.sum(name).over(so_far) - F.sum(F.col(name) * since).over(so_far)
+        return since * F.sum(name).over(in_time) - F.sum(F.col(name) * since).over(in_time)
 
     sums = (until_now(name).alias(name) for name in _SUMS)
-    return rows.select(*_TOPIC, "at", "step", *sums).where("step IS NOT NULL")
+    return (
+        rows.select(*_TOPIC, "steps", "at", "asked", *sums)
+        .where("asked = 1")
+        .groupBy("topic", "cluster_id")
+        .agg(
+            F.first("steps").alias("steps"),
+            F.map_from_entries(F.collect_list(F.struct("at", F.struct(*_SUMS)))).alias("sums"),
+        )
+        .select(*_TOPIC, "sums", F.explode("steps").alias("step"))
+    )
 
 
-def _last(name: str, size: int, in_time: WindowSpec) -> Column:
-    """Return a sum over the last steps, from the sum over all of them so far."""
-    return F.col(name) - F.coalesce(F.lag(name, size // _STEP_US).over(in_time), long(0))
+def _earlier(size: int) -> Callable[[Column], Column]:
+    return lambda at: at - size
 
 
 def _burn(error: Column, observed: Column, target: float) -> Column:

@@ -80,6 +80,23 @@ class Storage:
         except (Py4JJavaError, PySparkException) as error:
             raise SparkJobError(f"{self.path(name)} can't be written: {_reason(error)}") from error
 
+    def create(self, name: str, text: str) -> bool:
+        """Write a small file if there is none, and tell whether there was none.
+
+        Of several processes one succeeds, on file systems that promise it: HDFS and local ones do.
+        """
+        if self.exists(name):
+            return False
+        try:
+            stream = self._files.create(self._path(self.path(name)), False)
+            stream.write(bytearray(text.encode()))
+            stream.close()
+        except (Py4JJavaError, PySparkException) as error:
+            if "AlreadyExists" in _reason(error):
+                return False
+            raise SparkJobError(f"{self.path(name)} can't be written: {_reason(error)}") from error
+        return True
+
     def _call(self, method: str, name: str, *arguments: Any) -> Any:
         try:
             return getattr(self._files, method)(self._path(self.path(name)), *arguments)

@@ -9,34 +9,38 @@ import contextlib
 import json
 from collections.abc import Collection, Sequence
 from datetime import date
+from functools import reduce
+from operator import or_
 from typing import Final, Protocol
 
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StructType
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.days import Days, Hours
 from kafka_partition_events.spark.fleet.storage import Storage
 
 RECORDS: Final = "bronze/records"
-QUARANTINE: Final = "bronze/quarantine"
-SIGHTINGS: Final = "silver/sightings"
-EVENTS: Final = "silver/events"
-OUTAGE_LOG: Final = "silver/outage_log"
-SNAPSHOT: Final = "silver/outages"
-"""What the log says of all outages; a refresh is the batch."""
+STATES: Final = "silver/states"
+STANDING: Final = "silver/standing"
+"""What stands for all states before the beginning of a day."""
+BLIND: Final = "silver/blind"
+"""When nobody looked; a refresh is the batch."""
+UNTIL: Final = "silver/until"
+"""The last news of each cluster; a refresh is the batch."""
 OUTAGES: Final = "gold/partition_outages"
+COUNTS: Final = "gold/partition_count_history"
 
 FILE_FORMATS: Final = ("parquet", "orc", "avro")
 TABLE_FORMATS: Final = ("delta", "iceberg")
 
 _SCHEMA: Final = "_schema.json"
-_DAY, _BATCH = "day", "batch"
+_DAY, _HOUR, _BATCH = "day", "hour_of_day", "batch"
 
 
 class Tables(Protocol):
-    """Reads and writes tables by name, such as ``silver/events``."""
+    """Reads and writes tables by name, such as ``bronze/records``."""
 
     def ensure(self, name: str, schema: StructType) -> None:
         """Make the table if it isn't there, so that it can be read before it has a row."""
@@ -47,12 +51,19 @@ class Tables(Protocol):
         Takes exactly one action on ``rows``, so they may come from a query with state.
         """
 
-    def replace(self, name: str, rows: DataFrame, days: Days) -> None:
-        """Write rows in the place of all rows of these days. Every row's ``day`` must be one of them."""
+    def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
+        """Write rows in the place of all rows of these days, or of these hours.
 
-    def read(
-        self, name: str, days: Days | None = None, *, batches: Collection[int] | None = None
-    ) -> DataFrame:
+        Every row must be of one of them. Of hours, rows have ``hour_of_day``.
+        """
+
+    def rewrite(self, name: str, rows: DataFrame) -> None:
+        """Write rows in the place of all of the same days and batches, which they may be made from."""
+
+    def days(self, name: str) -> Sequence[date]:
+        """Return the days of which there are rows, ascending."""
+
+    def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
         """Return a table, or its rows of these days, or those of these batches.
 
         Empty, with the table's schema, if nothing has been written.
@@ -107,26 +118,33 @@ class FileTables:
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
         """Write a batch's rows in the place of what the same batch has written before."""
-        stamped = rows.withColumn(_BATCH, F.lit(batch).cast("bigint"))
+        # As text, which Spark keeps beside the code that it generates: a number would be in it, and each
+        # batch compile the same code once more. It is read as the number that the table is declared with.
+        stamped = rows.withColumn(_BATCH, F.lit(str(batch)))
         if _DAY in rows.columns:
             # A repeated batch has the same records, so it has rows of the same days.
             self._write(name, stamped, [_DAY, _BATCH], [])
         else:
             self._write(name, stamped, [_BATCH], [f"{_BATCH}={batch}"])
 
-    def replace(self, name: str, rows: DataFrame, days: Days) -> None:
-        """Write rows in the place of all rows of these days."""
-        self._write(name, rows, [_DAY], self._parts(name, days))
+    def rewrite(self, name: str, rows: DataFrame) -> None:
+        """Write rows in the place of all rows of the same days and batches."""
+        self._write(name, rows, [_DAY, _BATCH], [])
 
-    def read(
-        self, name: str, days: Days | None = None, *, batches: Collection[int] | None = None
-    ) -> DataFrame:
+    def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
+        """Write rows in the place of all rows of these days or hours."""
+        if isinstance(period, Hours):
+            self._write(name, rows, [_DAY, _HOUR], self._hours(name, period))
+        else:
+            self._write(name, rows, [_DAY], self._parts(name, period))
+
+    def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
         """Return a table, or its rows of these days, or those of these batches."""
         reader = self._spark.read.schema(self._schema(name)).format(self._format)
         root = self._storage.path(name)
-        if days is None and batches is None:
+        if not days and batches is None:
             return reader.load(root)
-        parts = self._parts(name, days)
+        parts = self._parts(name, *days)
         if batches is not None:
             wanted = {f"{_BATCH}={batch}" for batch in batches}
             parts = [
@@ -149,7 +167,7 @@ class FileTables:
     def _write(self, name: str, rows: DataFrame, by: Sequence[str], parts: Sequence[str]) -> None:
         """Write rows in the place of what is in the partitions that they are in, and empty these others."""
         known = self._known(name) or StructType()
-        schema = _joined(known, rows.schema)
+        schema = _joined(known, _as_declared(rows.schema))
         if schema != known:
             self._declare(name, schema)
         before = {part: self._storage.children(f"{name}/{part}") for part in parts}
@@ -180,17 +198,32 @@ class FileTables:
 
     def _schema(self, name: str) -> StructType:
         if (known := self._known(name)) is None:
-            raise _missing(f"{name} in {self._storage.root}", begun=self._known(EVENTS) is not None)
+            raise _missing(f"{name} in {self._storage.root}", begun=self._known(RECORDS) is not None)
         return known
 
-    def _parts(self, name: str, days: Days | None) -> list[str]:
+    def _hours(self, name: str, hours: Hours) -> list[str]:
+        """Return the directories of the hours that there are."""
+        found = []
+        for day in self._parts(name, hours.days):
+            midnight = Days(*[date.fromisoformat(day.removeprefix(f"{_DAY}="))] * 2).hours.first
+            for part in self._storage.children(f"{name}/{day}"):
+                hour = midnight + int(part.removeprefix(f"{_HOUR}=")) if part.startswith(f"{_HOUR}=") else -1
+                if hours.first <= hour <= hours.last:
+                    found.append(f"{day}/{part}")
+        return found
+
+    def _parts(self, name: str, *days: Days) -> list[str]:
         """Return the directories of the days that there are."""
         stem = f"{_DAY}="
-        parts = [part for part in self._storage.children(name) if part.startswith(stem)]
-        if days is None:
+        parts = sorted(part for part in self._storage.children(name) if part.startswith(stem))
+        if not days:
             return parts
         found = ((part, date.fromisoformat(part.removeprefix(stem))) for part in parts)
-        return [part for part, day in found if days.first <= day <= days.last]
+        return [part for part, day in found if any(one.first <= day <= one.last for one in days)]
+
+    def days(self, name: str) -> Sequence[date]:
+        """Return the days of which there are rows, ascending."""
+        return [date.fromisoformat(part.removeprefix(f"{_DAY}=")) for part in self._parts(name)]
 
 
 # -- tables of a catalog -----------------------------------------------------------------------------------
@@ -214,23 +247,30 @@ class CatalogTables:
         stamped = rows.withColumn(_BATCH, F.lit(batch).cast("bigint"))
         self._writer(name, stamped).overwrite(F.col(_BATCH) == batch)
 
-    def replace(self, name: str, rows: DataFrame, days: Days) -> None:
-        """Write rows in the place of all rows of these days."""
-        self._writer(name, rows).overwrite(_within(days))
+    def rewrite(self, name: str, rows: DataFrame) -> None:
+        """Write rows in the place of all rows of the same days and batches."""
+        self._writer(name, rows).overwritePartitions()
 
-    def read(
-        self, name: str, days: Days | None = None, *, batches: Collection[int] | None = None
-    ) -> DataFrame:
+    def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
+        """Write rows in the place of all rows of these days or hours."""
+        self._writer(name, rows).overwrite(_within(period))
+
+    def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
         """Return a table, or its rows of these days, or those of these batches."""
         if not self.exists(name):
-            raise _missing(self._address(name), begun=self.exists(EVENTS))
+            raise _missing(self._address(name), begun=self.exists(RECORDS))
         # Batches write in sessions of their own. Iceberg keeps for each session what it knows of a table, and
         # would read what was there half a minute ago.
         self._spark.sql(f"REFRESH TABLE {self._address(name)}")
         found = self._spark.table(self._address(name))
-        if days is not None:
-            found = found.where(_within(days))
+        if days:
+            found = found.where(reduce(or_, map(_within, days)))
         return found if batches is None else found.where(F.col(_BATCH).isin(*batches))
+
+    def days(self, name: str) -> Sequence[date]:
+        """Return the days of which there are rows, ascending."""
+        found = self.read(name).select(_DAY).distinct().toArrow().column(_DAY).to_pylist()
+        return sorted(found)
 
     def drop(self, name: str, batch: int) -> None:
         """Delete a batch's rows."""
@@ -259,7 +299,7 @@ class CatalogTables:
 
 
 def _missing(table: str, *, begun: bool) -> SparkJobError:
-    """Return what to raise where there is no such table; `EVENTS` is made before anything is taken in."""
+    """Return what to raise where there is no such table; `RECORDS` is made before anything is taken in."""
     if begun:
         return SparkJobError(
             f"there is no table {table} yet: kpe spark fleet has been run, but there was nothing for it; are "
@@ -268,8 +308,27 @@ def _missing(table: str, *, begun: bool) -> SparkJobError:
     return SparkJobError(f"there is no table {table}: has kpe spark fleet been run on it?")
 
 
-def _within(days: Days) -> Column:
-    return F.col(_DAY).between(F.lit(days.first), F.lit(days.last))
+def _within(period: Days | Hours) -> Column:
+    days = period.days if isinstance(period, Hours) else period
+    within = F.col(_DAY).between(F.lit(days.first), F.lit(days.last))
+    if isinstance(period, Days):
+        return within
+    first, last = period.first % 24, period.last % 24
+    return (
+        within
+        & ((F.col(_DAY) > F.lit(days.first)) | (F.col(_HOUR) >= first))
+        & ((F.col(_DAY) < F.lit(days.last)) | (F.col(_HOUR) <= last))
+    )
+
+
+def _as_declared(schema: StructType) -> StructType:
+    """Return the columns as they are read: a batch is written as text, and is a number."""
+    declared = StructType()
+    for field in schema:
+        declared = declared.add(
+            field.name, LongType() if field.name == _BATCH else field.dataType, field.nullable
+        )
+    return declared
 
 
 def _joined(known: StructType, new: StructType) -> StructType:

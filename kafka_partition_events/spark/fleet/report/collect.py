@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.events import NO_CLUSTER
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.report.model import (
     BrokerLoad,
@@ -17,6 +18,7 @@ from kafka_partition_events.spark.fleet.report.model import (
     FleetOutage,
     TopicHour,
 )
+from kafka_partition_events.spark.fleet.tables import UNTIL
 from kafka_partition_events.spark.model import Change, Span
 
 WINDOWS: Final = ("5m", "1h", "6h", "3d")
@@ -37,7 +39,7 @@ _HOURS: Final = {
 class Reading(Protocol):
     """What is needed of the tables."""
 
-    def read(self, name: str, days: Days | None = None) -> DataFrame:
+    def read(self, name: str, *days: Days) -> DataFrame:
         """Return a table, or its rows of these days."""
 
 
@@ -56,7 +58,7 @@ def collect(tables: Reading, days: Days, *, cluster: str | None, target: float) 
     hours = tables.read("gold/availability_hourly", days)
     chosen = _cluster(hours, cluster, days)
     of = F.col("cluster_id") == chosen
-    until = _until(tables.read("silver/events", days).where(of), days)
+    until = _until(tables.read(UNTIL).where(of), days)
     found = _rows(_overlapping(tables.read("gold/partition_outages").where(of), days))
     hour_rows = _rows(hours.where(of).select(*(F.col(name).alias(to) for to, name in _HOURS.items())))
     burn = _rows(
@@ -103,7 +105,8 @@ def _rows(frame: DataFrame) -> list[dict[str, Any]]:
 
 
 def _cluster(hours: DataFrame, wanted: str | None, days: Days) -> str:
-    known = sorted(row["cluster_id"] for row in _rows(hours.select("cluster_id").distinct()))
+    told = {row["cluster_id"] for row in _rows(hours.select("cluster_id").distinct())}
+    known = sorted(told - {NO_CLUSTER} or told)  # what was told before a cluster's id was known is none's
     if wanted is None and len(known) == 1:
         return str(known[0])
     if wanted in known:
@@ -118,9 +121,9 @@ def _cluster(hours: DataFrame, wanted: str | None, days: Days) -> str:
     raise SparkJobError(f"the tables hold no cluster {wanted!r}, but {', '.join(known)}")
 
 
-def _until(events: DataFrame, days: Days) -> datetime:
-    (row,) = _rows(events.agg(F.max("at").alias("at")))
-    last: datetime | None = row["at"]
+def _until(news: DataFrame, days: Days) -> datetime:
+    (row,) = _rows(news.agg(F.max("until").alias("until")))
+    last: datetime | None = row["until"]
     return days.end if last is None else min(last, days.end)
 
 

@@ -1,0 +1,129 @@
+"""What new records tell, as far as it decides what must be made anew. One row of each cluster."""
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import Final
+
+from attrs import field, frozen
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from kafka_partition_events.spark import outages
+from kafka_partition_events.spark.fleet import blind, partition_counts
+from kafka_partition_events.spark.fleet.days import Hours
+from kafka_partition_events.spark.fleet.intervals import HOUR_US, touches_blind, with_blind
+
+_PRODUCERS: Final = (
+    "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued", "producer.counters",
+)  # fmt: skip
+"""What producers tell: that they are there says nothing of whether anybody looks."""
+
+
+@frozen(kw_only=True)
+class News:
+    """What the records tell of a cluster.
+
+    Attributes:
+        cluster: Its id.
+        first: The earliest ``at``.
+        until: The last news, by the clock of the broker that it was written to where that is behind.
+        doubles: Observations of an event that another one of them tells, too.
+        beats: Moments of ``cluster.summary``, each with its period in microseconds.
+        outages: The earliest that tells of outages; None: none does. The same for the others:
+        counts: that tells how many partitions a topic has,
+        left: that a broker may have left,
+        blind: from when on nobody may have looked,
+        looked: from when on somebody has, though it was taken for blind.
+        moved: Hours in which leadership moved.
+        summed: Hours of summaries.
+        counted: Hours of producers' counters.
+    """
+
+    cluster: str = field()
+    first: datetime
+    until: datetime | None
+    doubles: int
+    beats: tuple[tuple[datetime, int], ...]
+    outages: datetime | None
+    counts: datetime | None
+    left: datetime | None
+    blind: datetime | None
+    looked: datetime | None
+    moved: tuple[Hours, ...]
+    summed: tuple[Hours, ...]
+    counted: tuple[Hours, ...]
+
+    def silent_since(self, beat: datetime | None) -> Iterable[datetime]:
+        """Return when there were summaries that were followed by none for too long.
+
+        Args:
+            beat: The last one before these.
+        """
+        for at, period_us in self.beats:
+            if beat is not None and at - beat > blind.PERIODS * timedelta(microseconds=period_us):
+                yield beat
+            beat = at
+
+
+def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
+    """Return what observations tell, of each cluster.
+
+    Args:
+        told: As `events.observations` returns them, and their records' ``timestamp``.
+        unseen: When nobody looked, as far as that is known: see `blind.by_cluster`.
+    """
+    name, at = F.col("name"), F.col("at")
+    from_ = F.coalesce("prev_at", "at")
+    confessed = name.isin("metadata.unavailable", "metadata.recovered") | F.col("gap")
+    starts = (name != "topic.created") | F.col("initial")
+    seen = blind.looks() & touches_blind(F.unix_micros("prev_at"), F.unix_micros("at"))
+    rows = with_blind(told, unseen).groupBy("cluster_id").agg(
+        F.min("at").alias("first"),
+        F.max(F.when(~name.isin(*_PRODUCERS), F.least("at", F.coalesce("timestamp", "at")))).alias("until"),
+        F.count(F.lit(1)).alias("told"),
+        F.count_distinct(F.xxhash64("source", "id")).alias("distinct"),
+        F.sort_array(
+            F.collect_set(
+                F.when(
+                    (name == blind.HEARTBEAT) & blind.period().isNotNull(),
+                    F.struct("at", blind.period().alias("period")),
+                )
+            )
+        ).alias("beats"),
+        F.min(F.when(name.isin(*outages.TELLING) & starts, at)).alias("outages"),
+        F.min(F.when(name.isin(*partition_counts.NAMES), at)).alias("counts"),
+        F.min(F.when(name == "broker.left", from_)).alias("left"),
+        F.min(F.when(confessed, from_)).alias("blind"),
+        F.min(F.when(seen, from_)).alias("looked"),
+        _hours("leadership.moved").alias("moved"),
+        _hours("cluster.summary").alias("summed"),
+        _hours("producer.counters").alias("counted"),
+    )  # fmt: skip
+    return [
+        News(
+            cluster=row["cluster_id"],
+            doubles=row["told"] - row["distinct"],
+            beats=tuple((beat["at"], beat["period"]) for beat in row["beats"]),
+            first=row["first"],
+            until=row["until"],
+            outages=row["outages"],
+            counts=row["counts"],
+            left=row["left"],
+            blind=row["blind"],
+            looked=row["looked"],
+            moved=_ranges(row["moved"]),
+            summed=_ranges(row["summed"]),
+            counted=_ranges(row["counted"]),
+        )
+        for row in rows.toArrow().to_pylist()
+    ]
+
+
+def _hours(name: str) -> Column:
+    hour = F.floor(F.unix_micros("at") / HOUR_US)
+    return F.collect_set(F.when(F.col("name") == name, hour))
+
+
+def _ranges(hours: Iterable[int]) -> tuple[Hours, ...]:
+    # What was told in the next hour may have its place in this one now.
+    return tuple(Hours(hour, hour + 1) for hour in hours)
