@@ -32,6 +32,7 @@ REACH: Final = timedelta(days=3)
 
 _STEP_US: Final = 300 * SECOND_US
 _WINDOWS: Final = {"5m": _STEP_US, "1h": HOUR_US, "6h": 6 * HOUR_US, "3d": 3 * DAY_US}
+_SIZES: Final = tuple(_WINDOWS.values())
 _TOPIC: Final = ("cluster_id", "topic")
 _SUMS: Final = ("observed", "low", "high")
 
@@ -69,28 +70,19 @@ def slo_burn(inputs: Inputs, period: Period, target: float = TARGET) -> DataFram
     """
     begin, end = micros(period.begin), micros(period.end)
     changes = _changes(inputs, begin - REACH // timedelta(microseconds=1), end)
-    sums = F.col("sums")
-    at_end = F.col("step") + _STEP_US
-
-    def within_window(name: str, size: int) -> Column:
-        before = F.coalesce(sums[at_end - size][name], long(0))  # before the first change there was nothing
-        return sums[at_end][name] - before
-
     rates = {
-        f"burn_{window}_{bound}": _burn(within_window(name, size), within_window("observed", size), target)
-        for window, size in _WINDOWS.items()
+        f"burn_{window}_{bound}": _burn(F.col(f"{name}_{window}"), F.col(f"observed_{window}"), target)
+        for window in _WINDOWS
         for bound, name in (("lo", "low"), ("hi", "high"))
     }
-    lately = {f"_{name}": within_window(name, 3 * DAY_US) for name in ("high", "observed")}
     return (
-        _summed(changes, inputs, begin, end)
-        .withColumns({**rates, **lately})
-        .where((F.col("_high") > 0) | (F.col("topic").isNull() & (F.col("_observed") > 0)))
+        _windows(changes, inputs, begin, end)
+        .where((F.col("high_3d") > 0) | (F.col("topic").isNull() & (F.col("observed_3d") > 0)))
         .select(
             *_TOPIC,
             time_of(F.col("step")).alias("window_start"),
             F.lit(target).alias("target"),
-            *rates,
+            *(rate.alias(name) for name, rate in rates.items()),
             *parts_of(F.col("step")),
         )
     )
@@ -139,57 +131,65 @@ def _edges() -> Column:
     return F.explode(F.concat(both(begin, end, 1), F.flatten(unseen))).alias("edge")
 
 
-def _summed(changes: DataFrame, inputs: Inputs, begin: int, end: int) -> DataFrame:
-    """Return the steps of each topic, and ``sums``: how much time there was, over partitions, up to when.
+def _windows(changes: DataFrame, inputs: Inputs, begin: int, end: int) -> DataFrame:
+    """Return the steps of each topic, and ``observed_5m``, ...: how much time there was in each window.
 
-    These are the ends of the steps, and what lies a window before them. They are made from one row per
-    topic, so that they need not be shuffled: they are many more than the changes. A topic's steps begin with
-    its first change.
+    That is, over partitions: the sum up to the end of the step, less the sum up to a window before. All these
+    times are made from one row per topic, so that they need not be shuffled: they are many more than the
+    changes. A topic's steps begin with its first change.
     """
     by_topic = with_until(
         changes.groupBy("topic", "cluster_id")
         .agg(
-            F.sort_array(F.collect_list(F.struct("at", *_SUMS, long(0).alias("asked")))).alias("changes"),
-            F.min("at").alias("first"),
+            F.sort_array(F.collect_list(F.struct("at", *_SUMS, F.lit(False).alias("asked")))).alias(
+                "changes"
+            ),
+            F.min("at").alias("begin"),
             F.max("high").alias("high"),
         )
         .where("topic IS NULL OR high > 0"),
         inputs.until,
     )
-    first = F.greatest(step_of(F.col("first"), _STEP_US), long(begin))
+    first = F.greatest(step_of(F.col("begin"), _STEP_US), long(begin))
     last = F.least(F.col("until"), long(end)) - 1
-    steps = F.when(first <= last, F.sequence(first, last, long(_STEP_US)))
-    ends = F.transform("steps", lambda step: step + _STEP_US)
-    back = (F.transform("ends", _earlier(size)) for size in _WINDOWS.values())
     nothing = [long(0).alias(name) for name in _SUMS]
+    ends = F.transform(F.sequence("first", "last", long(_STEP_US)), lambda step: step + _STEP_US)
     asked = F.transform(
-        F.array_distinct(F.concat("ends", *back)),
-        lambda at: F.struct(at.alias("at"), *nothing, long(1).alias("asked")),
+        F.array_distinct(F.concat("ends", *(F.transform("ends", _earlier(size)) for size in _SIZES))),
+        lambda at: F.struct(at.alias("at"), *nothing, F.lit(True).alias("asked")),
     )
     rows = (
-        by_topic.withColumn("steps", steps)
-        .where("steps IS NOT NULL")
+        by_topic.withColumns({"first": first, "last": last})
+        .where("first <= last")
         .withColumn("ends", ends)
-        .select(*_TOPIC, "steps", "first", F.inline(F.concat("changes", asked)))
+        .select(*_TOPIC, "begin", "first", "last", F.inline(F.concat("changes", asked)))
     )
     in_time = Window.partitionBy("topic", "cluster_id").orderBy("at")
-    since = F.col("at") - F.col("first")
+    since = F.col("at") - F.col("begin")
 
     def until_now(name: str) -> Column:
         # Each change c of a number at a time t comes to c * (now - t) by now.
         return since * F.sum(name).over(in_time) - F.sum(F.col(name) * since).over(in_time)
 
     sums = (until_now(name).alias(name) for name in _SUMS)
+    summed = rows.select(*_TOPIC, "first", "last", "at", "asked", *sums).where("asked")
+    # A time is the end of one step, and a window before the ends of others.
+    parts = [(-1, 0), *enumerate(_SIZES)]
+    serves = F.array(*(
+        F.struct((F.col("at") - _STEP_US + size).alias("step"), F.lit(part).alias("part"))
+        for part, size in parts
+    ))  # fmt: skip
+    within_ = F.filter(serves, lambda one: (one["step"] >= F.col("first")) & (one["step"] <= F.col("last")))
     return (
-        rows.select(*_TOPIC, "steps", "at", "asked", *sums)
-        .where("asked = 1")
-        .groupBy("topic", "cluster_id")
-        .agg(
-            F.first("steps").alias("steps"),
-            F.map_from_entries(F.collect_list(F.struct("at", F.struct(*_SUMS)))).alias("sums"),
-        )
-        .select(*_TOPIC, "sums", F.explode("steps").alias("step"))
-    )
+        summed.select(*_TOPIC, *_SUMS, F.inline(within_))
+        .groupBy(*_TOPIC, "step")
+        .agg(*(
+            F.sum(F.when(F.col("part") == -1, F.col(name)).when(F.col("part") == part, -F.col(name)))
+            .alias(f"{name}_{window}")
+            for part, window in enumerate(_WINDOWS)
+            for name in _SUMS
+        ))
+    )  # fmt: skip
 
 
 def _earlier(size: int) -> Callable[[Column], Column]:
