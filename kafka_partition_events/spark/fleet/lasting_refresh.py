@@ -58,6 +58,8 @@ class Standing:
     """What stands for all states before the beginnings of some days (``silver/standing``)."""
 
     tables: Tables
+    _open: dict[date, Sequence[date]] = field(factory=dict, init=False, eq=False)
+    """What `days_of_open` has found since `keep` was called; several tables ask for the same."""
 
     def at(self, moment: datetime) -> tuple[datetime | None, DataFrame | None]:
         """Return the last beginning of a day up to a moment of which it is known, and the states."""
@@ -78,6 +80,7 @@ class Standing:
 
     def keep(self, topics: DataFrame | None, first: datetime | None, now: datetime | None) -> None:
         """Take up states of these topics since ``first``; and make what stands for all before today."""
+        self._open.clear()
         if topics is not None and first is not None:
             for day in self.tables.days(STANDING):
                 if day > first.date():
@@ -117,14 +120,16 @@ class Standing:
         begin, known = self.at(moment)
         if begin is None or known is None:
             return None
-        down = F.col("name") == "partition.offline"
-        still = (
-            known.where("partition IS NOT NULL")
-            .groupBy(*outages.KEY)
-            .agg(F.count_if(~down).alias("up"), F.min(F.when(down, F.col("at"))).alias("began"))
-            .where("up = 0")
-        )
-        return _days(still.select(day_of(F.unix_micros("began")).alias("day")))
+        if begin.date() not in self._open:
+            down = F.col("name") == "partition.offline"
+            still = (
+                known.where("partition IS NOT NULL")
+                .groupBy(*outages.KEY)
+                .agg(F.count_if(~down).alias("up"), F.min(F.when(down, F.col("at"))).alias("began"))
+                .where("up = 0")
+            )
+            self._open[begin.date()] = _days(still.select(day_of(F.unix_micros("began")).alias("day")))
+        return self._open[begin.date()]
 
     def outages_from(self, moment: datetime) -> DataFrame:
         """Return the rows of ``gold/partition_outages`` that begin after a moment, or had not ended then."""
