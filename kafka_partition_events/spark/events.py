@@ -44,8 +44,11 @@ AHEAD: Final = timedelta(minutes=5)
 """How much later than the record's timestamp an event may have been seen: clocks differ."""
 BEHIND: Final = timedelta(days=8)
 """How much earlier: an observer's outbox keeps what it can't deliver for a week."""
-BEHIND_IN_FILES: Final = timedelta(days=3660)
+BEHIND_IN_FILES: Final = timedelta(days=400)
 """How much earlier than an archive was written: its lines have no timestamp of a broker."""
+AWAY: Final = timedelta(days=40)
+"""How long before a look the one before it may have been. An older bound is as good as none, and would have
+the tables of years made anew."""
 
 TOGETHER: Final = (
     "partition.offline", "partition.online", "leadership.moved", "isr.shrunk", "isr.expanded",
@@ -136,11 +139,17 @@ def observations(parsed_records: DataFrame, *keep: str) -> DataFrame:
         "event.data.dropped",
         "event.data.planned",
         "event.data.change_id",
-        "event.data.snapshot.prev_at",
+        prev_at().alias("prev_at"),
         "event.data.snapshot.at",
         F.coalesce("event.data.snapshot.gap", F.lit(False)).alias("gap"),
         "body",
     )
+
+
+def prev_at() -> Column:
+    """Return the lower bound of when an event happened; null if there is none that is of use."""
+    before, at = F.col("event.data.snapshot.prev_at"), F.col("event.data.snapshot.at")
+    return F.when(before >= at - F.lit(AWAY), before)
 
 
 def distinct(told: DataFrame) -> DataFrame:

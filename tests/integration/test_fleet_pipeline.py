@@ -1,9 +1,10 @@
 """The pipeline from archives to gold: what is counted, kept, repeated, recomputed, refused."""
 
 import json
+import os
 import threading
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 
+WRITTEN = STORY.days.end
+"""When the archives were: what a file tells must fit to that."""
+
+
 def write(path: Path, records: Sequence[Record]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(b"".join(record.value + b"\n" for record in records))
+    os.utime(path, (WRITTEN.timestamp(), WRITTEN.timestamp()))
 
 
 def write_parquet(path: Path, records: Sequence[Record]) -> None:
@@ -38,6 +44,7 @@ def write_parquet(path: Path, records: Sequence[Record]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     values = pa.array([record.value for record in records], pa.binary())
     pq.write_table(pa.table({"value": values}), path)
+    os.utime(path, (WRITTEN.timestamp(), WRITTEN.timestamp()))
 
 
 def thirds() -> list[Sequence[Record]]:
@@ -155,7 +162,7 @@ def test_what_a_later_version_understands_is_taken_in_once_more(
         before = once(spark, tmp_path / "out", jsonl(tmp_path / "archive")).totals
     wanted, found = (gold_of(spark, tmp_path / name)["leader_churn"] for name in ("right", "out"))
     assert (found, before.unknown > 0) == ([], True)
-    day = datetime.now(UTC).date()  # that of the file
+    day = WRITTEN.date()
     mark = Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(Days(day, day))
     assert gold_of(spark, tmp_path / "out")["leader_churn"] == wanted != []
     assert mark.totals.good == before.good + before.unknown
@@ -237,7 +244,7 @@ def test_the_command_tells_what_it_did(tmp_path: Path, capsys: pytest.CaptureFix
     assert document["totals"]["read"] == 40
     assert set(document) == {"days", "until", "seconds", "totals"}
     assert "kpe: ingest batch 0: 40 read" in told.err
-    day = str(datetime.now(UTC).date())
+    day = str(WRITTEN.date())
     assert run([*arguments[:2], "--out", str(tmp_path / "out"), "--recompute", day, "--output", "table"]) == 0
     assert "40 read" in capsys.readouterr().out
 

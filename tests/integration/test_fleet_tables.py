@@ -8,7 +8,7 @@ import pytest
 
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.days import Days, Hours
-from kafka_partition_events.spark.fleet.progress import Counts
+from kafka_partition_events.spark.fleet.progress import Counts, Silence
 from tests.fleet_kit import moment, offline, sightings
 
 if TYPE_CHECKING:
@@ -291,3 +291,71 @@ def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "Sp
         "unplanned": (False, None),
         "nobody asked": (None, None),
     }
+
+
+# -- clocks and offsets --------------------------------------------------------------------------------------
+
+RECORD = "value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+
+
+@pytest.mark.parametrize(
+    ("offset", "written", "at", "defect"),
+    [
+        (7, moment("12:00"), moment("11:59:59"), None),
+        (7, moment("12:00"), moment("12:04:59"), None),  # clocks differ
+        (7, moment("12:00"), moment("12:05:01"), "future"),
+        (7, moment("12:00"), moment("12:00") + timedelta(days=70 * 365), "future"),
+        (7, moment("12:00"), moment("12:00") - timedelta(days=7, hours=23), None),  # an outbox keeps a week
+        (7, moment("12:00"), moment("12:00") - timedelta(days=9), "past"),
+        (7, moment("12:00"), moment("12:00") - timedelta(days=26 * 365), "past"),
+        (None, moment("12:00"), moment("12:00") - timedelta(days=399), None),  # a file
+        (None, moment("12:00"), moment("12:00") - timedelta(days=401), "past"),
+    ],
+)
+def test_an_event_of_a_wrong_clock_is_set_aside(
+    spark: "SparkSession", offset: int | None, written: datetime, at: datetime, defect: str | None
+) -> None:
+    from kafka_partition_events.spark import events  # noqa: PLC0415
+
+    rows = [(offline("orders", 1, at), "kpe.events", 0, offset, written)]
+    (found,) = events.parsed(spark.createDataFrame(rows, RECORD)).collect()
+    assert found["defect"] == defect
+
+
+def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:
+    from kafka_partition_events.spark import events  # noqa: PLC0415
+
+    at = moment("12:00")
+    told = sightings(
+        spark,
+        [
+            offline("orders", 1, at, prev_at=datetime(1, 1, 2, tzinfo=UTC)),
+            offline("orders", 2, at, prev_at=at - timedelta(days=39)),
+        ],
+    )
+    found = events.distinct(told).select("partitions", "prev_at").toArrow().to_pylist()
+    assert {row["partitions"]: row["prev_at"] for row in found} == {"1": None, "2": at - timedelta(days=39)}
+
+
+def test_offsets_that_were_gone_before_they_were_read_are_counted(
+    spark: "SparkSession", storage: "Storage", tables: "FileTables"
+) -> None:
+    from kafka_partition_events.spark.fleet.ingest import Ingest  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
+
+    def batch(*offsets: int) -> "DataFrame":
+        rows = [
+            (None, offline("orders", 1, moment("12:00")), "kpe.events", 0, offset, moment("12:00"))
+            for offset in offsets
+        ]
+        return spark.createDataFrame(rows, f"key BINARY, {RECORD}")
+
+    ledger = Ledger(storage)
+    ingest = Ingest(tables, ledger, Silence())
+    storage.write("checkpoints/ingest/sources/0/0", 'v1\n{"kpe.events":{"0":5}}')
+    storage.write("checkpoints/ingest/offsets/0", 'v1\n{}\n{"kpe.events":{"0":8}}')
+    ingest(batch(5, 6, 7), 0)
+    # From 8 to 12 retention was quicker; partition 1 is new, and is read from its beginning.
+    storage.write("checkpoints/ingest/offsets/1", 'v1\n{}\n{"kpe.events":{"0":14, "1": 1}}')
+    ingest(batch(12, 13, 0), 1)
+    assert [(each.counts.read, each.counts.missing) for each in ledger.noted()] == [(3, 0), (3, 4)]

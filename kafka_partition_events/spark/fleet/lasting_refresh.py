@@ -12,7 +12,7 @@ from attrs import field, frozen
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark import outages
+from kafka_partition_events.spark import events, outages
 from kafka_partition_events.spark.events import LABELS
 from kafka_partition_events.spark.fleet import blind, partition_counts
 from kafka_partition_events.spark.fleet.days import Days, Hours
@@ -381,10 +381,10 @@ class BlindTimes:
         told = tables.read(RECORDS, since(begin - timedelta(days=1))).where("defect IS NULL")
         snapshot = F.col("event.data.snapshot")
         looked = told.select(
-            F.coalesce("event.data.cluster_id", F.lit("unknown")).alias("cluster_id"),
+            F.coalesce("event.data.cluster_id", F.lit(events.NO_CLUSTER)).alias("cluster_id"),
             "name",
             F.coalesce(snapshot["gap"], F.lit(False)).alias("gap"),
-            snapshot["prev_at"].alias("prev_at"),
+            events.prev_at().alias("prev_at"),
             snapshot["at"].alias("at"),
             "body",
         )
