@@ -45,7 +45,7 @@ AHEAD: Final = timedelta(minutes=5)
 BEHIND: Final = timedelta(days=8)
 """How much earlier: an observer's outbox keeps what it can't deliver for a week."""
 BEHIND_IN_FILES: Final = timedelta(days=400)
-"""How much earlier than an archive was written: its lines have no timestamp of a broker."""
+"""How much earlier than an archive was written, or than today, where no broker has told the time."""
 AWAY: Final = timedelta(days=40)
 """How long before a look the one before it may have been. An older bound is as good as none, and would have
 the tables of years made anew."""
@@ -80,11 +80,12 @@ def parsed(records: DataFrame, *keep: str) -> DataFrame:
 
     Args:
         records: With a ``value`` column. With ``timestamp``, events must fit to it: it is the broker's where
-            there is an ``offset``, else that of the file.
+            there is an ``offset``, else that of the file. With ``timestampType`` 0 it is the observer's own,
+            and must fit to the present.
         *keep: Columns of the records that come first, unchanged; none may have one of these names.
     """
     text = F.col("value").cast("string")
-    bounds = [name for name in ("offset", "timestamp") if name in records.columns]
+    bounds = [name for name in ("offset", "timestamp", "timestampType") if name in records.columns]
     read = records.select(
         *keep,
         *(F.col(name).alias(f"_{name}") for name in bounds),
@@ -221,4 +222,9 @@ def _defect(bounds: Sequence[str]) -> Column:
     if "offset" in bounds:
         behind = F.when(F.col("_offset").isNotNull(), BEHIND).otherwise(BEHIND_IN_FILES)
     told_at = F.col("_timestamp")
-    return defect.when(at > told_at + F.lit(AHEAD), FUTURE).when(at < told_at - behind, PAST)
+    ahead, late = at > told_at + F.lit(AHEAD), at < told_at - behind
+    if "timestampType" in bounds:
+        own = F.col("_timestampType") == 0  # CreateTime
+        ahead |= own & (told_at > F.date_add(F.current_date(), 2))
+        late |= own & (told_at < F.date_sub(F.current_date(), BEHIND_IN_FILES.days))
+    return defect.when(ahead, FUTURE).when(late, PAST)

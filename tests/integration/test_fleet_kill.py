@@ -106,9 +106,11 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
 
     def records(values: list[bytes]) -> Any:
-        rows = [(None, value, "kpe.events", None, None, moment("01:00", NEXT)) for value in values]
+        rows = [(None, value, "kpe.events", None, None, moment("01:00", NEXT), None) for value in values]
         return spark.createDataFrame(
-            rows, "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+            rows,
+            "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+            "timestampType INT",
         )
 
     work = Storage(spark, str(tmp_path / "_kpe"))

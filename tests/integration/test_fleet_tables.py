@@ -295,7 +295,7 @@ def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "Sp
 
 # -- clocks and offsets --------------------------------------------------------------------------------------
 
-RECORD = "value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+RECORD = "value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,19 @@ def test_an_event_of_a_wrong_clock_is_set_aside(
 ) -> None:
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
-    rows = [(offline("orders", 1, at), "kpe.events", 0, offset, written)]
+    rows = [(offline("orders", 1, at), "kpe.events", 0, offset, written, None if offset is None else 1)]
+    (found,) = events.parsed(spark.createDataFrame(rows, RECORD)).collect()
+    assert found["defect"] == defect
+
+
+@pytest.mark.parametrize(("days", "defect"), [(0, None), (399, None), (402, "past"), (-3, "future")])
+def test_where_no_broker_tells_the_time_an_observer_s_own_must_fit_to_the_present(
+    spark: "SparkSession", days: int, defect: str | None
+) -> None:
+    from kafka_partition_events.spark import events  # noqa: PLC0415
+
+    at = datetime.now(UTC) - timedelta(days=days)
+    rows = [(offline("orders", 1, at), "kpe.events", 0, 7, at, 0)]
     (found,) = events.parsed(spark.createDataFrame(rows, RECORD)).collect()
     assert found["defect"] == defect
 
@@ -345,7 +357,7 @@ def test_offsets_that_were_gone_before_they_were_read_are_counted(
 
     def batch(*offsets: int) -> "DataFrame":
         rows = [
-            (None, offline("orders", 1, moment("12:00")), "kpe.events", 0, offset, moment("12:00"))
+            (None, offline("orders", 1, moment("12:00")), "kpe.events", 0, offset, moment("12:00"), 1)
             for offset in offsets
         ]
         return spark.createDataFrame(rows, f"key BINARY, {RECORD}")

@@ -14,7 +14,7 @@ from kafka_partition_events.spark.fleet.ledger import INGEST, Batch, Ledger
 from kafka_partition_events.spark.fleet.progress import BatchDone, Counts, Progress
 from kafka_partition_events.spark.fleet.tables import RECORDS, Tables
 
-COORDINATES: Final = ("topic", "partition", "offset", "timestamp")
+COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 
 def rows(records: DataFrame, *keep: str) -> DataFrame:
@@ -23,7 +23,7 @@ def rows(records: DataFrame, *keep: str) -> DataFrame:
     ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated.
 
     Args:
-        records: ``key, value, topic, partition, offset, timestamp``.
+        records: As a source gives them.
         *keep: Columns of theirs that come last but one, unchanged.
     """
     day = day_of(F.unix_micros("timestamp")).alias("day")

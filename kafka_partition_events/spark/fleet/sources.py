@@ -18,11 +18,12 @@ from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.storage import Storage
 from kafka_partition_events.spark.kafka import cause_of, explained, stream_topics
 
-COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp")
+COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
 """What every source gives: a record as Kafka's connector does. An archive of text has nulls for some."""
 
 _KAFKA_SCHEMA: Final = (
-    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP"
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+    "timestampType INT"
 )
 
 
@@ -127,6 +128,7 @@ class JsonlArchive:
                 F.lit(None).cast("int").alias("partition"),
                 F.lit(None).cast("bigint").alias("offset"),
                 "timestamp",
+                F.lit(None).cast("int").alias("timestampType"),
             )
         )
 
@@ -161,7 +163,7 @@ class ParquetArchive:
         reader = _file_reader(reader, self.max_per_batch)
         written = F.col("_metadata.file_modification_time")
         return reader.load(self.path).select(
-            *COLUMNS[:-1], F.coalesce("timestamp", written).alias("timestamp")
+            *COLUMNS[:-2], F.coalesce("timestamp", written).alias("timestamp"), "timestampType"
         )
 
     def explain(self, error: Exception) -> SparkJobError:
