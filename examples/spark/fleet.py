@@ -2,7 +2,7 @@
 
 spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0 fleet.py localhost:9092 /data/kpe
 
-The driver and the executors need this package: pip install "kafka-partition-events[events,spark]".
+The driver needs this package: pip install "kafka-partition-events[events,spark]".
 """
 
 import sys
@@ -18,7 +18,7 @@ if __name__ == "__main__":
     spark = SparkSession.builder.appName("fleet").getOrCreate()
     pipeline = Pipeline(spark, Fleet(out=out), Lines())
     mark = pipeline.run_once(KafkaSource(bootstrap=bootstrap, topic=topic))
-    print(f"{mark.totals}; the last news is of {mark.until}")
+    print(f"{mark.totals}; the last news is of {mark.last_news}")
 
     outages = spark.read.parquet(f"{out}/gold/partition_outages")
     outages.orderBy("began_by").select("topic", "partition", "began_by", "ended_by", "cause_broker").show(20)

@@ -137,7 +137,7 @@ def run_fleet(job: FleetJob) -> None:
             with _stopped_by_signals(pipeline.stop):
                 mark = _run(pipeline, job)
     if job.output is Output.TABLE:
-        last = max(mark.until.values(), default=None)
+        last = mark.last_news
         until = "no event yet" if last is None else f"the last news is of {last:%Y-%m-%d %H:%M:%SZ}"
         write_line(f"{job.out}: {mark.totals}; {until}")
     if job.every is None and job.recompute is None and pipeline.stopping:

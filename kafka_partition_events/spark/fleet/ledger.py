@@ -82,6 +82,11 @@ class Mark:
     heard: datetime | None = None
     totals: Counts = field(factory=Counts)
 
+    @property
+    def last_news(self) -> datetime | None:
+        """The last news of any cluster; None before the first one."""
+        return max(self.until.values(), default=None)
+
     def is_new(self, batch: Batch) -> bool:
         """Tell whether no refresh has taken up the batch yet."""
         return batch.number > (self.ingest if batch.query == INGEST else self.control)

@@ -158,7 +158,7 @@ class Refresher:
         self._make_gold(intent, unseen, until)
         last = until.select("cluster_id", F.timestamp_micros("until").alias("until"))
         self._tables.put(UNTIL, last, after.serial)
-        self._standing.keep(topics, first, max(after.until.values(), default=None))
+        self._standing.keep(topics, first, after.last_news)
         return after, joined_days(hours.days for hours in intent.rated)
 
     def _blind(self, mark: Mark) -> BlindTimes:
@@ -260,8 +260,8 @@ class Refresher:
 
     def _tell(self, mark: Mark, ranges: Sequence[Days], begin: float) -> None:
         seconds = time.monotonic() - begin
-        until = max(mark.until.values(), default=None)
-        self._progress.refreshed(Refreshed(ranges=ranges, totals=mark.totals, until=until, seconds=seconds))
+        done = Refreshed(ranges=ranges, totals=mark.totals, until=mark.last_news, seconds=seconds)
+        self._progress.refreshed(done)
 
 
 def _first(moments: Iterable[datetime | None]) -> datetime | None:
@@ -288,7 +288,7 @@ def _with_news(after: Mark, mark: Mark, news: Iterable[News]) -> Mark:
 def _intent(
     mark: Mark, after: Mark, news: Iterable[News], found: Changed, counts: Changed, unseen: Sequence[Hours]
 ) -> Intent:
-    last = max(after.until.values(), default=None)
+    last = after.last_news
     if last is None:
         return Intent()
     open_: list[Hours] = []
