@@ -56,7 +56,7 @@ TOGETHER: Final = (
 )  # fmt: skip
 """Those that a record of version 2 tells several of."""
 
-_YEARS: Final = ("2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z")
+YEARS: Final = ("2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z")
 _VERSION: Final = ".v1"
 _TOGETHER: Final = ".v2"
 _SIDE: Final = "STRUCT<leader: INT, count: INT>"
@@ -210,7 +210,7 @@ def _defect(bounds: Sequence[str]) -> Column:
     complete &= ~F.col("event.type").endswith(_TOGETHER) | ~F.col("name").isin(*TOGETHER) | several
     # No clock is as wrong as that, and whoever counts by day must not count the days of the year 9999.
     at = F.col("event.data.snapshot.at")
-    dated = at.between(*(F.to_timestamp(F.lit(year)) for year in _YEARS))
+    dated = at.between(*(F.to_timestamp(F.lit(year)) for year in YEARS))
     defect = (
         F.when(~F.coalesce(complete, F.lit(False)), UNPARSED)
         .when(~F.col("name").isin(*NAMES), UNKNOWN)

@@ -238,7 +238,9 @@ def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = N
     of_topic = told.where(F.col("name").isin(*TELLING) & F.col("partition").isNull()).where(
         (F.col("name") != "topic.created") | F.col("initial")
     )
-    of_topic = of_topic.where("topic IS NOT NULL").select(*_TOPIC, "at")
+    place = F.min("at").over(Window.partitionBy(*_TOPIC, "identity"))
+    place = F.when(F.col("name") == "topic.created", F.col("at")).otherwise(place)
+    of_topic = of_topic.where("topic IS NOT NULL").select(*_TOPIC, place.alias("at"))
     if standing is not None:
         of_topic = of_topic.unionByName(standing.where("partition IS NULL").select(*_TOPIC, "at"))
     seen = of_topic.groupBy(*_TOPIC).agg(F.max("at").alias("at"))

@@ -1,7 +1,7 @@
 """What the query does with a batch: one read, one parse, one table. Doing it twice changes nothing."""
 
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -14,6 +14,7 @@ from kafka_partition_events.spark.fleet.ledger import INGEST, Batch, Ledger
 from kafka_partition_events.spark.fleet.progress import BatchDone, Counts, Progress
 from kafka_partition_events.spark.fleet.tables import RECORDS, Tables
 
+_NO_DAY: Final = date(2000, 1, 1)
 COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampType")
 
 
@@ -26,7 +27,9 @@ def rows(records: DataFrame, *keep: str) -> DataFrame:
         records: As a source gives them.
         *keep: Columns of theirs that come last but one, unchanged.
     """
-    day = day_of(F.unix_micros("timestamp")).alias("day")
+    # A writer may say anything where the topic does not bound it; the record is of the past then.
+    sane = F.col("timestamp").between(*(F.to_timestamp(F.lit(year)) for year in events.YEARS))
+    day = F.coalesce(day_of(F.unix_micros(F.when(sane, F.col("timestamp")))), F.lit(_NO_DAY)).alias("day")
     kept = records.select(*COORDINATES, "key", "value", *keep, day)
     return events.parsed(kept, *COORDINATES, "key", "value", *keep, "day")
 

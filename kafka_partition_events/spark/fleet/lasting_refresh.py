@@ -4,6 +4,7 @@ Each is found again from where the news begins, on what stands for all before: s
 however long the history is. Nothing is written here but by `Standing`.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
@@ -70,18 +71,18 @@ class Standing:
             "day"
         )
 
-    def told_since(self, begin: datetime | None) -> DataFrame:
+    def told_since(self, begin: datetime | None, last: date = EVER) -> DataFrame:
         """Return the states that tell of outages, from so long before that doubles are known as such."""
         told = F.col("name").isin(*outages.TELLING)
         if begin is None:
             return self.tables.read(STATES).where(told)
         from_ = begin - TOGETHER
-        return self.tables.read(STATES, since(from_)).where(told & (F.col("at") >= F.lit(from_)))
+        return self.tables.read(STATES, Days(from_.date(), last)).where(told & (F.col("at") >= F.lit(from_)))
 
     def keep(self, topics: DataFrame | None, first: datetime | None, now: datetime | None) -> None:
-        """Take up states of these topics since ``first``; and make what stands for all before today."""
+        """Take up states of topics (None: all) since ``first``; make what stands for all before today."""
         self._open.clear()
-        if topics is not None and first is not None:
+        if first is not None:
             for day in self.tables.days(STANDING):
                 if day > first.date():
                     self._renew(day, topics)
@@ -95,9 +96,12 @@ class Standing:
             if day < today - _KEPT:
                 self.tables.replace(STANDING, self.tables.read(STANDING).limit(0), Days(day, day))
 
-    def _renew(self, day: date, topics: DataFrame) -> None:
+    def _renew(self, day: date, topics: DataFrame | None) -> None:
         before, known = self.at(Days(day, day).begin - timedelta(microseconds=1))
         found = self._found(day, before, known, topics)
+        if topics is None:
+            self._write(day, found)
+            return
         rest = self.tables.read(STANDING, Days(day, day)).drop("day").join(topics, list(_TOPIC), "left_anti")
         self._write(day, rest.unionByName(found).localCheckpoint())
 
@@ -105,7 +109,7 @@ class Standing:
         self, day: date, before: datetime | None, known: DataFrame | None, topics: DataFrame | None = None
     ) -> DataFrame:
         end = F.lit(Days(day, day).begin)
-        told = self.told_since(before).where(F.col("at") < end)
+        told = self.told_since(before, day).where(F.col("at") < end)
         if topics is not None:
             told = told.join(topics, list(_TOPIC), "left_semi")
             known = None if known is None else known.join(topics, list(_TOPIC), "left_semi")
@@ -148,8 +152,8 @@ def changed_outages(
 
     Args:
         standing: What stands for all before.
-        topics: Those of which there is news that tells of outages; None: of none.
-        first: When that begins.
+        topics: Those of which there is news that tells of outages; None: all are to be found again.
+        first: When that begins; None: there is none.
         again: From when on causes, or blind time, may be others.
         unseen: When nobody looked, as `kafka_partition_events.spark.fleet.blind.by_cluster` returns it.
         until: The last news of each cluster.
@@ -161,10 +165,10 @@ def changed_outages(
     begin: datetime | None = None
     found: DataFrame | None = None
     days: set[date] = set()
-    if topics is not None and first is not None:
+    if first is not None:
         begin, known = standing.at(first)
-        told = standing.told_since(begin).join(topics, list(_TOPIC), "left_semi")
-        known = None if known is None else known.join(topics, list(_TOPIC), "left_semi")
+        told = _of(standing.told_since(begin), topics)
+        known = None if known is None else _of(known, topics)
         found = outages.outages_of(outages.runs_of(told, known, begin))
         if begin is not None and known is not None:
             # Of what began before, only what is news: all days of other outages need not be read.
@@ -184,18 +188,21 @@ def changed_outages(
     near = near.select(*DECORATED).localCheckpoint()
     key = [*outages.KEY, "began_by"]
     bare = near.select(*outages.OUTAGE)
-    if found is not None and topics is not None:
-        if begin is None:
-            bare = bare.join(topics, list(_TOPIC), "left_anti")
-        else:
-            superseded = near.where(F.col("began_by") >= F.lit(begin)).join(topics, list(_TOPIC), "left_semi")
-            bare = bare.join(superseded.select(*key), key, "left_anti")
+    if found is not None:
+        again_found = near if begin is None else near.where(F.col("began_by") >= F.lit(begin))
+        bare = bare.join(_of(again_found, topics).select(*key), key, "left_anti")
         bare = bare.join(found.select(*key), key, "left_anti").unionByName(found)
-    left = tables.read(STATES, since(from_ - timedelta(days=1))).where("name = 'broker.left'")
+    around = [Days(day - timedelta(days=1), day + timedelta(days=1)) for day in days]
+    wanted = [] if start is None else [since(start - timedelta(days=1)), *around]
+    left = tables.read(STATES, *wanted).where("name = 'broker.left'")
     rows = partition_outages(bare, left, unseen).localCheckpoint()
     differs = _differences(near, rows, key, DECORATED)
     found_days, rated, settled = _hours_of_outages(differs, until)
     return Changed(rows=rows, days=found_days, rated=rated, settled=settled)
+
+
+def _of(rows: DataFrame, topics: DataFrame | None) -> DataFrame:
+    return rows if topics is None else rows.join(topics, list(_TOPIC), "left_semi")
 
 
 def _differences(old: DataFrame, new: DataFrame, key: Sequence[str], columns: Iterable[str]) -> DataFrame:
@@ -268,20 +275,23 @@ def _days(rows: DataFrame) -> Sequence[date]:
 # -- counts of partitions ----------------------------------------------------------------------------------
 
 
-def changed_counts(tables: Tables, topics: DataFrame, first: datetime, until: DataFrame) -> Changed:
+def changed_counts(tables: Tables, topics: DataFrame | None, first: datetime, until: DataFrame) -> Changed:
     """Return what changes of ``gold/partition_count_history``.
 
     Args:
         tables: Where it is.
-        topics: Those of which there is news that tells of counts.
+        topics: Those of which there is news that tells of counts; None: all are to be found again.
         first: When that begins.
         until: The last news of each cluster.
     """
     begin = Days(first.date(), first.date()).begin
     columns = (*_TOPIC, "topic_id", "valid_from", "valid_to", "count", *LABELS)
-    history = tables.read(COUNTS).select(*columns).join(topics, list(_TOPIC), "left_semi").localCheckpoint()
-    told = tables.read(STATES, since(begin)).where(F.col("at") >= F.lit(begin))
-    told = told.join(topics, list(_TOPIC), "left_semi")
+    history = _of(tables.read(COUNTS).select(*columns), topics).localCheckpoint()
+    near = _of(tables.read(STATES, since(begin - TOGETHER)), topics)
+    near = near.where((F.col("at") >= F.lit(begin - TOGETHER)) & F.col("name").isin(*partition_counts.NAMES))
+    # Of an event that somebody told before, what others tell of it now is in what stands for all before.
+    earlier = near.where((F.col("at") < F.lit(begin)) & ~F.col("initial")).select("cluster_id", "identity")
+    told = near.where(F.col("at") >= F.lit(begin)).join(earlier, ["cluster_id", "identity"], "left_anti")
     known = partition_counts.standing(history, begin)
     names = (
         *_TOPIC,
@@ -377,7 +387,9 @@ class BlindTimes:
             first: The moment; those that it lies in are found anew, too.
             until: The last news of each cluster.
         """
-        begin = min([first, *(span.begin for span in self.spans if span.begin < first < span.end)])
+        begin = first
+        while touching := [span.begin for span in self.spans if span.begin < begin <= span.end]:
+            begin = min(touching)
         told = tables.read(RECORDS, since(begin - timedelta(days=1))).where("defect IS NULL")
         snapshot = F.col("event.data.snapshot")
         looked = told.select(
@@ -389,12 +401,20 @@ class BlindTimes:
             "body",
         )
         found = self.of(blind.intervals(looked, until).where(F.col("end") > micros(begin)))
-        return BlindTimes(spans=sorted([*(span for span in self.spans if span.end <= begin), *found.spans]))
+        return BlindTimes(spans=sorted([*(span for span in self.spans if span.end < begin), *found.spans]))
 
     def hours_to(self, other: "BlindTimes") -> Sequence[Hours]:
         """Return the hours in which these times and others differ."""
-        differs = set(self.spans) ^ set(other.spans)
-        return [Hours.touched(span.begin, span.end) for span in differs]
+        edges: dict[tuple[str, datetime], int] = defaultdict(int)
+        for span in set(self.spans) ^ set(other.spans):  # those of one side do not overlap each other
+            edges[span.cluster, span.begin] += 1
+            edges[span.cluster, span.end] -= 1
+        found, covered, since_ = [], 0, datetime.max.replace(tzinfo=UTC)
+        for (_, moment), change in sorted(edges.items()):
+            if covered == 1:  # one side says so, and the other one does not
+                found.append(Hours.touched(since_, moment))
+            covered, since_ = covered + change, moment
+        return found
 
 
 def until_rows(spark: SparkSession, until: Mapping[str, datetime]) -> DataFrame:

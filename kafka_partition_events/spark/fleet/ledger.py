@@ -68,7 +68,9 @@ class Mark:
         control: The same of the other one.
         blind: The refresh that wrote ``silver/blind`` last; -1: none.
         until: The last news of each cluster.
+        told: The refresh that wrote ``silver/until`` last; -1: none.
         beats: Of each cluster its last ``cluster.summary``.
+        stopped: Of a cluster since when its observer can't look, if nobody has told of a look since.
         heard: When the last record of change control was appended.
         totals: What was counted in these batches, but for those of change control.
     """
@@ -77,8 +79,10 @@ class Mark:
     ingest: int = -1
     control: int = -1
     blind: int = -1
+    told: int = -1
     until: Mapping[str, datetime] = field(factory=dict)
     beats: Mapping[str, datetime] = field(factory=dict)
+    stopped: Mapping[str, datetime] = field(factory=dict)
     heard: datetime | None = None
     totals: Counts = field(factory=Counts)
 
@@ -305,16 +309,22 @@ class Ledger:
                 return _decoded(Mark, document)
         return Mark()
 
+    def intended(self) -> Intent:
+        """Return what a refresh that was cut off was about to change; nothing, if none was."""
+        found = Intent()
+        for number in self._numbers(_INTENTS):  # each in a file of its own, for a crash may tear one
+            document = self._read(f"{_INTENTS}/{number}.json")
+            if isinstance(document, dict):
+                found = found.joined(_intent_of(document))
+        return found
+
     def intend(self, intent: Intent) -> Intent:
         """Write down what is about to be changed; return that, and what was in a refresh that was cut off."""
         self.require_turn()
-        before = self._numbers(_INTENTS)  # each in a file of its own, for a crash may tear one
-        for number in before:
-            document = self._read(f"{_INTENTS}/{number}.json")
-            if isinstance(document, dict):
-                intent = intent.joined(_intent_of(document))
+        intent = intent.joined(self.intended())
         document = attrs.asdict(intent, value_serializer=_plain)
-        self._storage.write(f"{_INTENTS}/{max(before, default=0) + 1}.json", json.dumps(document))
+        number = max(self._numbers(_INTENTS), default=0) + 1
+        self._storage.write(f"{_INTENTS}/{number}.json", json.dumps(document))
         return intent
 
     def settle(self, mark: Mark, batches: Sequence[Batch]) -> None:
@@ -370,7 +380,7 @@ def _decoded(kind: type[Kind], document: dict[str, Any]) -> Kind:
             values[name] = _moment(values[name])
     if values.get("days") is not None:
         values["days"] = _days(values["days"])
-    for name in ("until", "beats"):
+    for name in ("until", "beats", "stopped"):
         if name in values:
             values[name] = {cluster: _moment(moment) for cluster, moment in values[name].items()}
     for name in ("counts", "totals"):

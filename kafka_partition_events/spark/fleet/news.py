@@ -34,6 +34,8 @@ class News:
         left: that a broker may have left,
         blind: from when on nobody may have looked,
         looked: from when on somebody has, though it was taken for blind.
+        stopped: Since when its observer could not look, if none of them tells of a look after that.
+        ended: Whether one of them tells of a look that ends such a time.
         moved: Hours in which leadership moved.
         summed: Hours of summaries.
         counted: Hours of producers' counters.
@@ -49,6 +51,8 @@ class News:
     left: datetime | None
     blind: datetime | None
     looked: datetime | None
+    stopped: datetime | None
+    ended: bool
     moved: tuple[Hours, ...]
     summed: tuple[Hours, ...]
     counted: tuple[Hours, ...]
@@ -76,7 +80,13 @@ def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
     from_ = F.coalesce("prev_at", "at")
     confessed = name.isin("metadata.unavailable", "metadata.recovered") | F.col("gap")
     starts = (name != "topic.created") | F.col("initial")
-    seen = blind.looks() & touches_blind(F.unix_micros("prev_at"), F.unix_micros("at"))
+    moment = F.unix_micros("at")
+    stop, lasting = name == "metadata.unavailable", name.isin(*blind.LASTING)
+    ends = lasting & ~stop
+    in_blind = touches_blind(moment, moment + 1)
+    seen = (blind.looks() & touches_blind(F.unix_micros("prev_at"), moment)) | (
+        ((name == blind.HEARTBEAT) | ends) & in_blind
+    )
     rows = with_blind(told, unseen).groupBy("cluster_id").agg(
         F.min("at").alias("first"),
         F.max(F.when(~name.isin(*_PRODUCERS), F.least("at", F.coalesce("timestamp", "at")))).alias("until"),
@@ -95,6 +105,9 @@ def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
         F.min(F.when(name == "broker.left", from_)).alias("left"),
         F.min(F.when(confessed, from_)).alias("blind"),
         F.min(F.when(seen, from_)).alias("looked"),
+        F.max(F.when(stop, at)).alias("last_stop"),
+        F.min(F.when(stop, from_)).alias("stopped"),
+        F.max(F.when(ends, at)).alias("last_end"),
         _hours("leadership.moved").alias("moved"),
         _hours("cluster.summary").alias("summed"),
         _hours("producer.counters").alias("counted"),
@@ -111,6 +124,8 @@ def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
             left=row["left"],
             blind=row["blind"],
             looked=row["looked"],
+            stopped=row["stopped"] if _after(row["last_stop"], row["last_end"]) else None,
+            ended=_after(row["last_end"], row["last_stop"]),
             moved=_ranges(row["moved"]),
             summed=_ranges(row["summed"]),
             counted=_ranges(row["counted"]),
@@ -122,6 +137,10 @@ def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
 def _hours(name: str) -> Column:
     hour = F.floor(F.unix_micros("at") / HOUR_US)
     return F.collect_set(F.when(F.col("name") == name, hour))
+
+
+def _after(moment: datetime | None, other: datetime | None) -> bool:
+    return moment is not None and (other is None or moment > other)
 
 
 def _ranges(hours: Iterable[int]) -> tuple[Hours, ...]:

@@ -35,13 +35,12 @@ from kafka_partition_events.spark.fleet.lasting_refresh import (
 )
 from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, Batch, Intent, Ledger, Mark
 from kafka_partition_events.spark.fleet.news import News, news_of
+from kafka_partition_events.spark.fleet.outages_gold import AROUND
 from kafka_partition_events.spark.fleet.progress import Counts, Progress, Refreshed
 from kafka_partition_events.spark.fleet.slo_burn import REACH
 from kafka_partition_events.spark.fleet.states import states
 from kafka_partition_events.spark.fleet.tables import BLIND, COUNTS, OUTAGES, RECORDS, STATES, UNTIL, Tables
 
-_TOLD_LATE: Final = events.BEHIND + timedelta(days=1)
-"""So long after it was seen may an event be in the topic."""
 _TOPIC: Final = ("cluster_id", "topic")
 
 
@@ -121,8 +120,8 @@ class Refresher:
         self._ledger.settle(after, noted)
         if mark.blind not in {-1, after.blind}:
             self._tables.drop(BLIND, mark.blind)
-        if mark.ingest >= 0:
-            self._tables.drop(UNTIL, mark.serial)
+        if mark.told not in {-1, after.told}:
+            self._tables.drop(UNTIL, mark.told)
         self._tell(after, ranges, begin)
         return after
 
@@ -146,18 +145,20 @@ class Refresher:
         new_times = self._blind_anew(times, news, mark, until)
         unseen = blind.by_cluster(new_times.rows(self._spark)).localCheckpoint()
         new = self._tables.read(STATES, *_days_of(news), batches=[after.serial])
-        found, topics, first = self._outages_anew(new, news, times.hours_to(new_times), unseen, until)
-        counts = self._counts_anew(new, news, until)
+        before = self._ledger.intended()
+        found, topics, first = self._outages_anew(new, news, before, times.hours_to(new_times), unseen, until)
+        counts = self._counts_anew(new, news, before, until)
         unseen_hours = [*times.hours_to(new_times), *([] if again is None else [again.hours])]
         intent = self._ledger.intend(_intent(mark, after, news, found, counts, unseen_hours))
         if new_times != times:
             self._tables.put(BLIND, new_times.rows(self._spark), after.serial)
             after = evolve(after, blind=after.serial)
-        self._write(OUTAGES, found, intent.began)
-        self._write(COUNTS, counts, intent.grown)
+        self._write(OUTAGES, found)
+        self._write(COUNTS, counts)
         self._make_gold(intent, unseen, until)
         last = until.select("cluster_id", F.timestamp_micros("until").alias("until"))
         self._tables.put(UNTIL, last, after.serial)
+        after = evolve(after, told=after.serial)
         self._standing.keep(topics, first, after.last_news)
         return after, joined_days(hours.days for hours in intent.rated)
 
@@ -173,37 +174,42 @@ class Refresher:
         for one in news:
             from_ += [moment for moment in (one.blind, one.looked) if moment is not None]
             from_ += one.silent_since(mark.beats.get(one.cluster))
-            # What had not ended by the last news may have ended since, and has not ended by now.
-            last = mark.until.get(one.cluster)
-            from_ += [span.begin for span in times.spans if span.cluster == one.cluster and span.end == last]
+            # What had not ended by the last news may have ended since, or has not ended by now.
+            if (since_then := mark.stopped.get(one.cluster)) is not None:
+                from_.append(since_then)
         return times.anew(self._tables, min(from_), until) if from_ else times
 
     def _outages_anew(
-        self, new: DataFrame, news: Iterable[News], unseen_hours: Sequence[Hours], unseen: DataFrame,
-        until: DataFrame,
+        self, new: DataFrame, news: Iterable[News], before: Intent, unseen_hours: Sequence[Hours],
+        unseen: DataFrame, until: DataFrame,
     ) -> tuple[Changed, DataFrame | None, datetime | None]:  # fmt: skip
-        first = _first(one.outages for one in news)
-        again = _first([*(one.left for one in news), *(hours.begin for hours in unseen_hours)])
+        # A refresh that was cut off while it replaced a day may have lost it: all topics are found again.
+        cut_off = [days.begin for days in before.began]
+        first = _first([*(one.outages for one in news), *cut_off])
+        again = _first(
+            [*(one.left and one.left - AROUND for one in news), *(hours.begin for hours in unseen_hours)]
+        )
         topics = None
-        if first is not None:
+        if first is not None and not cut_off:
             topics = (
                 new.where(F.col("name").isin(*outages.TELLING)).select(*_TOPIC).distinct().localCheckpoint()
             )
         found = changed_outages(self._standing, topics, first, again, unseen, until)
         return found, topics, first
 
-    def _counts_anew(self, new: DataFrame, news: Iterable[News], until: DataFrame) -> Changed:
-        first = _first(one.counts for one in news)
+    def _counts_anew(self, new: DataFrame, news: Iterable[News], before: Intent, until: DataFrame) -> Changed:
+        cut_off = [days.begin for days in before.grown]
+        first = _first([*(one.counts for one in news), *cut_off])
         if first is None:
             return Changed()
         tell = F.col("name").isin(*partition_counts.NAMES)
-        topics = new.where(tell).select(*_TOPIC).distinct().localCheckpoint()
+        topics = None if cut_off else new.where(tell).select(*_TOPIC).distinct().localCheckpoint()
         return changed_counts(self._tables, topics, first, until)
 
-    def _write(self, name: str, changed: Changed, days: Iterable[Days]) -> None:
+    def _write(self, name: str, changed: Changed) -> None:
         if changed.rows is None:
             return
-        for one in days:
+        for one in joined_days(Days(day, day) for day in changed.days):
             rows = changed.rows.where(F.col("day").between(F.lit(one.first), F.lit(one.last)))
             self._tables.replace(name, rows, one)
 
@@ -252,10 +258,9 @@ class Refresher:
     def _events(self, period: Hours | Days, name: str, unseen: DataFrame, until: DataFrame) -> Inputs:
         """Return the events of one kind, of a period and so long before it that doubles are known as such."""
         begin = period.begin - TOGETHER
-        days = Days(begin.date(), (period.end + _TOLD_LATE).date())
         at = F.col("event.data.snapshot.at")
         near = (F.col("name") == name) & (at >= F.lit(begin)) & (at < F.lit(period.end + TOGETHER))
-        told = events.distinct(events.observations(self._tables.read(RECORDS, days).where(near)))
+        told = events.distinct(events.observations(self._tables.read(RECORDS, since(begin)).where(near)))
         return Inputs(events=told, outages=told, blind=unseen, counts=told, until=until)
 
     def _tell(self, mark: Mark, ranges: Sequence[Days], begin: float) -> None:
@@ -275,29 +280,33 @@ def _days_of(news: Iterable[News]) -> list[Days]:
 
 
 def _with_news(after: Mark, mark: Mark, news: Iterable[News]) -> Mark:
-    until, beats, doubles = dict(mark.until), dict(mark.beats), 0
+    until, beats, stopped, doubles = dict(mark.until), dict(mark.beats), dict(mark.stopped), 0
     for one in news:
         doubles += one.doubles
         if one.until is not None:
             until[one.cluster] = max(one.until, until.get(one.cluster, one.until))
+        if one.stopped is not None:
+            stopped[one.cluster] = min(one.stopped, stopped.get(one.cluster, one.stopped))
+        elif one.ended:
+            stopped.pop(one.cluster, None)
         for at, _ in one.beats:
             beats[one.cluster] = max(at, beats.get(one.cluster, at))
-    return evolve(after, until=until, beats=beats, totals=after.totals + Counts(doubles=doubles))
+    return evolve(
+        after, until=until, beats=beats, stopped=stopped, totals=after.totals + Counts(doubles=doubles)
+    )
 
 
 def _intent(
     mark: Mark, after: Mark, news: Iterable[News], found: Changed, counts: Changed, unseen: Sequence[Hours]
 ) -> Intent:
-    last = after.last_news
-    if last is None:
-        return Intent()
     open_: list[Hours] = []
     for one in news:
         if (until := after.until.get(one.cluster)) is not None:
             before = mark.until.get(one.cluster)
             begin = min(one.first, until) if before is None else before - SETTLED_AFTER
             open_.append(Hours.touched(begin, until))
-    now = Hours.touched(last, last).last
+    last = after.last_news
+    now = -1 if last is None else Hours.touched(last, last).last
 
     def known(spans: Iterable[Hours]) -> list[Hours]:
         return joined_hours(Hours(one.first, min(one.last, now)) for one in spans if one.first <= now)
@@ -307,9 +316,9 @@ def _intent(
     return Intent(
         rated=known([*changed, *found.settled]),
         burnt=known(Hours(one.first, one.last + reach) for one in changed),
-        churned=known(hours for one in news for hours in one.moved),
-        summed=known(hours for one in news for hours in one.summed),
-        counted=known(hours for one in news for hours in one.counted),
+        churned=joined_hours(hours for one in news for hours in one.moved),
+        summed=joined_hours(hours for one in news for hours in one.summed),
+        counted=joined_hours(hours for one in news for hours in one.counted),
         began=joined_days(Days(day, day) for day in found.days),
         grown=joined_days(Days(day, day) for day in counts.days),
     )
