@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-PATIENCE_S: Final = 180.0
+PATIENCE_S: Final = 300.0
 BATCHES: Final = 3
 NEXT = DAY + timedelta(days=1)
 
