@@ -149,6 +149,16 @@ def sightings(spark: "SparkSession", records: Iterable[bytes]) -> "DataFrame":
     return events.observations(events.parsed(spark.createDataFrame(table)))
 
 
+def as_taken_in(spark: "SparkSession", values: Iterable[bytes], at: datetime) -> "DataFrame":
+    """Return records as a source gives them, without a broker's offsets, written at one time."""
+    rows = [(None, value, "kpe.events", None, None, at, None) for value in values]
+    return spark.createDataFrame(
+        rows,
+        "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
+        "timestampType INT",
+    )
+
+
 def computed(frame: "DataFrame") -> "DataFrame":
     """Return a small table as plain values: whoever reads it more than once need not compute it again."""
     return frame.sparkSession.createDataFrame(frame.toArrow())

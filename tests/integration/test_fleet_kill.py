@@ -23,6 +23,7 @@ from tests.fleet_feed import STORY
 from tests.fleet_kit import (
     BRIEF_JVM,
     DAY,
+    as_taken_in,
     created,
     gold_at_once,
     gold_of,
@@ -48,6 +49,7 @@ pytestmark = pytest.mark.spark
 PATIENCE_S: Final = 300.0
 BATCHES: Final = 3
 NEXT = DAY + timedelta(days=1)
+WRITTEN = moment("01:00", NEXT)
 
 # -- at each call that writes ----------------------------------------------------------------------------
 
@@ -105,20 +107,12 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     from kafka_partition_events.spark.fleet.refresh import Refresher  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
 
-    def records(values: list[bytes]) -> Any:
-        rows = [(None, value, "kpe.events", None, None, moment("01:00", NEXT), None) for value in values]
-        return spark.createDataFrame(
-            rows,
-            "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
-            "timestampType INT",
-        )
-
     work = Storage(spark, str(tmp_path / "_kpe"))
     tables, ledger = tables_of(spark, tmp_path), Ledger(work)
-    Pipeline(spark, Fleet(out=str(tmp_path)))._ensure(records([]))
-    Ingest(tables, ledger, Silence())(records(FIRST), 0)
+    Pipeline(spark, Fleet(out=str(tmp_path)))._ensure(as_taken_in(spark, [], WRITTEN))
+    Ingest(tables, ledger, Silence())(as_taken_in(spark, FIRST, WRITTEN), 0)
     Refresher(spark, tables, ledger, Silence()).refresh()
-    Ingest(tables, ledger, Silence())(records(SECOND), 1)
+    Ingest(tables, ledger, Silence())(as_taken_in(spark, SECOND, WRITTEN), 1)
     for kills in range(100):
         lives = (number == kills for number in range(10_000))
         mortal = Refresher(

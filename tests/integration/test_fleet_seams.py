@@ -14,6 +14,7 @@ from kafka_partition_events.spark.fleet.progress import Silence
 from tests.fleet_kit import (
     DAY,
     Gold,
+    as_taken_in,
     created,
     gold_at_once,
     gold_of,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.spark
 
 NEXT, THIRD = DAY + timedelta(days=1), DAY + timedelta(days=2)
+WRITTEN = moment("23:00", THIRD)
 Story = tuple[list[bytes], list[bytes], list[bytes]]
 
 
@@ -159,19 +161,11 @@ def refresh_each(spark: "SparkSession", out: Path, batches: list[list[bytes]]) -
     from kafka_partition_events.spark.fleet.refresh import Refresher  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
 
-    def records(values: list[bytes]) -> Any:
-        rows = [(None, value, "kpe.events", None, None, moment("23:00", THIRD), None) for value in values]
-        return spark.createDataFrame(
-            rows,
-            "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, "
-            "timestampType INT",
-        )
-
-    Pipeline(spark, Fleet(out=str(out)))._ensure(records([]))
+    Pipeline(spark, Fleet(out=str(out)))._ensure(as_taken_in(spark, [], WRITTEN))
     tables, ledger = tables_of(spark, out), Ledger(Storage(spark, str(out / "_kpe")))
     refresher = Refresher(spark, tables, ledger, Silence())
     for number, values in enumerate(batches):
-        Ingest(tables, ledger, Silence())(records(values), number)
+        Ingest(tables, ledger, Silence())(as_taken_in(spark, values, WRITTEN), number)
         refresher.refresh()
 
 
