@@ -90,16 +90,11 @@ class Hours:
         return Days(self.begin.date(), (self.end - _HOUR).date())
 
 
-def joined_days(spans: Iterable[Days], *, gap: int = 0) -> list[Days]:
-    """Return these days as few ranges, ascending, without overlaps.
-
-    Args:
-        spans: Ranges in any order.
-        gap: Two ranges with at most so many days between them become one.
-    """
+def joined_days(spans: Iterable[Days]) -> list[Days]:
+    """Return these days as few ranges, ascending, without overlaps."""
     result: list[Days] = []
     for days in sorted(spans, key=lambda days: days.first):
-        if result and (days.first - result[-1].last).days <= gap + 1:
+        if result and (days.first - result[-1].last).days <= 1:
             result[-1] = Days(result[-1].first, max(result[-1].last, days.last))
         else:
             result.append(days)

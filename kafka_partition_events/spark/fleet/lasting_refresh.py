@@ -67,9 +67,8 @@ class Standing:
         days = [day for day in self.tables.days(STANDING) if day <= moment.date()]
         if not days:
             return None, None
-        return Days(days[-1], days[-1]).begin, self.tables.read(STANDING, Days(days[-1], days[-1])).drop(
-            "day"
-        )
+        last = Days(days[-1], days[-1])
+        return last.begin, self.tables.read(STANDING, last).drop("day")
 
     def told_since(self, begin: datetime | None, last: date = EVER) -> DataFrame:
         """Return the states that tell of outages, from so long before that doubles are known as such."""
@@ -109,10 +108,8 @@ class Standing:
         self, day: date, before: datetime | None, known: DataFrame | None, topics: DataFrame | None = None
     ) -> DataFrame:
         end = F.lit(Days(day, day).begin)
-        told = self.told_since(before, day).where(F.col("at") < end)
-        if topics is not None:
-            told = told.join(topics, list(_TOPIC), "left_semi")
-            known = None if known is None else known.join(topics, list(_TOPIC), "left_semi")
+        told = _of(self.told_since(before, day).where(F.col("at") < end), topics)
+        known = None if known is None else _of(known, topics)
         counted = told if before is None else told.where(F.col("at") >= F.lit(before))
         return outages.standing_of(outages.runs_of(told, known, before), counted, known)
 

@@ -144,12 +144,13 @@ class Refresher:
         until = until_rows(self._spark, after.until)
         new_times = self._blind_anew(times, news, mark, until)
         unseen = blind.by_cluster(new_times.rows(self._spark)).localCheckpoint()
+        unseen_hours = times.hours_to(new_times)
         new = self._tables.read(STATES, *_days_of(news), batches=[after.serial])
         before = self._ledger.intended()
-        found, topics, first = self._outages_anew(new, news, before, times.hours_to(new_times), unseen, until)
+        found, topics, first = self._outages_anew(new, news, before, unseen_hours, unseen, until)
         counts = self._counts_anew(new, news, before, until)
-        unseen_hours = [*times.hours_to(new_times), *([] if again is None else [again.hours])]
-        intent = self._ledger.intend(_intent(mark, after, news, found, counts, unseen_hours))
+        others = [*unseen_hours, *([] if again is None else [again.hours])]
+        intent = self._ledger.intend(_intent(mark, after, news, found, counts, others))
         if new_times != times:
             self._tables.put(BLIND, new_times.rows(self._spark), after.serial)
             after = evolve(after, blind=after.serial)
