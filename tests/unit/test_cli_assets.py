@@ -96,7 +96,7 @@ def test_so_is_what_it_has_commented_out(exported: Path, tmp_path: Path) -> None
     (tmp_path / "prometheus.hash").write_text(hash_password("scrape me").text)
     text = (exported / "kpe.example.toml").read_text().replace("/run/secrets/", f"{tmp_path}/")
     text = text.replace("/etc/kpe/prometheus.hash", f"{tmp_path}/prometheus.hash")
-    prose = ("# An ", "# `kpe", "# The ", "# Durations", "# librdkafka", "# Every", "# What", "# A window")
+    prose = ("# An ", "# `k", "# The ", "# Durations", "# librdkafka", "# Every", "# What", "# A window")
     lines = [line for line in text.splitlines() if not line.startswith(prose)]
     (tmp_path / "all.toml").write_text("\n".join(line.removeprefix("# ") for line in lines))
     settings = load_config(tmp_path / "all.toml", {}).settings
