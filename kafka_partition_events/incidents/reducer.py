@@ -212,7 +212,7 @@ class Reducer:
                 del told[trouble.cause]
                 self._adopt(trouble, incident, known)
             elif known is None and not reached:
-                self._tell_anew(trouble, incident, now)
+                self._begin_anew(trouble, incident, now)
         for opened in told.values():
             over = Incident(id=opened.id, latest=opened.id, due=now, opened_at=opened.opened_at)
             over.closed_for = "over when another observer took over"
@@ -230,15 +230,26 @@ class Reducer:
             incident.began = incident.began or first
             self._wake_at(trouble.deadline(self.rules))
 
-    def _tell_anew(self, trouble: Trouble, incident: Incident, now: datetime) -> None:
-        if trouble.members:  # who was told that the other one is over must not take this for it
-            incident.id = identified(incident.id, encode_time(now))
-            incident.told_at, incident.pending = None, now
-        else:
-            trouble.incident = None
-            if trouble.over:
-                del self.troubles[trouble.cause]
-                return
+    def _begin_anew(self, trouble: Trouble, incident: Incident, now: datetime) -> None:
+        """Make what is down now an incident of its own: of the one that was told here nobody has heard.
+
+        It is held down as any other: the first one may have been open for long only because it flapped. And
+        it has another id, or who was told that the first one is over would take this for it.
+        """
+        trouble.incident = None
+        if trouble.members:
+            trouble.incident = Incident(
+                id=identified(incident.id, encode_time(now)),
+                latest=incident.latest,
+                due=max(now, due(trouble.members, trouble.planned, self.rules)),
+                events=incident.events,
+                worst=incident.worst,
+                concerned=set(trouble.members),
+                inferred=incident.inferred,
+            )
+        elif trouble.over:
+            del self.troubles[trouble.cause]
+            return
         self._wake_at(trouble.deadline(self.rules))
 
     def unassigned(self, is_unassigned: Callable[[int], bool], now: datetime) -> Sequence[Notice]:

@@ -20,7 +20,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -28,7 +27,13 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
-from kafka_partition_events.observe.progress import Progress, Report, decode_report, encode_report
+from kafka_partition_events.observe.progress import (
+    LeadersClock,
+    Progress,
+    Report,
+    decode_report,
+    encode_report,
+)
 from kafka_partition_events.observe.shared import REQUEST_S, ensure_topic
 
 SESSION_S: Final = 10.0
@@ -85,8 +90,7 @@ class Election:
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="kpe-election", daemon=True)
         self._clock = clock
-        self._reported_at: datetime | None = None
-        self._ahead = timedelta()  # by how much the leader's clock was ahead of this one when it said so
+        self._leaders_clock = LeadersClock()
         self._leader = False
         self._assigned = False
 
@@ -229,20 +233,15 @@ class Election:
 
     def _committed(self, consumer: Consumer) -> Progress | None:
         """Return what was committed last, empty if nothing was; None if nobody can tell."""
+        asked_at = self._clock.monotonic()
         try:
             (place,) = consumer.committed([TopicPartition(self._topic, 0)], timeout=REQUEST_S)
         except KafkaException as error:
             _log.warning("election_progress_not_read", error=error.args[0].str())
             return None
+        now, monotonic = self._clock.now(), self._clock.monotonic()
         report = decode_report(place.metadata)
-        if report is None:
-            return {}
-        # A fresh report from a clock that is ahead comes from the future. Its moments must be put back by as
-        # much, or what happened after the leader's end would pass for delivered. One that was read before is
-        # not fresh any more, and looks less ahead than it was.
-        if report.at != self._reported_at:
-            self._reported_at, self._ahead = report.at, max(timedelta(), report.at - self._clock.now())
-        return {name: moment - self._ahead for name, moment in report.progress.items()}
+        return self._leaders_clock.here(report, asked_at=asked_at, now=now, monotonic=monotonic)
 
 
 def _text(error: Exception) -> str:

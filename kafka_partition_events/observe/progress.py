@@ -1,17 +1,20 @@
-"""How far the sinks of the leading observer have come, as text for the other ones. Pure."""
+"""How far the leading observer's sinks have come: as text for the other ones, and in their time. Pure."""
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
-from attrs import frozen
+from attrs import define, frozen
 
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.codec import encode_time
 
 LONGEST: Final = 4_000
 """Kafka takes 4,096 bytes of offset metadata (offset.metadata.max.bytes)."""
+
+COMMIT: Final = timedelta(seconds=60)
+"""How long a commit may be under way: as long as librdkafka waits for an answer (socket.timeout.ms)."""
 
 Progress = Mapping[str, datetime]
 """Up to which moment each sink has everything."""
@@ -53,3 +56,38 @@ def decode_report(text: str | None) -> Report | None:
     except (ValueError, TypeError, AttributeError, KeyError):
         _log.warning("election_progress_unreadable")
         return None
+
+
+@define
+class LeadersClock:
+    """By how much the leader's clock is ahead of this one, or behind, as far as its reports show it.
+
+    A report that is read for the first time was committed since somebody asked last, and made at most
+    `COMMIT` before. If it looks older, the leader's clock is behind this one. One that was read before is not
+    fresh any more, and tells nothing.
+    """
+
+    _report_at: datetime | None = None
+    _asked_at: float | None = None
+    _at_zero: datetime | None = None  # what the leader's clock said when this one's monotonic time was 0 s
+
+    def here(self, report: Report | None, *, asked_at: float, now: datetime, monotonic: float) -> Progress:
+        """Return a report's moments by this clock, early rather than late: what lies before is passed over.
+
+        Args:
+            report: What has just been read; None if there is none yet.
+            asked_at: When that was asked for, by monotonic seconds.
+            now: What this clock says. It may be set: what the leader's says is kept by monotonic time.
+            monotonic: The same moment in seconds that never go back.
+        """
+        asked_before, self._asked_at = self._asked_at, asked_at
+        if report is None:
+            return {}
+        own = now - timedelta(seconds=monotonic)
+        if report.at != self._report_at or self._at_zero is None:
+            ahead = report.at - now
+            if ahead < timedelta():
+                oldest = COMMIT + timedelta(seconds=monotonic - (asked_before or 0.0))
+                ahead = timedelta() if asked_before is None else min(timedelta(), ahead + oldest)
+            self._report_at, self._at_zero = report.at, own + ahead
+        return {name: moment - (self._at_zero - own) for name, moment in report.progress.items()}

@@ -108,8 +108,10 @@ class SinkRunner:
         for name, sink in self._sinks.items():
             # Before the look at what waits: what is written in between is not claimed.
             holds_to = self._holds_to(Stream(sink.stream))
-            if holds_to is not None:
-                found[name] = min(self._waiting_since(name) or holds_to, holds_to)
+            waiting_since = self._waiting_since(name) or holds_to
+            if holds_to is None or waiting_since is None or waiting_since > self._clock.now():
+                continue  # the last, by a clock that has been set back: nobody knows since when it waits
+            found[name] = min(waiting_since, holds_to)
         return found
 
     def skip_delivered(self, progress: Mapping[str, datetime]) -> None:
@@ -139,8 +141,12 @@ class SinkRunner:
         waiting = self._outbox.read(name, 1)
         if not waiting:
             return
-        last = 0
+        last, now = 0, self._clock.now()
         for entry in self._outbox.history(stream, after_seq=waiting[0].seq - 1):
+            if (
+                entry.at > now
+            ):  # by a clock that has been set back since: what follows it tells how late it was
+                continue
             if entry.at >= before:
                 break
             last = entry.seq

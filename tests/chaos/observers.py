@@ -36,7 +36,8 @@ HOLD_DOWN_S = 20.0
 LASTS_S = (70.0, 100.0)
 """An outage that must be told, whoever of the two is ill meanwhile."""
 BLIP_S = 0.0
-"""What the killed broker waits before it is started again; that takes some ten seconds."""
+"""What the killed broker waits before it is started again; that takes some ten seconds. On a busy machine it
+may take more than a hold-down: then it may be told, and need not."""
 TOPICS, PARTITIONS = 4, 500
 LATE_S = 100.0
 """By how much a page may come after the end of what it tells: its target was dead, or an observer frozen."""
@@ -249,7 +250,7 @@ def _false(run: Run, pages: dict[str, Page]) -> Iterator[str]:
             for outage in run.outages
             if outage.broker == page.broker and outage.down_at <= page.opened_at <= outage.up_at + LATE_S
         ]
-        if not any(outage.must_be_told for outage in of_it):
+        if not any(outage.up_at - outage.down_at > HOLD_DOWN_S for outage in of_it):
             was = "back too soon" if of_it else "not down"
             yield f"{id_}: told of broker {page.broker}, which was {was}"
 
@@ -289,7 +290,8 @@ def main() -> int:
             for observer in observers:
                 for file in (observer.log, observer.outbox):
                     (kept / file.name).write_bytes(file.read_bytes())
-            (kept / "requests.jsonl").write_bytes(b"\n".join(r.body for r in receiver.requests))
+            came = (f"{r.at:.1f} {r.taken} {r.body.decode()}\n" for r in receiver.requests)
+            (kept / "requests.txt").write_text("".join(came))
             run.say(f"logs, outboxes and what came: {kept}")
     return 1 if found else 0
 

@@ -1,5 +1,7 @@
 """Who is elected goes on with what was told: nothing is told a second time under another id."""
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from kafka_partition_events.incidents.causes import Cause
@@ -30,6 +32,16 @@ def told(entries: list[Entry]) -> list[tuple[str, int, bool]]:
 def they_have_told(watch: Watch, broker: int) -> None:
     opened = Opened(cause=Cause(broker=broker), id=THEIRS, opened_at=moment(40))
     watch.theirs = {opened.key: encode_opened(opened)}
+
+
+def flap(watch: Watch) -> None:
+    for _ in range(2):
+        watch.world.down(1)
+        watch.look()
+        watch.after(60)
+        watch.world.up(1)
+        watch.look()
+        watch.after(5)
 
 
 def test_what_opens_while_the_shared_topic_can_not_be_read_is_told_once(watch: Watch) -> None:
@@ -112,6 +124,31 @@ def test_what_was_told_here_and_passed_over_is_told_if_nobody_else_has(watch: Wa
     (again,) = watch.after(1) + watch.after(1)
     assert told([*before, again]) == [("opened", 1, False)] * 2
     assert len({data(each)["incident_id"] for each in (*before, again)}) == 2
+
+
+def test_what_was_open_here_for_it_flapped_is_held_down_once_more(
+    watch: Watch,
+) -> None:
+    """An hour of torment found it: it was told at once, as what had begun long before it was up again."""
+    flap(watch)
+    watch.clock.advance(300)
+    watch.world.down(1)
+    watch.look()
+    watch.read()
+    watch.lead()
+    assert watch.after(1) + watch.after(19) == []
+    (opened,) = watch.after(15)
+    assert told([opened]) == [("opened", 1, False)]
+    down_at, opened_at = (
+        datetime.fromisoformat(at) for at in (data(opened)["began"]["by"], data(opened)["opened_at"])
+    )
+    assert opened_at - down_at == timedelta(seconds=30)
+
+
+def test_what_was_open_here_for_it_flapped_and_is_up_is_not_told(watch: Watch) -> None:
+    flap(watch)
+    watch.lead()
+    assert [entry.name for entry in watch.after(1) + watch.after(1000)] == ["flapping.stopped"]
 
 
 def test_it_says_what_it_has_told_only_when_it_has_taken_over(watch: Watch) -> None:

@@ -15,7 +15,7 @@ from kafka_partition_events.observe import sink_runner
 from kafka_partition_events.observe.narrowed import NarrowedSource
 from kafka_partition_events.observe.outbox_lock import locked
 from kafka_partition_events.observe.probes import why_not_live, why_not_ready
-from kafka_partition_events.observe.progress import Report, decode_report, encode_report
+from kafka_partition_events.observe.progress import LeadersClock, Report, decode_report, encode_report
 from kafka_partition_events.observe.setting_kinds import settings_of
 from kafka_partition_events.observe.settings import Kafka
 from kafka_partition_events.observe.sink_runner import SinkRunner
@@ -154,14 +154,24 @@ def test_what_the_outbox_does_not_hold_is_not_claimed(world: World) -> None:
 
 def test_what_another_observer_has_delivered_is_left_out_but_for_a_margin(world: World) -> None:
     world.append(1, 10, 50, 90)
+    world.clock.advance(100)
     world.runner.skip_delivered({"journal": NOW + timedelta(seconds=65)})
     assert world.waiting("journal") == ["at-50", "at-90"]
 
 
 def test_what_came_late_is_not_left_out(world: World) -> None:
     world.append(1, 90, 2)
+    world.clock.advance(100)
     world.runner.skip_delivered({"journal": NOW + timedelta(seconds=65)})
     assert world.waiting("journal") == ["at-90", "at-2"]
+
+
+def test_what_a_clock_dated_that_was_set_back_is_as_late_as_what_follows_it(world: World) -> None:
+    world.append(1, 90_000, 10, 90_001)
+    world.clock.advance(100)
+    world.runner.skip_delivered({"journal": NOW + timedelta(seconds=65)})
+    assert world.waiting("journal") == ["at-90001"]  # nothing follows: it may not have been delivered
+    assert "journal" not in world.runner.progress()
 
 
 def test_progress_that_is_behind_or_of_others_changes_nothing(world: World) -> None:
@@ -243,6 +253,55 @@ def test_a_report_fits_into_an_offsets_metadata() -> None:
 )
 def test_what_is_no_report_is_none(text: str | None) -> None:
     assert decode_report(text) is None
+
+
+# -- the leader's clock ------------------------------------------------------------------------------------
+
+
+class Leader:
+    """Reports every five seconds; its clock is `off` by some seconds, and somebody asks every five, too."""
+
+    def __init__(self, off: float = 0.0) -> None:
+        self.off, self.clock, self.ours = off, LeadersClock(), 0.0
+
+    def heard(self, at: float, reported: float | None = None) -> float:
+        """Return which moment a report of ``reported`` is for who asks at ``at``, in true seconds."""
+        made = NOW + timedelta(seconds=(at if reported is None else reported) + self.off)
+        report = Report(at=made, progress={"pager": made})
+        now = NOW + timedelta(seconds=at + self.ours)
+        here = self.clock.here(report, asked_at=at, now=now, monotonic=at)["pager"]
+        return (here - NOW).total_seconds() - self.ours
+
+
+@pytest.mark.parametrize("off", [0.0, 3600.0])
+def test_the_moments_of_a_clock_that_is_ahead_are_put_back(off: float) -> None:
+    leader = Leader(off)
+    assert [leader.heard(5), leader.heard(10), leader.heard(15, reported=10)] == [5, 10, 10]
+
+
+def test_an_old_report_is_old_and_not_from_a_clock_that_is_behind() -> None:
+    leader = Leader()
+    assert [leader.heard(1000, reported=10), leader.heard(1005, reported=10)] == [10, 10]
+    assert leader.heard(1010, reported=980) == 980  # its commit was long under way
+
+
+@pytest.mark.parametrize("who", ["off", "ours"])
+def test_a_clock_that_is_behind_by_hours_is_known_by_a_report_that_comes_while_somebody_asks(
+    who: str,
+) -> None:
+    leader = Leader()
+    setattr(leader, who, {"off": -90_000.0, "ours": 90_000.0}[who])
+    assert leader.heard(5) == 5 - 90_000  # it may be as old as that
+    assert leader.heard(10) == 10 - 5 - 60
+
+
+def test_a_clock_that_is_set_right_changes_nothing_of_what_the_leader_has_said() -> None:
+    leader = Leader()
+    leader.ours = 90_000.0
+    leader.heard(5)
+    leader.heard(10)
+    leader.ours = 0.0
+    assert leader.heard(12, reported=10) == 10 - 5 - 60
 
 
 # -- alive and ready ---------------------------------------------------------------------------------------
