@@ -112,7 +112,7 @@ class TestWhatSomebodySaid:
         assert names(watch.delivered()) == ["incident.opened"]
         assert watch.reader.stats.failures == 0
 
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     @given(data=st.data())
     def test_whatever_somebody_says_is_understood_or_refused(self, data: st.DataObject) -> None:
         """And of what is understood nothing keeps a broker's death from being told but a silence of it."""
@@ -176,7 +176,7 @@ def said(draw: st.DrawFn, usual: dict[str, Any]) -> bytes:
     return json.dumps(fields).encode()
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(st.binary() | said(SILENCE) | said(DECISION) | said(OPENED))
 def test_what_is_no_such_value_is_a_mistake_of_configuration(value: bytes) -> None:
     for decoder in (decode_silence, decode_decision, decode_opened):
@@ -211,7 +211,7 @@ class TestTheJournal:
             "odd-0", "odd-1", "odd-2", "odd-3",
         ]  # fmt: skip
 
-    @settings(max_examples=300)
+    @settings(max_examples=100)
     @given(data=st.data())
     def test_whatever_lies_in_the_journal_what_comes_after_it_is_told(self, data: st.DataObject) -> None:
         watch = scratch_watch()
