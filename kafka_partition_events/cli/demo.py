@@ -30,9 +30,10 @@ def demo_command(
 
     Starts three brokers; two producers, one on each client, write keyed and unkeyed records all the time. A
     topic grows beyond its producer's buffer budget, a broker dies by SIGKILL and comes back, a topic is
-    deleted and created anew. The events go to the Kafka topic kpe.events as CloudEvents; Spark makes a
-    report of them. In the end stands what was sent, acknowledged, failed, rerouted and capped, as the
-    producers counted and as the topics show, losses included. Under three minutes on two cores.
+    deleted and created anew. The events go to the Kafka topic kpe.events as CloudEvents; of these Spark
+    makes the tables of `kpe spark fleet` and the page of `kpe spark report`. In the end stands what was sent,
+    acknowledged, failed, rerouted and capped, as the producers counted and as the topics show, losses
+    included: there, and on the page. Under three minutes on two cores.
 
     Without Java 17 it runs on librdkafka's mock cluster, without growth, Spark and report. Ctrl-C stops
     everything that was started.

@@ -39,7 +39,8 @@ def show_accounts(
     for topic, ledger in ledgers.items():
         for cause, count in ledger.causes.most_common():
             console.print(f"- {topic}: {count:,} failed: {cause}", soft_wrap=True)
-    for remark in [r for account in accounts for r in account.remarks()] + list(remarks):
+    differences = [f"{account.topic}: {said}" for account in accounts for said in account.differences()]
+    for remark in [*differences, *remarks]:
         console.print(f"- {remark}", soft_wrap=True)
     if all(account.agrees for account in accounts):
         console.print(

@@ -209,8 +209,8 @@ class Reconciliation:
         """Whether everything that was acknowledged is there. A deleted topic takes its records with it."""
         return self.pending == 0 and (self.recreated or self.lost == 0)
 
-    def remarks(self) -> list[str]:
-        """Return the differences in words."""
+    def differences(self) -> list[str]:
+        """Return every way in which the counts differ, in words."""
         said = []
         if self.lost:
             where = "gone with the deleted topic" if self.recreated else "NOT IN THE TOPIC"
@@ -223,7 +223,7 @@ class Reconciliation:
             said.append(f"{_records(self.doubles)} stored twice, by a retry")
         if self.pending:
             said.append(f"{_records(self.pending)} neither acknowledged nor failed")
-        return [f"{self.topic}: {difference}" for difference in said]
+        return said
 
 
 def _records(count: int) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from kafka_partition_events.demo.account import show_accounts
 from kafka_partition_events.demo.display import Display, open_display
 from kafka_partition_events.demo.ledger import Reconciliation, TopicLedger, Totals, reconcile
-from kafka_partition_events.demo.report import write_report
+from kafka_partition_events.demo.report import Played, starting_spark, write_report
 from kafka_partition_events.demo.scenario import (
     EVENTS,
     ORDERS,
@@ -22,11 +22,12 @@ from kafka_partition_events.demo.scenario import (
     create_topics,
 )
 from kafka_partition_events.demo.stage import Stage, open_stage
-from kafka_partition_events.demo.stored import count_topic
+from kafka_partition_events.demo.stored import Arrivals, read_topic
 from kafka_partition_events.demo.traffic import Traffic
 from kafka_partition_events.demo.watcher import open_watcher
 from kafka_partition_events.demo.writers import DELIVERY_LIMIT_MS, ConfluentWriter, KafkaPythonWriter
 from kafka_partition_events.jvm import java
+from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.routing.budget import BufferBudget
 
 _FINISH_S = DELIVERY_LIMIT_MS / 1000 + 10.0
@@ -77,15 +78,19 @@ def run_demo(demo: Demo, console: Console) -> bool:
         display.phase("a cluster starts")
         with open_stage(mock=mock, progress=display.line) as stage:
             display.line(f"{stage.name}: {stage.bootstrap_servers}")
-            accounts, remarks = _play(demo, stage, ledgers, display)
-            if stage.real:
-                display.phase(f"Spark reads {EVENTS} and the topics, writes {demo.out}")
-                remarks += write_report(stage.bootstrap_servers, accounts, demo.out, note=_NOTE)
-    show_accounts(console, accounts, ledgers, remarks)
+            seen, remarks = _play(demo, stage, ledgers, display)
+            # The producers are done: from here on Spark may have the processors, and starts meanwhile.
+            with starting_spark() if stage.real else contextlib.nullcontext() as spark:
+                display.phase("the topics are counted")
+                played = _counted(stage, ledgers, seen)
+                if spark is not None:
+                    display.phase(f"Spark makes tables of {EVENTS}, then writes {demo.out}")
+                    remarks.append(write_report(spark.result(), stage.bootstrap_servers, played, demo.out))
+    show_accounts(console, played.accounts, ledgers, remarks)
     if not mock:
         console.print(f"report: {demo.out.resolve()}", soft_wrap=True)
     console.print(f"took {time.monotonic() - began:.0f} s", soft_wrap=True)
-    return all(account.agrees for account in accounts)
+    return all(account.agrees for account in played.accounts)
 
 
 def _counts(ledgers: dict[str, TopicLedger]) -> list[tuple[str, Totals]]:
@@ -97,7 +102,8 @@ def _counts(ledgers: dict[str, TopicLedger]) -> list[tuple[str, Totals]]:
 
 def _play(
     demo: Demo, stage: Stage, ledgers: dict[str, TopicLedger], display: Display
-) -> tuple[list[Reconciliation], list[str]]:
+) -> tuple[list[Event], list[str]]:
+    """Return what was seen to happen, and remarks."""
     create_topics(stage)
     remarks: list[str] = []
     with (
@@ -116,18 +122,22 @@ def _play(
             traffic.writer.finish(_FINISH_S)
         remarks.append(watcher.finish())
         remarks += [f"{t.writer.name}: {told}" for t in traffics if (told := t.writer.own_counters())]
-    display.phase("the topics are counted")
-    accounts = []
-    for topic, ledger in ledgers.items():
-        writer = KafkaPythonWriter.name if topic == PAYMENTS else ConfluentWriter.name
-        found = count_topic(stage.bootstrap_servers, topic)
-        accounts.append(reconcile(topic, writer, ledger, found, recreated=topic == RETURNS))
     if scenario.returns_counted is not None:
         remarks.append(
             f"{RETURNS}: held {scenario.returns_counted:,} records just before it was deleted, "
             "which happened under full traffic"
         )
-    return accounts, remarks
+    return watcher.seen, remarks
+
+
+def _counted(stage: Stage, ledgers: dict[str, TopicLedger], seen: list[Event]) -> Played:
+    accounts: list[Reconciliation] = []
+    arrivals: dict[str, Arrivals] = {}
+    for topic, ledger in ledgers.items():
+        writer = KafkaPythonWriter.name if topic == PAYMENTS else ConfluentWriter.name
+        found, arrivals[topic] = read_topic(stage.bootstrap_servers, topic)
+        accounts.append(reconcile(topic, writer, ledger, found, recreated=topic == RETURNS))
+    return Played(accounts=accounts, arrivals=arrivals, seen=seen, note=_NOTE)
 
 
 @contextlib.contextmanager

@@ -2,7 +2,8 @@
 
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from kafka_partition_events.cli.common.errors import CliError
@@ -11,14 +12,24 @@ from kafka_partition_events.demo.ledger import Found, Payload
 _LIMIT_S = 60.0
 _STEP_LIMIT_S = 10.0
 
+Arrivals = Mapping[int, Sequence[datetime]]
+"""Partition -> when its producer made each record that came to it (UTC)."""
 
-def count_topic(bootstrap_servers: str, topic: str) -> Found:
+
+def read_topic(bootstrap_servers: str, topic: str) -> tuple[Found, Arrivals]:
     """Read a whole topic of the demo.
 
     Raises:
         CliError: it could not be read to its end in time.
     """
-    return Found.of(Payload.decode(value) for value in _values(bootstrap_servers, topic))
+    payloads: list[Payload] = []
+    arrivals: dict[int, list[datetime]] = {}
+    for message in _messages(bootstrap_servers, topic):
+        came = arrivals.setdefault(message.partition(), [])  # of a partition without records, too
+        if message.error() is None:
+            payloads.append(Payload.decode(message.value()))
+            came.append(datetime.fromtimestamp(message.timestamp()[1] / 1000, UTC))
+    return Found.of(payloads), arrivals
 
 
 def count_records(bootstrap_servers: str, topic: str) -> int:
@@ -36,7 +47,8 @@ def count_records(bootstrap_servers: str, topic: str) -> int:
     return sum(end.result(_STEP_LIMIT_S).offset for end in ends.values())
 
 
-def _values(bootstrap_servers: str, topic: str) -> Iterator[bytes]:
+def _messages(bootstrap_servers: str, topic: str) -> Iterator[Any]:
+    """Yield all records, and the mark of each partition's end."""
     from confluent_kafka import KafkaError  # noqa: PLC0415
 
     deadline = time.monotonic() + _LIMIT_S
@@ -48,8 +60,9 @@ def _values(bootstrap_servers: str, topic: str) -> Iterator[bytes]:
         while unread:
             for message in consumer.consume(1000, timeout=1.0):
                 if (error := message.error()) is None:
-                    yield message.value()
+                    yield message
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
+                    yield message
                     unread -= 1
             if time.monotonic() > deadline:
                 raise CliError(f"topic {topic} could not be read to its end within {_LIMIT_S:.0f} s")

@@ -23,7 +23,10 @@ class Watcher:
     def __init__(self, poller: MetadataPoller, publisher: KafkaEventListener, display: Display) -> None:
         self._poller = poller
         self._publisher = publisher
-        self._registrations = [poller.register(publisher), poller.register(_Announcer(display))]
+        self.seen: list[ev.Event] = []
+        """What changed, but not the state at the beginning."""
+        announcer = _Announcer(display, self.seen)
+        self._registrations = [poller.register(publisher), poller.register(announcer)]
 
     def follow_caps_of(self, producers: MetadataPoller) -> None:
         """Let what a producer finds out itself (caps, silent brokers) join the watcher's events."""
@@ -51,15 +54,17 @@ def open_watcher(bootstrap_servers: str, display: Display) -> Iterator[Watcher]:
 
 
 class _Announcer(PartitionChangeListener):
-    """Shows every change, but not the state at the beginning."""
+    """Shows and keeps every change, but not the state at the beginning."""
 
     name = "demo-display"
 
-    def __init__(self, display: Display) -> None:
+    def __init__(self, display: Display, seen: list[ev.Event]) -> None:
         self._display = display
+        self._seen = seen
 
     def on_event(self, event: ev.Event) -> None:
         if not event.initial:
+            self._seen.append(event)
             self._display.event(event)
 
 

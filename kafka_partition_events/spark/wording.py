@@ -1,9 +1,6 @@
-"""Times, durations and counts as people read them. Times are UTC."""
+"""Times, durations and counts as people read them. Times are UTC. Pure."""
 
-from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-
-from kafka_partition_events.spark.model import Span
 
 DASH = "\N{EN DASH}"
 
@@ -19,13 +16,8 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min"
 
 
-def lasted(span: Span) -> str:
-    """Return how long it lasted, with its bounds: ``12.1 - 14.9 s``, or ``at least 12.1 s``."""
-    return lasted_between(span.shortest_s, span.longest_s)
-
-
-def lasted_between(shortest_s: float, longest_s: float | None) -> str:
-    """Return a duration known by its bounds in seconds; no upper bound means *at least*."""
+def lasted(shortest_s: float, longest_s: float | None) -> str:
+    """Return ``12.1 - 14.9 s``, a duration known by its bounds; without an upper one ``at least 12.1 s``."""
     low = duration(shortest_s)
     if longest_s is None:
         return f"at least {low}"
@@ -44,8 +36,11 @@ def clock(moment: datetime, *, tenths: bool = True) -> str:
 
 
 def between(after: datetime | None, by: datetime) -> str:
-    """Return the interval in which something happened."""
-    return f"by {clock(by)}" if after is None else f"{clock(after)} {DASH} {clock(by)}"
+    """Return the interval in which something happened, with its day; the second day only if it differs."""
+    if after is None:
+        return f"by {by:%m-%d} {clock(by)}"
+    until = clock(by) if after.date() == by.date() else f"{by:%m-%d} {clock(by)}"
+    return f"{after:%m-%d} {clock(after)} {DASH} {until}"
 
 
 def count(number: int) -> str:
@@ -56,22 +51,3 @@ def count(number: int) -> str:
 def plural(number: int, noun: str) -> str:
     """Return ``1 partition``, ``4 partitions``."""
     return f"{count(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def rate(per_second: float | None) -> str:
-    """Return records per second, as exact as is useful."""
-    if per_second is None:
-        return DASH
-    if per_second == 0:
-        return "0"
-    return f"{per_second:.1f}" if per_second < 100 else count(round(per_second))
-
-
-def listed(words: Sequence[str]) -> str:
-    """Return ``a``, ``a and b`` or ``a, b and c``."""
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def names(values: Iterable[str]) -> list[str]:
-    """Return the different values, sorted."""
-    return sorted(set(values))

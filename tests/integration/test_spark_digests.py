@@ -8,11 +8,14 @@ import pytest
 
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_json
 from kafka_partition_events.events.digests import FOLDED, Observed, fold
+from kafka_partition_events.events.names import NAMES
+from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.testing.scripted import cluster_of
+from tests.every_event import EVERY_EVENT
 from tests.fleet_kit import gold_at_once
 
 if TYPE_CHECKING:
@@ -98,6 +101,12 @@ def test_a_digest_is_the_rows_of_what_it_tells(spark: "SparkSession") -> None:
     alone, together = (rows(spark, values) for values in records())
     assert alone == together
     assert all(parsed(spark, values).where("defect IS NOT NULL").count() == 0 for values in records())
+
+
+def test_every_event_that_the_listener_writes_is_understood(spark: "SparkSession") -> None:
+    told = parsed(spark, [to_record(to_cloudevent(event)).value or b"" for event in EVERY_EVENT])
+    assert told.where("defect IS NOT NULL").count() == 0
+    assert set(events.NAMES) == NAMES | set(events.BODIES)
 
 
 def test_gold_is_the_same_whoever_told_it_how(spark: "SparkSession") -> None:

@@ -1,5 +1,7 @@
-"""The fleet report: what it counts, and what a reader sees."""
+"""The fleet report and its words: what they say of what was counted. Without Spark."""
 
+import re
+import xml.etree.ElementTree as ET
 from datetime import UTC, date, datetime, timedelta
 from html.parser import HTMLParser
 from typing import Any
@@ -7,86 +9,110 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from kafka_partition_events.spark import wording
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.report.budget import budget
-from kafka_partition_events.spark.fleet.report.heatmap import (
-    MAX_HOURS,
-    MAX_TOPICS,
-    class_of,
-    heatmap,
-    percent,
-)
+from kafka_partition_events.spark.fleet.report.heatmap import MAX_HOURS, class_of, heatmap, percent
 from kafka_partition_events.spark.fleet.report.model import (
     BrokerLoad,
+    Brokers,
     BurnRate,
+    Change,
     FleetData,
-    FleetOutage,
-    TopicHour,
+    Outage,
+    Rated,
+    RatedHour,
+    RatedTopic,
+    Span,
     burn_down,
-    by_topic,
-    spread,
 )
 from kafka_partition_events.spark.fleet.report.page import render, verdict
-from kafka_partition_events.spark.model import Change, Span
+from kafka_partition_events.spark.fleet.report.timeline import MAX_LANES, Scale
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def hour(topic: str = "orders", n: int = 0, *, partitions: int = 10, **seconds: Any) -> TopicHour:
-    return TopicHour(
-        topic=topic, hour=START + timedelta(hours=n), partition_s=partitions * 3_600.0, **seconds
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def span(
+    after: float | None, by: float, ended_after: float | None = None, ended_by: float | None = None
+) -> Span:
+    moments = (None if each is None else at(each) for each in (after, ended_after, ended_by))
+    began_after, end_after, end_by = moments
+    return Span(
+        began_after=began_after, began_by=at(by), ended_after=end_after, ended_by=end_by, seen_until=at(60)
     )
 
 
-def outage(topic: str = "orders", *, ended: bool = True) -> FleetOutage:
-    begun = START + timedelta(hours=30)
-    return FleetOutage(
-        topic=topic,
-        partition=3,
-        span=Span(
-            began_after=begun - timedelta(seconds=5),
-            began_by=begun,
-            ended_after=begun + timedelta(seconds=60) if ended else None,
-            ended_by=begun + timedelta(seconds=65) if ended else None,
-            seen_until=START + timedelta(hours=48),
-        ),
-        leader_before=2,
-        leader_after=1 if ended else None,
-        cause=2,
-    )
+def outage(known: Span, topic: str = "orders", partition: int = 3) -> Outage:
+    return Outage(topic=topic, partition=partition, span=known, leader_before=2, leader_after=1, cause=2)
 
 
-FLEET = FleetData(
+def rated(partitions: int = 10, **seconds: Any) -> dict[str, Any]:
+    return {"partition_s": partitions * 3_600.0, **seconds}
+
+
+def hour(n: int = 0, **how: Any) -> RatedHour:
+    return RatedHour(hour=START + timedelta(hours=n), **rated(**how))
+
+
+CLOSED = span(8, 10, 20, 23)
+EMPTY = FleetData(
     cluster="lkc-1",
     made_at=START + timedelta(days=3),
     days=Days(date(2026, 11, 20), date(2026, 11, 21)),
     until=START + timedelta(hours=48),
     target=0.999,
-    outages=(outage(),),
-    changes=(Change(name="partitions.added", after=START, by=START + timedelta(hours=2), topic="orders"),),
-    hours=(hour(n=0), hour(n=30, offline_lo_s=60.0, offline_hi_s=70.0, incidents=1), hour("idle", 30)),
-    burn=(BurnRate(window="5m", lo=15.0, hi=17.5), BurnRate(window="3d", lo=0.5, hi=0.5)),
-    brokers=(
-        BrokerLoad(broker=1, leaders=30, replicas=60, moved_to=10),
-        BrokerLoad(broker=2, leaders=10, replicas=60, offline_replicas=2, moved_from=10),
+)
+BAD_HOUR = hour(30, offline_lo_s=60.0, offline_hi_s=70.0, incidents=1)
+FLEET = evolve(
+    EMPTY,
+    outages=(outage(CLOSED), outage(span(None, 30), "idle", 1)),
+    outage_count=2,
+    open_count=1,
+    changes=(
+        Change(name="partitions.added", after=at(30), by=at(31), topic="orders", detail="6 → 12 partitions"),
+        Change(name="broker.left", after=at(8), by=at(10), broker=2),
     ),
-    skewed_at=START + timedelta(hours=47),
-    counts={"partition_outages": 1},
+    hours=(hour(), BAD_HOUR),
+    topics=(
+        RatedTopic(topic="orders", hours=(hour(), BAD_HOUR), offline_hi_s=70.0, **rated()),
+        RatedTopic(topic="idle", hours=(hour(30),), **rated()),
+    ),
+    topic_count=5,
+    burn=(BurnRate(window="5m", lo=15.0, hi=17.5), BurnRate(window="3d", lo=0.5, hi=0.5)),
+    brokers=Brokers(
+        shown=(
+            BrokerLoad(broker=1, leaders=30, replicas=60, moved_to=10),
+            BrokerLoad(broker=2, leaders=10, replicas=60, offline_replicas=2, moved_from=10),
+        ),
+        count=7,
+        moves=11,
+        counted_at=START + timedelta(hours=47),
+        leaders_spread=1.5,
+    ),
 )
 
 
-class Wellformed(HTMLParser):
-    """Fails on a tag that is closed without being open; cells and rows may be left open, as HTML allows."""
+class Page(HTMLParser):
+    """Fails on what is not well formed, or asks anybody for anything."""
 
     VOID = frozenset({"meta", "line", "rect", "polygon", "polyline", "path", "br"})
     OPTIONAL = frozenset({"td", "th", "tr", "li", "p", "thead", "tbody"})
 
-    def __init__(self) -> None:
+    def __init__(self, html: str) -> None:
         super().__init__()
         self.open: list[str] = []
-        self.titles: list[str] = []
+        self.said = ""
+        self.feed(html)
+        assert self.open == []
+        assert not [outside for outside in ("http", "url(", "@import") if outside in html]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        assert tag not in {"script", "link", "img", "iframe", "object", "base", "form"}
+        assert not {"src", "href", "srcset", "action"} & {name for name, _ in attrs}
         if tag not in self.VOID:
             self.open.append(tag)
 
@@ -102,8 +128,42 @@ class Wellformed(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "title":
-            self.titles.append(data)
+        if "style" not in self.open:
+            self.said += f"{data} "
+
+
+# -- how long, how much --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (CLOSED, "10.0\N{EN DASH}15.0 s"),
+        (span(8, 10, 8, 11), "0.0\N{EN DASH}3.0 s"),
+        (span(None, 10, 20, 23), "at least 10.0 s"),
+        (span(8, 10), "at least 50.0 s"),
+        (span(None, 10), "at least 50.0 s"),
+        (span(10, 10, 20, 20), "10.0 s"),
+        (span(0, 10, 190, 300), "3 min 00 s \N{EN DASH} 5 min 00 s"),
+        (span(0, 10, 100, 300), "90.0 s \N{EN DASH} 5 min 00 s"),
+    ],
+)
+def test_an_outage_lasted_between_its_bounds(known: Span, said: str) -> None:
+    assert wording.lasted(*known.seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.04, "0.0 s"), (119.9, "119.9 s"), (120, "2 min 00 s"), (7199.7, "2 h 00 min"), (9000, "2 h 30 min")],
+)
+def test_durations(seconds: float, said: str) -> None:
+    assert wording.duration(seconds) == said
+
+
+def test_times_are_utc_whatever_their_zone_and_name_a_second_day() -> None:
+    local = at(0.25).astimezone(datetime.now().astimezone().tzinfo)
+    assert wording.clock(local) == "00:00:00.2"
+    assert wording.between(at(-1), at(1)) == "11-19 23:59:59.0 \N{EN DASH} 11-20 00:00:01.0"
 
 
 def test_availability_is_a_range_of_the_watched_time() -> None:
@@ -112,42 +172,22 @@ def test_availability_is_a_range_of_the_watched_time() -> None:
     assert row.availability == (1 - 720 / 18_000, 1 - 360 / 18_000)
 
 
-def test_an_hour_that_nobody_watched_has_no_availability() -> None:
-    assert hour(blind_s=36_000.0).availability is None
-
-
 @pytest.mark.parametrize(
-    ("offline_s", "style"),
-    [(0.0, "up"), (0.1, "a"), (10.0, "b"), (100.0, "c"), (1_000.0, "d"), (20_000.0, "e")],
-)
-def test_an_hour_is_coloured_by_the_least_that_it_may_have_been(offline_s: float, style: str) -> None:
-    assert class_of(hour(offline_hi_s=offline_s)) == style
-
-
-def test_an_hour_that_nobody_watched_has_a_colour_of_its_own() -> None:
-    assert class_of(hour(blind_s=36_000.0)) == "blind"
-
-
-def test_the_topic_with_the_most_offline_time_comes_first() -> None:
-    hours = [hour("a"), hour("b", offline_hi_s=5.0), hour("c", offline_hi_s=50.0), hour("c", 1)]
-    assert list(by_topic(hours)) == ["c", "b", "a"]
+    ("row", "style"),
+    [(hour(offline_hi_s=seconds), style) for seconds, style in
+     ((0.0, "up"), (0.1, "a"), (10.0, "b"), (100.0, "c"), (1_000.0, "d"), (20_000.0, "e"))]
+    + [(hour(blind_s=36_000.0), "blind")],
+)  # fmt: skip
+def test_an_hour_is_coloured_by_the_least_that_it_may_have_been(row: Rated, style: str) -> None:
+    assert class_of(row) == style
 
 
 def test_a_small_outage_never_reads_as_none() -> None:
     assert percent((0.999_999_9, 1.0)) == "99.999\N{EN DASH}100%"
 
 
-def test_the_picture_is_of_the_latest_hours_and_the_worst_topics() -> None:
-    hours = [hour(f"topic-{n:02}", n, offline_hi_s=float(n)) for n in range(MAX_TOPICS + 2)]
-    hours.append(hour("latest", MAX_HOURS + 5, offline_hi_s=1e4))
-    drawn = heatmap(hours)
-    assert "3 topics with less offline time not drawn" in drawn
-    assert "latest, 2026-12-04 05:00" in drawn
-    assert "topic-05, 2026" not in drawn  # an hour that is too long ago
-
-
 def test_the_budget_burns_by_what_may_and_what_must_have_been_offline() -> None:
-    points = list(burn_down([hour(n=0), hour(n=1, offline_lo_s=18.0, offline_hi_s=36.0)], 0.999))
+    points = list(burn_down([hour(0), hour(1, offline_lo_s=18.0, offline_hi_s=36.0)], 0.999))
     assert [point.at for point in points] == [START + timedelta(hours=n) for n in range(3)]
     assert [(round(point.lo, 9), round(point.hi, 9)) for point in points] == [(1, 1), (1, 1), (0.5, 0.75)]
 
@@ -162,15 +202,12 @@ def test_a_target_is_a_share(target: float) -> None:
         list(burn_down([hour()], target))
 
 
-def test_a_budget_that_is_gone_is_called_spent() -> None:
-    data = evolve(FLEET, hours=(hour(offline_lo_s=3_600.0, offline_hi_s=3_600.0),))
-    assert "spent" in budget(data)
-
-
-def test_spread_is_the_largest_by_the_mean() -> None:
-    assert spread([30, 10]) == 1.5
-    assert spread([0, 0]) is None
-    assert spread([]) is None
+@pytest.mark.parametrize(
+    ("offline_s", "said"),
+    [(18.0, ">50.0% of"), (54.0, "spent</strong>: -50.0% of"), (3_600.0, "spent</strong>: 100 times")],
+)
+def test_a_budget_that_is_gone_is_called_spent(offline_s: float, said: str) -> None:
+    assert said in budget(evolve(FLEET, hours=(hour(offline_lo_s=offline_s, offline_hi_s=offline_s),)))
 
 
 @pytest.mark.parametrize(
@@ -181,37 +218,80 @@ def test_the_verdict_is_not_surer_than_the_bounds(lo: float, hi: float, said: st
     assert said in verdict(evolve(FLEET, hours=(hour(offline_lo_s=lo, offline_hi_s=hi),)))
 
 
-def test_the_page_is_one_file_that_asks_nobody() -> None:
-    page = render(FLEET)
-    checked = Wellformed()
-    checked.feed(page)
-    for outside in ("<script", "http://", "https://", "url(", "@import"):
-        assert outside not in page
+# -- the page ------------------------------------------------------------------------------------------------
 
 
-def test_the_page_tells_outages_with_cause_and_bounds() -> None:
-    page = render(FLEET)
-    assert "11-21 05:59:55.0" in page
-    assert "60.0\N{EN DASH}70.0" in page
-    assert "2 replicas offline" in page
-    assert "the largest broker holds 1.50 times the mean" in page
-    assert '<strong class="bad">above</strong>' in page
+def test_the_page_has_the_numbers_of_every_section() -> None:
+    said = Page(render(FLEET)).said
+    for fact in (
+        "Partitions were available 99.903\N{EN DASH}99.917% of the watched time.",
+        "3 topics with less offline time not drawn", "11-20 00:00:08.0", "10.0\N{EN DASH}15.0 s",
+        "still offline at the last news", "at least 30.0 s", "grew 6 → 12 partitions", "broker 2", "left",
+        "2 replicas offline", "leaders: the largest broker holds 1.50 times the mean",
+        "5 brokers with fewer moves not listed", "above",
+    ):  # fmt: skip
+        assert fact in said, fact
 
 
-def test_an_open_outage_is_said_to_be_open() -> None:
-    page = render(evolve(FLEET, outages=(outage(ended=False),)))
-    assert "still offline at the last news" in page
-    assert "at least" in page
-
-
-def test_names_are_escaped() -> None:
-    page = render(evolve(FLEET, cluster="<b>", hours=(hour("<i>x"),), outages=(outage("<i>x"),)))
-    assert "<i>x" not in page
-    assert "&lt;b&gt;" in page
+def test_whoever_made_the_data_may_say_more() -> None:
+    more = {"figures": {"Records": "7"}, "sections": ("<section>mine</section>",)}
+    page = render(FLEET, heading="All <well>.", note="made up", **more)  # type: ignore[arg-type]
+    assert "<h1>All &lt;well&gt;.</h1>" in page
+    assert verdict(FLEET) in page
+    assert all(each in Page(page).said for each in ("made up", "Records", "mine"))
 
 
 def test_an_empty_period_makes_a_page_too() -> None:
-    empty = FleetData(cluster="lkc-1", made_at=START, days=FLEET.days, until=START, target=0.999)
-    page = render(empty)
-    assert "Nobody watched this cluster in the period." in page
-    assert "No hour was watched." in page
+    said = Page(render(EMPTY)).said
+    for fact in ("Nobody watched this cluster in the period.", "No hour was watched.", "Nothing changed"):
+        assert fact in said
+
+
+def test_what_comes_from_topics_is_escaped() -> None:
+    evil = "<script>alert(1)</script>"
+    change = Change(name="partitions.added", after=None, by=at(1), topic=evil, detail=evil)
+    topic = RatedTopic(topic=evil, hours=(hour(),), **rated())
+    Page(
+        render(
+            evolve(FLEET, cluster=evil, outages=(outage(CLOSED, evil),), changes=(change,), topics=(topic,)),
+            note=evil,
+            heading=evil,
+            figures={evil: evil},
+        )
+    )
+
+
+def test_the_picture_is_of_the_latest_hours() -> None:
+    last = MAX_HOURS + 5
+    topic = RatedTopic(topic="orders", hours=(hour(5), hour(6), hour(last)), **rated())
+    drawn = heatmap(evolve(EMPTY, hours=(hour(0), hour(last)), topics=(topic,), topic_count=1))
+    assert re.findall(r' x="(\d+)"', drawn) == ["0", str(MAX_HOURS - 1)]
+    assert "orders, 2026-11-20 06:00" in drawn
+    assert "2026-11-20 05:00" not in drawn
+
+
+def test_marks_and_bars_lie_within_the_picture_and_are_well_formed() -> None:
+    page = render(FLEET)
+    places = [float(number) for number in re.findall(r"(?:left|width):(-?[\d.]+)%", page)]
+    assert places
+    assert all(0 <= place <= 100 for place in places)
+    marks = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert len(marks) == page.count("<svg") > 0
+    for svg in marks:
+        ET.fromstring(svg)  # noqa: S314 - our own text
+
+
+def test_long_lists_are_cut_and_say_so() -> None:
+    many = tuple(outage(CLOSED, partition=n) for n in range(200))
+    said = Page(render(evolve(FLEET, outages=many, outage_count=1_300, changes_cut=True))).said
+    assert f"{wording.count(1_300 - MAX_LANES)} shorter outages not drawn." in said
+    assert f"{wording.count(1_100)} shorter outages not listed." in said
+    assert "The latest 2; there were more." in said
+
+
+@pytest.mark.parametrize("seconds", [1, 7, 59, 61, 1000, 86_399, 40 * 86_400, 800 * 86_400])
+def test_the_axis_has_a_few_round_ticks_inside_the_picture(seconds: float) -> None:
+    scale = Scale(at(0.3), at(0.3 + seconds))
+    ticks = scale.ticks()
+    assert 1 <= len(ticks) <= 8
+    assert all(scale.start <= tick <= scale.end for tick in ticks)

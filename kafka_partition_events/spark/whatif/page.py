@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from html import escape
-from importlib.resources import files
 from math import ceil
 from typing import Final
 
+from kafka_partition_events.spark.page import legend, meter, page, section, table
 from kafka_partition_events.spark.whatif.results import HotKey, Load, Outcome, WhatIf
 from kafka_partition_events.spark.whatif.wording import (
     conditions,
@@ -17,37 +17,31 @@ from kafka_partition_events.spark.whatif.wording import (
     total,
     verdict,
 )
-from kafka_partition_events.spark.wording import count, plural
+from kafka_partition_events.spark.wording import DASH, count, plural
 
 MOST_BARS: Final = 256
 """Beyond so many partitions, neighbours share a bar."""
 MOST_SCENARIOS: Final = 8
 """Columns of the table of hot keys."""
 
-_DASH: Final = "\N{EN DASH}"
 _ARROW: Final = "\N{RIGHTWARDS ARROW}"
 _NARROW: Final = "\u202f"
 
 
 def render(answer: WhatIf) -> str:
     """Return the whole page."""
-    spark = files("kafka_partition_events.spark").joinpath("report.css").read_text(encoding="utf-8")
-    style = spark + files(__package__).joinpath("page.css").read_text(encoding="utf-8")
-    title = f"What if {escape(answer.source)} had more partitions"
-    sections = "".join(
-        (
-            _section("Scenarios", _table(answer), _table_caption(answer)),
-            _section("Load of each partition", _pictures(answer), _PICTURES_CAPTION + _legend(answer)),
-            _hottest(answer),
-        )
+    sections = (
+        section("Scenarios", _table(answer), _table_caption(answer)),
+        section("Load of each partition", _legend(answer) + _pictures(answer), _PICTURES_CAPTION),
+        _hottest(answer),
     )
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>{title}</title><style>{style}</style></head><body><main>"
-        f"<header><h1>{escape(verdict(answer))}</h1><p>{_origin(answer)}</p></header>"
-        f"{_figures(answer)}{sections}</main></body></html>\n"
+    return page(
+        __package__,
+        title=f"What if {answer.source} had more partitions",
+        heading=verdict(answer),
+        under=_origin(answer),
+        figures=_figures(answer),
+        sections=sections,
     )
 
 
@@ -59,18 +53,15 @@ def _origin(answer: WhatIf) -> str:
     )
 
 
-def _figures(answer: WhatIf) -> str:
+def _figures(answer: WhatIf) -> dict[str, str]:
     first = answer.outcomes[0]
-    figures = [
-        ("Partitions now", count(answer.current)),
-        (f"{answer.noun.capitalize()}s", count(total(first).records)),
-        ("Without a key", count(first.unkeyed.records)),
-        ("Max/mean now", times(first.skew_before)),
-    ]
-    if answer.has_bytes:
-        figures.insert(2, ("Bytes", size(total(first).bytes)))
-    cells = "".join(f"<div><dt>{name}</dt><dd>{escape(value)}</dd></div>" for name, value in figures)
-    return f'<dl class="figures">{cells}</dl>'
+    return {
+        "Partitions now": count(answer.current),
+        f"{answer.noun.capitalize()}s": count(total(first).records),
+        **({"Bytes": size(total(first).bytes)} if answer.has_bytes else {}),
+        "Without a key": count(first.unkeyed.records),
+        "Max/mean now": times(first.skew_before),
+    }
 
 
 # -- the table ---------------------------------------------------------------------------------------------
@@ -83,11 +74,8 @@ def _table(answer: WhatIf) -> str:
     head += "<th>Moved bytes" if with_bytes else ""
     head += '<th class="n">Max/mean now<th class="n">then'
     head += "".join(f'<th class="n">{name.capitalize()}' for name in extra)
-    rows = "".join(_row(outcome, extra, with_bytes=with_bytes) for outcome in answer.outcomes)
-    return (
-        f'<div class="scroll"><table class="scenarios"><thead><tr>{head}</thead>'
-        f"<tbody>{rows}</tbody></table></div>"
-    )
+    rows = (_row(outcome, extra, with_bytes=with_bytes) for outcome in answer.outcomes)
+    return table(head, rows, kind="scenarios")
 
 
 def _row(outcome: Outcome, extra: Sequence[str], *, with_bytes: bool) -> str:
@@ -100,16 +88,13 @@ def _row(outcome: Outcome, extra: Sequence[str], *, with_bytes: bool) -> str:
     cells += f'<td class="n">{times(outcome.skew_before)}<td class="n">{times(outcome.skew_after)}'
     for name in extra:
         load: Load = getattr(outcome, name)
-        cells += f'<td class="n">{count(load.records) if load.records else _DASH}'
+        cells += f'<td class="n">{count(load.records) if load.records else DASH}'
     return f"<tr>{cells}</tr>"
 
 
 def _moved(share: float, number: str) -> str:
     many = f" <small>{number}</small>" if share else ""
-    return (
-        f'<td><span class="meter moved"><span style="width:{100 * share:.1f}%"></span></span>'
-        f"<b>{percent(share)}</b>{many}"
-    )
+    return f"<td>{meter(share, 'moved')}<b>{percent(share)}</b>{many}"
 
 
 def _table_caption(answer: WhatIf) -> str:
@@ -125,15 +110,15 @@ def _table_caption(answer: WhatIf) -> str:
         )
     if "capped" in extra:
         words += " <em>Capped</em> would be kept off partitions beyond the budget; keyed ones never are."
-    return f"<p>{words}</p>"
+    return words
 
 
 # -- the pictures ------------------------------------------------------------------------------------------
 
 
 _PICTURES_CAPTION: Final = (
-    "<p>A bar for each partition, in order of their ids; both rows of a scenario have one scale. Records "
-    "without a key are spread evenly over the partitions that are usable.</p>"
+    "A bar for each partition, in order of their ids; both rows of a scenario have one scale. Records "
+    "without a key are spread evenly over the partitions that are usable."
 )
 
 
@@ -141,8 +126,7 @@ def _legend(answer: WhatIf) -> str:
     entries = [("old", "there now"), ("new", "new"), ("mean", "the mean")]
     if any(outcome.scenario.offline for outcome in answer.outcomes):
         entries.insert(2, ("off", "offline"))
-    keys = "".join(f'<li><span class="key {name}"></span>{text}</li>' for name, text in entries)
-    return f'<ul class="legend">{keys}</ul>'
+    return legend(entries)
 
 
 def _pictures(answer: WhatIf) -> str:
@@ -194,7 +178,7 @@ def _bar(
 def _summary(loads: Sequence[Load]) -> str:
     numbers = [load.records for load in loads]
     low, high = min(numbers), max(numbers)
-    return f"{count(low)} {_DASH} {count(high)}<br>mean {count(round(sum(numbers) / len(numbers)))}"
+    return f"{count(low)} {DASH} {count(high)}<br>mean {count(round(sum(numbers) / len(numbers)))}"
 
 
 def _details(outcome: Outcome, answer: WhatIf) -> str:
@@ -202,23 +186,20 @@ def _details(outcome: Outcome, answer: WhatIf) -> str:
         return ""
     head = f'<th class="n">Partition<th class="n">{answer.noun.capitalize()}s now<th class="n">then'
     head += '<th class="n">Bytes now<th class="n">then' if answer.has_bytes else ""
-    rows = "".join(
+    rows = (
         _numbers(partition, outcome, with_bytes=answer.has_bytes)
         for partition in range(outcome.scenario.partitions)
     )
-    return (
-        f'<details><summary>Numbers</summary><div class="scroll"><table><thead><tr>{head}</thead>'
-        f"<tbody>{rows}</tbody></table></div></details>"
-    )
+    return f"<details><summary>Numbers</summary>{table(head, rows)}</details>"
 
 
 def _numbers(partition: int, outcome: Outcome, *, with_bytes: bool) -> str:
     now = outcome.before[partition] if partition < len(outcome.before) else None
     then = outcome.after[partition]
-    cells = f'<td class="n">{partition}<td class="n">{_DASH if now is None else count(now.records)}'
+    cells = f'<td class="n">{partition}<td class="n">{DASH if now is None else count(now.records)}'
     cells += f'<td class="n">{count(then.records)}'
     if with_bytes:
-        cells += f'<td class="n">{_DASH if now is None else size(now.bytes)}<td class="n">{size(then.bytes)}'
+        cells += f'<td class="n">{DASH if now is None else size(now.bytes)}<td class="n">{size(then.bytes)}'
     return f"<tr>{cells}</tr>"
 
 
@@ -232,16 +213,15 @@ def _hottest(answer: WhatIf) -> str:
     head = f'<th>Key<th class="n">{answer.noun.capitalize()}s<th class="n">Share'
     head += '<th class="n">Bytes' if answer.has_bytes else ""
     head += "".join(f'<th class="n">{escape(label(outcome.scenario))}' for outcome in shown)
-    rows = "".join(_hot(key, len(shown), with_bytes=answer.has_bytes) for key in answer.hottest)
+    rows = (_hot(key, len(shown), with_bytes=answer.has_bytes) for key in answer.hottest)
     left_out = len(answer.outcomes) - len(shown)
     rest = f"<p>{plural(left_out, 'other scenario')} not shown here.</p>" if left_out else ""
-    table = f'<div class="scroll"><table><thead><tr>{head}</thead><tbody>{rows}</tbody></table></div>{rest}'
-    return _section("Hottest keys", table, _HOTTEST_CAPTION)
+    return section("Hottest keys", table(head, rows) + rest, _HOTTEST_CAPTION)
 
 
 _HOTTEST_CAPTION: Final = (
-    "<p>No number of partitions divides a key: what one of them has, its partition has at the least. The "
-    "partition now and then, for each scenario.</p>"
+    "No number of partitions divides a key: what one of them has, its partition has at the least. The "
+    "partition now and then, for each scenario."
 )
 
 
@@ -255,7 +235,3 @@ def _hot(key: HotKey, scenarios: int, *, with_bytes: bool) -> str:
             then = "refused" if after is None else after
             cells += f'<span class="moves">{_NARROW}{_ARROW}{_NARROW}{then}</span>'
     return f"<tr>{cells}</tr>"
-
-
-def _section(title: str, body: str, caption: str = "") -> str:
-    return f"<section><h2>{title}</h2>{caption}{body}</section>"

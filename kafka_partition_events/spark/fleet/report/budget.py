@@ -6,6 +6,7 @@ from typing import Final
 
 from kafka_partition_events.spark import wording
 from kafka_partition_events.spark.fleet.report.model import BudgetPoint, BurnRate, FleetData, burn_down
+from kafka_partition_events.spark.page import table
 
 _WIDTH: Final = 1000.0
 _HEIGHT: Final = 240.0
@@ -22,10 +23,18 @@ def budget(data: FleetData) -> str:
 
 
 def _left(last: BudgetPoint) -> str:
-    low, high = (f"{100 * share:.1f}%" for share in (last.lo, last.hi))
-    left = low if low == high else f"{low} to {high}"
+    if last.hi < -1:
+        used = _range(f"{1 - last.hi:.0f}", f"{1 - last.lo:.0f}")
+        return (
+            f'<p><strong class="bad">spent</strong>: {used} times what the period\'s error budget allows.</p>'
+        )
+    left = _range(*(f"{100 * share:.1f}%" for share in (last.lo, last.hi)))
     spent = '<strong class="bad">spent</strong>: ' if last.hi < 0 else ""
     return f"<p>{spent}{left} of the period's error budget is left.</p>"
+
+
+def _range(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
 
 
 def _picture(points: Sequence[BudgetPoint]) -> str:
@@ -54,11 +63,7 @@ def _picture(points: Sequence[BudgetPoint]) -> str:
 def _rates(burn: Sequence[BurnRate]) -> str:
     if not burn:
         return ""
-    rows = "".join(_rate(each) for each in burn)
-    return (
-        '<div class="scroll"><table><thead><tr><th>Window<th class="n">Burn rate<th class="n">Alert from'
-        f"<th></thead><tbody>{rows}</tbody></table></div>"
-    )
+    return table('<th>Window<th class="n">Burn rate<th class="n">Alert from<th>', map(_rate, burn))
 
 
 def _rate(burn: BurnRate) -> str:
@@ -73,8 +78,8 @@ def _rate(burn: BurnRate) -> str:
 
 
 PERIOD_NOTE: Final = (
-    "<p>The line is the least that is left, the band above it what may be left: outages are known by their "
+    "The line is the least that is left, the band above it what may be left: outages are known by their "
     "bounds. Time that nobody watched is neither up nor down and spends nothing. A burn rate of 1 uses "
-    "exactly all of the budget over the objective's period.</p>"
+    "exactly all of the budget over the objective's period."
 )
 """Stands above the picture."""

@@ -1,20 +1,48 @@
-"""What the fleet report says, as plain values: no Spark here, and no HTML. All times are aware UTC times."""
+"""What the report says, as plain values: no Spark here, and no HTML. All times are aware UTC times."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
-from itertools import groupby
 from typing import Final
 
-from attrs import field, frozen
+from attrs import frozen
 
 from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.model import Change, Span
 
 HOUR: Final = timedelta(hours=1)
 
 
 @frozen(kw_only=True)
-class FleetOutage:
+class Span:
+    """When something was down, as far as anybody knows.
+
+    It began after ``began_after`` and no later than ``began_by``; it ended after ``ended_after`` and no
+    later than ``ended_by``. ``began_after`` is None when nobody saw the time before it; ``ended_by`` is None
+    when it had not ended by ``seen_until``, the last news of all.
+    """
+
+    began_after: datetime | None
+    began_by: datetime
+    ended_after: datetime | None = None
+    ended_by: datetime | None = None
+    seen_until: datetime
+
+    @property
+    def open(self) -> bool:
+        """Whether nobody saw it end."""
+        return self.ended_by is None
+
+    @property
+    def seconds(self) -> tuple[float, float | None]:
+        """How long it lasted at the least and at the most; None when only the least is known."""
+        end = self.seen_until if self.ended_by is None else self.ended_after or self.began_by
+        least = max(0.0, (end - self.began_by).total_seconds())
+        if self.began_after is None or self.ended_by is None:
+            return least, None
+        return least, (self.ended_by - self.began_after).total_seconds()
+
+
+@frozen(kw_only=True)
+class Outage:
     """A partition without a leader.
 
     Attributes:
@@ -32,20 +60,33 @@ class FleetOutage:
 
 
 @frozen(kw_only=True)
-class TopicHour:
-    """One topic in one hour (UTC).
+class Change:
+    """Something else that is worth a mark: growth, a re-created topic, a broker, a cap.
+
+    It happened after ``after`` (None: at any time before) and no later than ``by``.
+    """
+
+    name: str
+    after: datetime | None
+    by: datetime
+    topic: str | None = None
+    broker: int | None = None
+    detail: str | None = None
+
+
+@frozen(kw_only=True)
+class Rated:
+    """How available something was in some time.
 
     Attributes:
         partition_s: Seconds that its partitions existed in, all together.
         offline_lo_s: Of these, the seconds in which partitions were offline, at the least.
         offline_hi_s: The same at the most.
         blind_s: Seconds of ``partition_s`` in which nobody looked; neither up nor down.
-        incidents: Outages that began in this hour.
+        incidents: Outages that began in it.
     """
 
-    topic: str
-    hour: datetime
-    partition_s: float
+    partition_s: float = 0.0
     offline_lo_s: float = 0.0
     offline_hi_s: float = 0.0
     blind_s: float = 0.0
@@ -65,6 +106,21 @@ class TopicHour:
             max(0.0, 1 - self.offline_hi_s / self.watched_s),
             max(0.0, 1 - self.offline_lo_s / self.watched_s),
         )
+
+
+@frozen(kw_only=True)
+class RatedHour(Rated):
+    """An hour (UTC)."""
+
+    hour: datetime
+
+
+@frozen(kw_only=True)
+class RatedTopic(Rated):
+    """A topic in the whole period; ``hours`` are the latest ones of it, in order."""
+
+    topic: str
+    hours: tuple[RatedHour, ...] = ()
 
 
 @frozen(kw_only=True)
@@ -104,15 +160,41 @@ class BrokerLoad:
 
 
 @frozen(kw_only=True)
+class Brokers:
+    """The brokers with the most moves, and what holds of all.
+
+    Attributes:
+        count: How many brokers there are.
+        moves: How many leaders moved away from one.
+        counted_at: When ``leaders`` and ``replicas`` were counted; None: never.
+        leaders_spread: How many times the mean the largest broker leads; None if nobody led anything.
+        replicas_spread: The same of replicas.
+    """
+
+    shown: tuple[BrokerLoad, ...] = ()
+    count: int = 0
+    moves: int = 0
+    counted_at: datetime | None = None
+    leaders_spread: float | None = None
+    replicas_spread: float | None = None
+
+
+@frozen(kw_only=True)
 class FleetData:
-    """Everything that the report says.
+    """Everything that the report says. How much of it there is does not depend on the fleet's size.
 
     Attributes:
         until: The last news; what was open then is censored.
         target: The availability that was promised, as a share.
-        hours: In no order; an hour without a row is one without data.
+        hours: All topics together, in order; an hour that is missing is one without data.
+        topics: Those with the most offline time, the worst first.
+        topic_count: How many topics there are.
+        outages: The longest, the longest first.
+        outage_count: How many there are.
+        open_count: How many of these had not ended.
+        changes: The latest, in order.
+        changes_cut: Whether there are more.
         burn: The rates at ``until``.
-        skewed_at: When the brokers' ``leaders`` and ``replicas`` were counted; None: never.
     """
 
     cluster: str
@@ -120,24 +202,22 @@ class FleetData:
     days: Days
     until: datetime
     target: float
-    outages: tuple[FleetOutage, ...] = ()
+    hours: tuple[RatedHour, ...] = ()
+    topics: tuple[RatedTopic, ...] = ()
+    topic_count: int = 0
+    outages: tuple[Outage, ...] = ()
+    outage_count: int = 0
+    open_count: int = 0
     changes: tuple[Change, ...] = ()
-    hours: tuple[TopicHour, ...] = ()
+    changes_cut: bool = False
     burn: tuple[BurnRate, ...] = ()
-    brokers: tuple[BrokerLoad, ...] = ()
-    skewed_at: datetime | None = None
-    counts: Mapping[str, int] = field(factory=dict)
-    """Rows of the tables that were read, by table."""
+    brokers: Brokers = Brokers()
 
 
-def total(hours: Iterable[TopicHour]) -> TopicHour | None:
-    """Return hours added up, under the name of the first; None if there are none."""
-    rows = list(hours)
-    if not rows:
-        return None
-    return TopicHour(
-        topic=rows[0].topic,
-        hour=min(row.hour for row in rows),
+def total(parts: Iterable[Rated]) -> Rated:
+    """Return parts added up."""
+    rows = list(parts)
+    return Rated(
         partition_s=sum(row.partition_s for row in rows),
         offline_lo_s=sum(row.offline_lo_s for row in rows),
         offline_hi_s=sum(row.offline_hi_s for row in rows),
@@ -146,21 +226,14 @@ def total(hours: Iterable[TopicHour]) -> TopicHour | None:
     )
 
 
-def by_topic(hours: Iterable[TopicHour]) -> dict[str, list[TopicHour]]:
-    """Return each topic's hours in order, the topic with the most offline time first."""
-    ordered = sorted(hours, key=lambda row: (row.topic, row.hour))
-    found = {topic: list(own) for topic, own in groupby(ordered, key=lambda row: row.topic)}
-
-    def worst(topic: str) -> tuple[float, str]:
-        return -sum(row.offline_hi_s for row in found[topic]), topic
-
-    return {topic: found[topic] for topic in sorted(found, key=worst)}
-
-
-def burn_down(hours: Sequence[TopicHour], target: float) -> Iterator[BudgetPoint]:
+def burn_down(hours: Sequence[RatedHour], target: float) -> Iterator[BudgetPoint]:
     """Yield how much of the period's error budget was left at the end of each hour, from 1 downwards.
 
     The budget is ``(1 - target)`` of the watched partition seconds of all hours together.
+
+    Args:
+        hours: In order.
+        target: The availability that was promised.
 
     Raises:
         ValueError: ``target`` is not between 0 and 1.
@@ -171,15 +244,7 @@ def burn_down(hours: Sequence[TopicHour], target: float) -> Iterator[BudgetPoint
     if not budget:
         return
     lo = hi = 0.0
-    ordered = sorted(hours, key=lambda row: row.hour)
-    yield BudgetPoint(at=ordered[0].hour, lo=1.0, hi=1.0)
-    for hour, rows in groupby(ordered, key=lambda row: row.hour):
-        for row in rows:
-            lo, hi = lo + row.offline_lo_s, hi + row.offline_hi_s
-        yield BudgetPoint(at=hour + HOUR, lo=1 - hi / budget, hi=1 - lo / budget)
-
-
-def spread(values: Sequence[int]) -> float | None:
-    """Return the largest value by the mean; None if there is nothing to compare."""
-    mean = sum(values) / len(values) if values else 0
-    return max(values) / mean if mean else None
+    yield BudgetPoint(at=hours[0].hour, lo=1.0, hi=1.0)
+    for row in hours:
+        lo, hi = lo + row.offline_lo_s, hi + row.offline_hi_s
+        yield BudgetPoint(at=row.hour + HOUR, lo=1 - hi / budget, hi=1 - lo / budget)

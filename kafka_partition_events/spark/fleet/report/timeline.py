@@ -1,4 +1,4 @@
-"""The timeline as HTML: one lane for each broker that was away and each partition that was offline.
+"""The timeline as HTML: a lane for each partition that was offline, and for what else changed.
 
 A bar is solid where the outage is certain and hatched where it may have begun or ended. Lanes are placed by
 percentages, so the picture follows the width of the page and its text keeps its size.
@@ -13,10 +13,10 @@ from typing import Final
 from attrs import frozen
 
 from kafka_partition_events.spark import wording
-from kafka_partition_events.spark.model import Change, Outage, ReportData, Span
+from kafka_partition_events.spark.fleet.report.model import Change, FleetData, Outage, Span
 
 MAX_LANES: Final = 60
-"""Partitions in the picture, the longest outages first; the table below lists more."""
+"""Outages in the picture, the longest first, and marks, the latest; the tables below list more."""
 
 _STEPS_S: Final = (
     0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
@@ -29,16 +29,18 @@ _ONE_MARK: Final = 1.0
 _LABEL_WIDTH: Final = 40.0
 """Percent of the width that a mark's label may need."""
 
-_GLYPHS: Final = {
-    "partitions.added": ("grow", "M6 1l5 10H1z"),
-    "topic.recreated": ("again", "M6 0l6 6-6 6-6-6z"),
-    "topic.deleted": ("again", "M1 3l2-2 3 3 3-3 2 2-3 3 3 3-2 2-3-3-3 3-2-2 3-3z"),
-    "topic.created": ("grow", "M4.5 1h3v3.5h3.5v3H7.5V11h-3V7.5H1v-3h3.5z"),
-    "broker.joined": ("away", "M6 1l5 10H1z"),
-    "cap.reached": ("cap", "M1 4.5h10v3H1z"),
-    "cap.lifted": ("cap", "M1 2h10v2H1zM1 8h10v2H1z"),
+_KINDS: Final = {
+    "partitions.added": ("grew ", "grow", "M6 1l5 10H1z"),
+    "topic.recreated": ("re-created, ", "again", "M6 0l6 6-6 6-6-6z"),
+    "topic.deleted": ("deleted, ", "again", "M1 3l2-2 3 3 3-3 2 2-3 3 3 3-2 2-3-3-3 3-2-2 3-3z"),
+    "topic.created": ("created, ", "grow", "M4.5 1h3v3.5h3.5v3H7.5V11h-3V7.5H1v-3h3.5z"),
+    "broker.left": ("left, ", "away", "M1 1h10L6 11z"),
+    "broker.joined": ("joined, ", "away", "M6 1l5 10H1z"),
+    "cap.reached": ("cap reached, ", "cap", "M1 4.5h10v3H1z"),
+    "cap.lifted": ("cap lifted, ", "cap", "M1 2h10v2H1zM1 8h10v2H1z"),
 }
-"""Event -> CSS class and the outline of its mark in a 12 x 12 box, what matters most first."""
+"""A change's name -> what it is called, before its details; its CSS class; the outline of its mark, in a box
+of 12 x 12. What matters most comes first."""
 
 
 @frozen
@@ -68,26 +70,25 @@ class Scale:
         return f"{tick:%m-%d %H:%M}" if days else wording.clock(tick, tenths=False)
 
 
-def timeline(data: ReportData) -> str:
+def timeline(data: FleetData) -> str:
     """Return the picture, or a sentence when nothing changed."""
-    shown = sorted(data.outages, key=lambda outage: -outage.span.shortest_s)[:MAX_LANES]
-    marked = [change for change in data.changes if change.name in _GLYPHS]
-    if not (shown or marked or data.absences):
-        return "<p>Nothing changed: no partition went offline, no topic grew, no broker left.</p>"
-    scale = _scale(data, marked)
+    shown = data.outages[:MAX_LANES]
+    marked = data.changes[-MAX_LANES:]
+    if not (shown or marked):
+        return "<p>Nothing changed: no partition went offline, no topic grew.</p>"
+    scale = _scale(shown, marked)
     axis = "".join(
         f'<i style="left:{scale.percent(tick)}%"><b>{scale.label(tick)}</b></i>' for tick in scale.ticks()
     )
-    lanes = "".join(_lanes(data, shown, marked, scale))
-    left_out = len(data.outages) - len(shown)
-    rest = f"<p>{wording.plural(left_out, 'shorter outage')} not drawn.</p>" if left_out else ""
+    lanes = "".join(_lanes(shown, marked, scale))
+    left_out = data.outage_count - len(shown)
+    rest = f"<p>{wording.plural(left_out, 'shorter outage')} not drawn.</p>" if left_out > 0 else ""
     return f'<div class="timeline"><div class="axis" aria-hidden="true">{axis}</div>{lanes}</div>{rest}'
 
 
-def _scale(data: ReportData, marked: Iterable[Change]) -> Scale:
+def _scale(outages: Iterable[Outage], marked: Iterable[Change]) -> Scale:
     """Return the time from the first change to the last, with a margin: quiet hours would hide seconds."""
-    spans = [outage.span for outage in data.outages] + [absence.span for absence in data.absences]
-    moments = [moment for span in spans for moment in _moments(span)]
+    moments = [moment for outage in outages for moment in _moments(outage.span)]
     for change in marked:
         moments += [change.by] if change.after is None else [change.after, change.by]
     start, end = min(moments), max(moments)
@@ -100,24 +101,21 @@ def _moments(span: Span) -> list[datetime]:
     return [moment for moment in ends if moment is not None]
 
 
-def _lanes(data: ReportData, outages: Iterable[Outage], marked: list[Change], scale: Scale) -> Iterator[str]:
-    away: dict[int, list[Span]] = {}
-    for absence in data.absences:
-        away.setdefault(absence.broker, []).append(absence.span)
-    for broker in sorted(away):
-        yield _bar_lane("Broker", broker, away[broker], scale, "away")
+def _lanes(outages: Iterable[Outage], marked: Iterable[Change], scale: Scale) -> Iterator[str]:
+    marks: dict[tuple[str, str], list[Change]] = {}
     for change in marked:
-        if change.broker is not None and change.broker not in away:
-            yield _mark_lane("Broker", str(change.broker), [[change]], scale)
-    offline: dict[tuple[str, int], list[Span]] = {}
+        owner = ("Broker", str(change.broker)) if change.topic is None else (change.topic, "")
+        marks.setdefault(owner, []).append(change)
+    offline: dict[str, dict[int, list[Span]]] = {}
     for outage in outages:
-        offline.setdefault((outage.topic, outage.partition), []).append(outage.span)
-    for topic in wording.names([topic for topic, _ in offline] + [c.topic for c in marked if c.topic]):
-        for marks in _rows([change for change in marked if change.topic == topic], scale):
-            yield _mark_lane(topic, "", marks, scale)
-        for (owner, partition), spans in sorted(offline.items()):
-            if owner == topic:
-                yield _bar_lane(topic, partition, spans, scale, "down")
+        offline.setdefault(outage.topic, {}).setdefault(outage.partition, []).append(outage.span)
+    # Brokers first, then topics, each with its marks above its partitions.
+    for name, number in sorted({*marks, *((topic, "") for topic in offline)}, key=lambda o: (not o[1], o)):
+        for row in _rows(marks.get((name, number), ()), scale):
+            yield _mark_lane(name, number, row, scale)
+        if not number:
+            for partition, spans in sorted(offline.get(name, {}).items()):
+                yield _bar_lane(name, partition, spans, scale)
 
 
 def _rows(changes: Iterable[Change], scale: Scale) -> list[list[list[Change]]]:
@@ -138,9 +136,9 @@ def _rows(changes: Iterable[Change], scale: Scale) -> list[list[list[Change]]]:
     return rows
 
 
-def _bar_lane(owner: str, number: int, spans: list[Span], scale: Scale, kind: str) -> str:
-    bars = "".join(_bar(span, scale, kind) for span in spans)
-    return _lane(owner, str(number), bars, "<br>".join(wording.lasted(span) for span in spans))
+def _bar_lane(topic: str, partition: int, spans: list[Span], scale: Scale) -> str:
+    bars = "".join(_bar(span, scale) for span in spans)
+    return _lane(topic, str(partition), bars, "<br>".join(wording.lasted(*span.seconds) for span in spans))
 
 
 def _mark_lane(owner: str, number: str, marks: list[list[Change]], scale: Scale) -> str:
@@ -158,17 +156,17 @@ def _lane(owner: str, number: str, track: str, beside: str) -> str:
     )
 
 
-def _bar(span: Span, scale: Scale, kind: str) -> str:
+def _bar(span: Span, scale: Scale) -> str:
     certain_until = max(span.began_by, span.ended_after or span.began_by)
     if span.ended_by is None:
         certain_until = span.seen_until
-    parts = [_piece(scale, span.began_by, certain_until, f"{kind} sure{' open' if span.open else ''}")]
+    parts = [_piece(scale, span.began_by, certain_until, f"down sure{' open' if span.open else ''}")]
     if span.began_after is None:
-        parts.append(_piece(scale, scale.start, span.began_by, f"{kind} unknown"))
+        parts.append(_piece(scale, scale.start, span.began_by, "down unknown"))
     else:
-        parts.append(_piece(scale, span.began_after, span.began_by, f"{kind} maybe"))
+        parts.append(_piece(scale, span.began_after, span.began_by, "down maybe"))
     if span.ended_by is not None:
-        parts.append(_piece(scale, certain_until, span.ended_by, f"{kind} maybe"))
+        parts.append(_piece(scale, certain_until, span.ended_by, "down maybe"))
     end = "not seen to end" if span.ended_by is None else wording.between(span.ended_after, span.ended_by)
     told = f"began {wording.between(span.began_after, span.began_by)}, ended {end}"
     return f'<span class="bar" role="img" aria-label="{escape(told)}">{"".join(parts)}</span>'
@@ -181,7 +179,7 @@ def _piece(scale: Scale, start: datetime, end: datetime, classes: str) -> str:
 
 def _mark(together: list[Change], scale: Scale) -> str:
     first = min(together, key=_weight)
-    kind, outline = _GLYPHS[first.name]
+    _, kind, outline = _KINDS[first.name]
     place = scale.percent(first.by)
     side = "before" if place > 60 else "behind"
     whisker = "" if first.after is None else _piece(scale, first.after, first.by, f"whisker {kind}")
@@ -194,24 +192,13 @@ def _mark(together: list[Change], scale: Scale) -> str:
 
 def _label(together: Iterable[Change]) -> str:
     by_weight = sorted(together, key=_weight)
-    return escape(", ".join(describe(change) for change in by_weight))
+    return escape(", ".join(described(change) for change in by_weight))
 
 
 def _weight(change: Change) -> int:
-    return list(_GLYPHS).index(change.name)
+    return list(_KINDS).index(change.name)
 
 
-def describe(change: Change) -> str:
-    """Return in a few words what changed, the topic left out."""
-    subject, _, verb = change.name.partition(".")
-    match subject:
-        case "partitions":
-            words = f"grew {change.detail or ''}".strip()
-        case "topic":
-            words = "re-created" if verb == "recreated" else verb
-            words += f", {change.detail}" if verb == "recreated" and change.detail else ""
-        case "broker":
-            words = f"broker {change.broker} {verb}"
-        case _:
-            words = f"{subject} {verb}" + (f": {change.detail}" if change.detail else "")
-    return words
+def described(change: Change) -> str:
+    """Return in a few words what changed, the topic or broker left out."""
+    return f"{_KINDS[change.name][0]}{change.detail or ''}".rstrip(", ")
