@@ -21,7 +21,7 @@ from benchmarks.spark.rounds import cpu_by_process
 from benchmarks.spark.session import jvm_of
 from kafka_partition_events.jvm import spark_jars
 from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline
-from kafka_partition_events.spark.fleet.progress import BatchDone, Refreshed
+from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
 from kafka_partition_events.spark.fleet.sources import KafkaSource
 from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.testing import KafkaCluster
@@ -101,16 +101,13 @@ QUICK = Size(
 
 
 @frozen
-class _Watch:
+class _Watch(Progress):
     """Adds up what a pipeline says that it took, and calls a function when all is read."""
 
     records: int
     done: Callable[[], None]
     seconds: dict[str, float] = field(factory=lambda: {"ingest": 0.0, "refresh": 0.0})
     refreshes: list[Refreshed] = field(factory=list)
-
-    def step(self, text: str) -> None:
-        """Steps are not timed."""
 
     def batch(self, done: BatchDone) -> None:
         self.seconds[done.query] += done.seconds

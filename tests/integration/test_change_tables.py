@@ -45,9 +45,7 @@ def entries() -> list[Entry]:
     - ``done``: gated, from 6 to 12 partitions; grown at 10:00:20, its gate opened at 10:00:40. Producer a has
       applied it 30 s after it had grown, b is capped after 41 s, c has rejected it after 60 s; d has joined
       late, e is lost. The prober answers for group billing. Finished at 10:03:50, and f answers at 10:05:00.
-    - ``wrong``: open; the tracker tells of one producer that has applied it, but that one only holds.
-    - ``ahead``: the same, but the tracker had read more leases than there are here.
-    - ``here``: the tracker tells of a producer of which there is no lease; ``there``: it knows none.
+    - ``open``: its only producer holds.
     - ``refused``: never counted.
     - ``gone``: cancelled, and its tombstone.
     """
@@ -76,18 +74,9 @@ def entries() -> list[Entry]:
     topics.append(change("done", 4, State.PARTIALLY_CONVERGED, **ended), after(230))
     topics.append(said("done", "f", Status.APPLIED, 1), after(300))
 
-    for id_ in ("wrong", "ahead", "there"):
-        topics.append(of_topic(id_, f"{id_}-a"), after(290))
-        topics.append(said(id_, f"{id_}-a", Status.HELD, 1), after(300))
-    applied = Totals(applied=1)
-    read = counted_from(topics, state=State.REQUESTED, at_ms=after(300))
-    for id_, told, cut in (
-        ("wrong", applied, read),
-        ("ahead", applied, evolve(read, leases=(99,))),
-        ("here", applied, read),
-        ("there", Totals(), read),
-    ):
-        topics.append(change(id_, 2, State.REQUESTED, totals=told, counted=cut), after(301))
+    topics.append(of_topic("open", "open-a"), after(290))
+    topics.append(said("open", "open-a", Status.HELD, 1), after(300))
+    topics.append(change("open", 2, State.REQUESTED), after(301))
     topics.append(
         change("refused", 1, State.REJECTED, spec=growth(topic="refused"), number=0, finished_ms=BEGIN),
         after(301),
@@ -156,12 +145,12 @@ def test_a_change_in_one_row(convergence: dict[str, dict[str, Any]]) -> None:
 
 def test_a_change_that_nobody_follows_has_a_row_too(convergence: dict[str, dict[str, Any]]) -> None:
     found = convergence
-    assert found.keys() == {"done", "wrong", "ahead", "here", "there", "refused", "gone"}
+    assert found.keys() == {"done", "open", "refused", "gone"}
     refused, gone = found["refused"], found["gone"]
     assert (refused["cohort"], refused["acks"], refused["by_client"], refused["by_role"]) == (0, 0, [], [])
     assert refused["ack_p50_s"] is None
     assert (gone["retired"], gone["final"], gone["state"]) == (True, True, "cancelled")
-    assert (found["wrong"]["final"], found["wrong"]["held"], found["wrong"]["cohort"]) == (False, 1, 1)
+    assert (found["open"]["final"], found["open"]["held"], found["open"]["cohort"]) == (False, 1, 1)
 
 
 def test_the_curve_tells_how_many_had_answered_and_how(inputs: "ChangeInputs") -> None:
@@ -189,28 +178,3 @@ def test_who_is_not_there_is_listed_and_those_that_are_waited_for_first(inputs: 
         ("e", None, "", 6, 6, 260.0, True, False),
     ]
     assert (found[0]["app"], found[0]["client"]) == ("shop", "confluent-kafka/2.16.1")
-
-
-def test_where_tracker_and_spark_differ_the_table_says_by_how_much_and_why(inputs: "ChangeInputs") -> None:
-    from kafka_partition_events.spark.changes.reconciliation import reconciliation  # noqa: PLC0415
-
-    table = rows(reconciliation(inputs))
-    differing = {
-        (row["change_id"], row["field"]): (row["tracker"], row["spark"], row["difference"], row["cause"])
-        for row in table
-        if row["cause"] is not None and row["cause"] != "not_counted"
-    }
-    assert differing == {
-        ("wrong", "applied"): (1, 0, 1, "differs"),
-        ("wrong", "held"): (0, 1, -1, "differs"),
-        ("ahead", "applied"): (1, 0, 1, "not_read"),
-        ("ahead", "held"): (0, 1, -1, "not_read"),
-        ("here", "applied"): (1, 0, 1, "not_here"),
-        ("there", "held"): (0, 1, -1, "not_there"),
-    }
-    agreed = {row["field"]: row["spark"] for row in table if row["change_id"] == "done"}
-    assert agreed["uncovered"] == 2
-    assert sum(count for name, count in agreed.items() if name not in {"duplicates", "uncovered"}) == 6
-    uncounted = {row["change_id"] for row in table if row["cause"] == "not_counted"}
-    assert uncounted == {"refused", "gone"}
-    assert all((row["difference"] is None) == (row["change_id"] in uncounted) for row in table)

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import Silence
+from kafka_partition_events.spark.fleet.progress import Progress
 from tests.fleet_feed import STORY
 from tests.fleet_kit import (
     BRIEF_JVM,
@@ -110,16 +110,16 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     work = Storage(spark, str(tmp_path / "_kpe"))
     tables, ledger = tables_of(spark, tmp_path), Ledger(work)
     Pipeline(spark, Fleet(out=str(tmp_path)))._ensure(as_taken_in(spark, [], WRITTEN))
-    Ingest(tables, ledger, Silence())(as_taken_in(spark, FIRST, WRITTEN), 0)
-    Refresher(spark, tables, ledger, Silence()).refresh()
-    Ingest(tables, ledger, Silence())(as_taken_in(spark, SECOND, WRITTEN), 1)
+    Ingest(tables, ledger, Progress())(as_taken_in(spark, FIRST, WRITTEN), 0)
+    Refresher(spark, tables, ledger, Progress()).refresh()
+    Ingest(tables, ledger, Progress())(as_taken_in(spark, SECOND, WRITTEN), 1)
     for kills in range(100):
         lives = (number == kills for number in range(10_000))
         mortal = Refresher(
             spark,
             Mortal(tables_of(spark, tmp_path), lives),
             Ledger(Mortal(work, lives)),  # type: ignore[arg-type]
-            Silence(),
+            Progress(),
             at_once=1,  # so that it is known which write is the next one
         )
         try:

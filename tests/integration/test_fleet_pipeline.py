@@ -16,7 +16,7 @@ from pyarrow import parquet as pq
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import BatchDone, Refreshed
+from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
 from tests.fleet_feed import STORY, Record
 from tests.fleet_kit import Gold, gold_of, tables_of
 
@@ -52,15 +52,12 @@ def thirds() -> list[Sequence[Record]]:
     return [STORY.records[:third], STORY.records[third : 2 * third], STORY.records[2 * third :]]
 
 
-class Told:
+class Told(Progress):
     """Remembers what a pipeline told."""
 
     def __init__(self) -> None:
         self.batches: list[BatchDone] = []
         self.refreshes: list[Refreshed] = []
-
-    def step(self, text: str) -> None:
-        pass
 
     def batch(self, done: BatchDone) -> None:
         self.batches.append(done)

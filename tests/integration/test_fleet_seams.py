@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import Silence
+from kafka_partition_events.spark.fleet.progress import Progress
 from tests.fleet_kit import (
     DAY,
     Gold,
@@ -163,9 +163,9 @@ def refresh_each(spark: "SparkSession", out: Path, batches: list[list[bytes]]) -
 
     Pipeline(spark, Fleet(out=str(out)))._ensure(as_taken_in(spark, [], WRITTEN))
     tables, ledger = tables_of(spark, out), Ledger(Storage(spark, str(out / "_kpe")))
-    refresher = Refresher(spark, tables, ledger, Silence())
+    refresher = Refresher(spark, tables, ledger, Progress())
     for number, values in enumerate(batches):
-        Ingest(tables, ledger, Silence())(as_taken_in(spark, values, WRITTEN), number)
+        Ingest(tables, ledger, Progress())(as_taken_in(spark, values, WRITTEN), number)
         refresher.refresh()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.days import Days, Hours
-from kafka_partition_events.spark.fleet.progress import Counts, Silence
+from kafka_partition_events.spark.fleet.progress import Counts, Progress
 from tests.fleet_kit import moment, offline, sightings
 
 if TYPE_CHECKING:
@@ -363,7 +363,7 @@ def test_offsets_that_were_gone_before_they_were_read_are_counted(
         return spark.createDataFrame(rows, f"key BINARY, {RECORD}")
 
     ledger = Ledger(storage)
-    ingest = Ingest(tables, ledger, Silence())
+    ingest = Ingest(tables, ledger, Progress())
     storage.write("checkpoints/ingest/sources/0/0", 'v1\n{"kpe.events":{"0":5}}')
     storage.write("checkpoints/ingest/offsets/0", 'v1\n{}\n{"kpe.events":{"0":8}}')
     ingest(batch(5, 6, 7), 0)

@@ -120,8 +120,7 @@ def fleet_command(
     quarantine. gold has partition_outages (begin and end each with a lower and an upper bound),
     availability_hourly and _daily (as a range: what nobody watched is neither up nor down), slo_burn,
     leader_churn, skew, partition_count_history, reroutes; by day and hour. With
-    --control-prefix also change_convergence, change_ack_curve, change_laggards, and reconciliation: the
-    tracker's totals against Spark's own.
+    --control-prefix also change_convergence, change_ack_curve, change_laggards.
 
     Killed at any moment, it goes on where it was: nothing is lost or doubled. Ctrl-C or SIGTERM ends it at
     the next end of a batch. Counts are told as it goes: records read, good, unparsed, unknown (a type or

@@ -4,45 +4,38 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.spark.fleet.progress import BatchDone, Refreshed, told_batch, told_refresh
+from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
 
 
-class Shown:
-    """Shows what a pipeline tells."""
+class Shown(Progress):
+    """Shows what a pipeline tells, and tells of a refresh who wants to know."""
 
     def __init__(self, show: Callable[[str], None], on_refresh: Callable[[Refreshed], None] | None) -> None:
         self._show = show
         self._on_refresh = on_refresh
 
-    def step(self, text: str) -> None:
-        """Show what begins."""
-        self._show(text)
-
-    def batch(self, done: BatchDone) -> None:
-        """Show a batch."""
-        self._show(told_batch(done))
-
-    def refreshed(self, done: Refreshed) -> None:
-        """Show a refresh, and tell who wants to know."""
-        self._show(told_refresh(done))
-        if self._on_refresh is not None:
-            self._on_refresh(done)
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
+        """Show it."""
+        self._show(str(what))
+        if self._on_refresh is not None and isinstance(what, Refreshed):
+            self._on_refresh(what)
 
 
 class _Terminal(Shown):
     """Keeps what is done above a line that tells what is being done, and for how long."""
 
-    def __init__(self, progress: Progress, on_refresh: Callable[[Refreshed], None] | None) -> None:
-        super().__init__(lambda text: progress.console.print(styled((text, "dim"))), on_refresh)
-        self._progress = progress
-        self._task = progress.add_task("", total=None)
+    def __init__(self, bar: Bar, on_refresh: Callable[[Refreshed], None] | None) -> None:
+        super().__init__(lambda text: bar.console.print(styled((text, "dim"))), on_refresh)
+        self._bar = bar
+        self._task = bar.add_task("", total=None)
 
     def step(self, text: str) -> None:
-        self._progress.reset(self._task, description=text)
+        self._bar.reset(self._task, description=text)
 
 
 @contextlib.contextmanager
@@ -57,5 +50,5 @@ def shown(on_refresh: Callable[[Refreshed], None] | None = None) -> Iterator[Sho
         yield Shown(tell, on_refresh)
         return
     columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as progress:
-        yield _Terminal(progress, on_refresh)
+    with Bar(*columns, console=console, transient=True, redirect_stdout=False) as bar:
+        yield _Terminal(bar, on_refresh)

@@ -1,7 +1,7 @@
 """Who follows a change: `kafka_partition_events.control.changes.evidence`, computed a second time, by Spark.
 
-What the tracker tells must be what this finds in the same records; `reconciliation` compares the two. So
-nothing here is taken from there but the words, and a property test holds one against the other.
+What the tracker tells must be what this finds in the same records. So nothing here is taken from there but
+the words, and a test of many made-up worlds holds one against the other.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ SETTLED: Final = (*_FOLLOWED, *_REFUSED, Status.ROLLED_BACK)
 _PLACE: Final = ("partition", "offset")
 _WHERE: Final = (*_PLACE, "at_ms")
 _OF_PROCESS: Final = (
-    "instance_id", "incarnation", "born_ms", "lease_seq", "at_ms", "digest", "state", "ttl_s", "idempotent",
+    "instance_id", "incarnation", "born_ms", "lease_seq", "at_ms", "digest", "state", "ttl_s",
 )  # fmt: skip
 _DETAILS: Final = ("role", "view", "client", "app", "app_version")
 _OF_ANSWER: Final = (
@@ -107,8 +107,8 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
     """Return the producers that each change concerns, at its point.
 
     Columns: ``change_id, instance_id``, ``status`` (null: nothing heard), ``reason``, ``departed, late,
-    duplicate``, ``followed`` (it has done what the change asks for), ``known`` (brokers must know it as a
-    writer), ``seen, used`` (partitions of the topic), ``lease_age_ms``, ``client, app, app_version``.
+    duplicate``, ``followed`` (it has done what the change asks for), ``seen, used`` (partitions of the
+    topic), ``lease_age_ms``, ``client, app, app_version``.
 
     Args:
         points: What `as_told` or `as_known` return: few.
@@ -187,7 +187,6 @@ def _judged(rows: DataFrame) -> DataFrame:
             .otherwise(F.col("status").isin(*_FOLLOWED))
             .alias("followed")
         ),
-        (F.col("holder.idempotent") & ~down & (now <= at + ttl_ms)).alias("known"),
         F.col("use.seen").alias("seen"),
         F.col("use.used").alias("used"),
         (now - at).alias("lease_age_ms"),
@@ -223,10 +222,9 @@ def _shown() -> Column:
 
 
 def totals(followers: DataFrame) -> DataFrame:
-    """Return how many followers each change has: ``change_id``, the fields of ``Totals``, and ``known``.
+    """Return how many followers each change has: ``change_id`` and the fields of ``Totals``.
 
-    In place of ``uncovered``, which the brokers' writers decide, ``known`` counts those that they know.
-    A change without followers has no row.
+    But for ``uncovered``, which the brokers' writers decide. A change without followers has no row.
     """
     here, late = ~F.col("departed"), F.col("late")
     says = {status: here & ~late & (F.col("status") == status) for status in Status}
@@ -236,7 +234,6 @@ def totals(followers: DataFrame) -> DataFrame:
         "departed": ~here & ~late,
         "late_joined": here & late,
         "duplicates": here & F.col("duplicate"),
-        "known": F.col("known"),
     }
     return followers.groupBy("change_id").agg(
         *(F.count_if(condition).alias(name) for name, condition in counted.items())

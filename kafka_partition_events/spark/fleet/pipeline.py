@@ -27,7 +27,7 @@ from kafka_partition_events.spark.fleet.ingest import Ingest
 from kafka_partition_events.spark.fleet.inputs import Inputs
 from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, Ledger, Mark
 from kafka_partition_events.spark.fleet.outages_gold import partition_outages
-from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed, Silence
+from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
 from kafka_partition_events.spark.fleet.refresh import Refresher
 from kafka_partition_events.spark.fleet.slo_burn import TARGET, with_target
 from kafka_partition_events.spark.fleet.sources import Source
@@ -103,7 +103,7 @@ class Pipeline:
         self._spark = own_session(spark)
         self._tables = open_tables(self._spark, fleet.out, fleet.format)
         self._ledger = Ledger(work)
-        self._progress = _InTurn(progress or Silence())
+        self._progress = _InTurn(progress or Progress())
         gold_tables = {**gold.TABLES, "slo_burn": with_target(fleet.target)}
         self._gold = gold_tables
         self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, gold_tables)
@@ -311,7 +311,7 @@ def _batch(query: StreamingQuery) -> int:
     return -1 if progress is None else progress.batchId
 
 
-class _InTurn:
+class _InTurn(Progress):
     """Passes on what two queries and a refresh tell, one after another."""
 
     def __init__(self, progress: Progress) -> None:

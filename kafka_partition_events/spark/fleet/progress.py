@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 from attrs import frozen
@@ -52,6 +52,9 @@ class BatchDone:
     counts: Counts
     seconds: float
 
+    def __str__(self) -> str:
+        return f"{self.query} batch {self.batch}: {self.counts} ({self.seconds:.1f} s)"
+
 
 @frozen(kw_only=True)
 class Refreshed:
@@ -69,6 +72,13 @@ class Refreshed:
     until: datetime | None
     seconds: float
 
+    def __str__(self) -> str:
+        days = ", ".join(
+            str(days.first) if days.first == days.last else f"{days.first} to {days.last}"
+            for days in self.ranges
+        )
+        return f"made anew: {days or 'nothing'} ({self.seconds:.1f} s); in all {self.totals}"
+
     def as_json(self) -> dict[str, Any]:
         """Return it as a JSON object."""
         return {
@@ -79,59 +89,34 @@ class Refreshed:
         }
 
 
-class Progress(Protocol):
-    """Hears how far the pipeline is, from several threads, one at a time."""
+class Progress:
+    """Hears how far the pipeline is, from several threads, one at a time.
+
+    Override what is of interest: `tell` for all of it. This one does nothing with it.
+    """
 
     def step(self, text: str) -> None:
         """Something begins that takes a while."""
+        self.tell(text)
 
     def batch(self, done: BatchDone) -> None:
         """A batch is in its tables."""
+        self.tell(done)
 
     def refreshed(self, done: Refreshed) -> None:
         """Days are made anew."""
+        self.tell(done)
+
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
+        """Tell any of these; each is a line of text by `str`."""
 
 
-class Lines:
+class Lines(Progress):
     """Tells each step in a line of text."""
 
     def __init__(self, write: Callable[[str], object] = print) -> None:
         self._write = write
 
-    def step(self, text: str) -> None:
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
         """Tell it."""
-        self._write(text)
-
-    def batch(self, done: BatchDone) -> None:
-        """Tell it."""
-        self._write(told_batch(done))
-
-    def refreshed(self, done: Refreshed) -> None:
-        """Tell it."""
-        self._write(told_refresh(done))
-
-
-class Silence:
-    """Tells nothing."""
-
-    def step(self, text: str) -> None:
-        """Pass over it."""
-
-    def batch(self, done: BatchDone) -> None:
-        """Pass over it."""
-
-    def refreshed(self, done: Refreshed) -> None:
-        """Pass over it."""
-
-
-def told_batch(done: BatchDone) -> str:
-    """Return a line about a batch."""
-    return f"{done.query} batch {done.batch}: {done.counts} ({done.seconds:.1f} s)"
-
-
-def told_refresh(done: Refreshed) -> str:
-    """Return a line about a refresh."""
-    days = ", ".join(
-        str(days.first) if days.first == days.last else f"{days.first} to {days.last}" for days in done.ranges
-    )
-    return f"made anew: {days or 'nothing'} ({done.seconds:.1f} s); in all {done.totals}"
+        self._write(str(what))
