@@ -4,17 +4,15 @@ import json
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from attrs import asdict
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tests.outage_kit import NAMES, Kind, Sighting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.fleet.days import Days
-    from kafka_partition_events.spark.fleet.inputs import Inputs
+    from kafka_partition_events.spark.fleet.availability import Lasting
+    from kafka_partition_events.spark.fleet.days import Days, Period
     from kafka_partition_events.spark.fleet.tables import FileTables
 
 DAY = date(2026, 11, 20)
@@ -22,6 +20,11 @@ BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """An environment for processes with a JVM that are over before it has warmed up."""
 Gold = dict[str, list[tuple[Any, ...]]]
 """The rows of each gold table, in some order of their values."""
+
+TABLES = (
+    "partition_outages", "partition_count_history", "availability_hourly", "availability_daily", "slo_burn",
+    "leader_churn", "skew", "reroutes",
+)  # fmt: skip
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -164,36 +167,55 @@ def computed(frame: "DataFrame") -> "DataFrame":
     return frame.sparkSession.createDataFrame(frame.toArrow())
 
 
-def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime) -> "Inputs":
-    """Return what gold tables are computed from, each computed already."""
-    from kafka_partition_events.spark.fleet.inputs import Inputs  # noqa: PLC0415
+class Inputs(NamedTuple):
+    """What gold tables are made from: each event once, and what lasts."""
 
-    lazy = inputs_of(spark, records, until)
-    return Inputs(**{name: computed(frame) for name, frame in asdict(lazy, recurse=False).items()})
+    events: "DataFrame"
+    lasting: "Lasting"
 
 
-def inputs_of(spark: "SparkSession", records: Iterable[bytes], until: datetime | None = None) -> "Inputs":
-    """Return inputs, by computations on all records at once.
+def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime | None = None) -> Inputs:
+    """Return inputs, computed already, from all records at once.
 
     Args:
         spark: The session.
         records: Their values.
         until: The last news of all clusters; None: what they tell last.
     """
-    from pyspark.sql import functions as F  # noqa: N812, PLC0415
-
-    from kafka_partition_events.spark import outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet import blind, gold  # noqa: PLC0415
+    from kafka_partition_events.spark import events, outages  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet import blind, partition_counts  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.availability import Lasting  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.clusters import Clusters  # noqa: PLC0415
     from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.states import states  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.standing import states  # noqa: PLC0415
 
     told = computed(sightings(spark, records))
-    last = F.max("at") if until is None else F.lit(until)
-    untils = computed(told.groupBy("cluster_id").agg(F.unix_micros(last).alias("until")))
-    unseen = computed(blind.by_cluster(blind.intervals(told, untils)))
+    last = told.groupBy("cluster_id").agg({"at": "max"}).toArrow().to_pylist()
+    untils = {row["cluster_id"]: until or row["max(at)"] for row in last}
+    unseen = blind.spans_of(blind.intervals(told, Clusters(until=untils)))
+    clusters = Clusters(until=untils, blind=unseen)
     narrow = computed(states(told))
-    down = computed(partition_outages(outages.partition_outages(narrow), narrow, unseen))
-    return gold.inputs_of(told, down, untils)
+    down = computed(partition_outages(outages.partition_outages(narrow), narrow, clusters))
+    counts = computed(partition_counts.spells(narrow))
+    lasting = Lasting(outages=down, counts=counts, clusters=clusters)
+    return Inputs(events=computed(events.distinct(told)), lasting=lasting)
+
+
+def gold_table(name: str, told: Inputs, period: "Period") -> "DataFrame":
+    """Return the rows of a gold table in a period."""
+    from pyspark.sql import functions as F  # noqa: N812, PLC0415
+
+    from kafka_partition_events.spark.fleet.gold import OF_EVENTS, OF_LASTING  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.intervals import day_of, during  # noqa: PLC0415
+
+    if name in OF_LASTING:
+        return OF_LASTING[name](told.lasting, period)
+    if name in OF_EVENTS:
+        return OF_EVENTS[name][1](told.events, period)
+    if name == "partition_outages":
+        return told.lasting.outages.where(during(F.col("began_by"), period))
+    rows = told.lasting.counts.withColumn("day", day_of(F.unix_micros("valid_from")))
+    return rows.where(during(F.col("valid_from"), period))
 
 
 def rows(frame: "DataFrame") -> list[dict[str, Any]]:
@@ -212,21 +234,14 @@ def tables_of(spark: "SparkSession", out: Path) -> "FileTables":
 
 def gold_of(spark: "SparkSession", out: Path) -> Gold:
     """Return the gold tables in a directory."""
-    from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
-
     tables = tables_of(spark, out)
-    return {name: _sorted(tables.read(f"gold/{name}")) for name in ["partition_outages", *gold.TABLES]}
+    return {name: _sorted(tables.read(f"gold/{name}")) for name in TABLES}
 
 
 def gold_at_once(spark: "SparkSession", records: Iterable[bytes], days: "Days") -> Gold:
     """Return what gold must be, by the batch computation over all records."""
-    from kafka_partition_events.spark.fleet import gold  # noqa: PLC0415
-
-    inputs = inputs_of(spark, records)
-    return {
-        "partition_outages": _sorted(inputs.outages),
-        **{name: _sorted(table(inputs, days)) for name, table in gold.TABLES.items()},
-    }
+    told = inputs(spark, records)
+    return {name: _sorted(gold_table(name, told, days)) for name in TABLES}
 
 
 def _sorted(frame: "DataFrame") -> list[tuple[Any, ...]]:

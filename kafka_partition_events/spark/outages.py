@@ -14,7 +14,7 @@ states that stand for all before it (`standing_of`). A test holds one against th
 from datetime import datetime
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 KEY: Final = ("cluster_id", "topic", "partition")
@@ -32,8 +32,12 @@ OUTAGE: Final = (
 
 _TOPIC: Final = ("cluster_id", "topic")
 _BOUNDS: Final = ("began_after", "began_by", "ended_after", "ended_by", "ended_with")
-_RUN: Final = ("down", "first", "last", "after", "name", "leader", "identity")
 _OWN: Final = ("partition.offline", "partition.online")
+_TELLS: Final = f"name IN {TELLING} AND (name != 'topic.created' OR initial)"
+_DOWN: Final = "name = 'partition.offline'"
+_OWN_PLACE: Final = "identity IS NULL OR name = 'topic.created'"
+_CODE: Final = f"CAST(array_position(array{TELLING}, name) AS INT)"
+"""A number in the place of a name, in the order of the alphabet."""
 
 
 def states(observations: DataFrame, *keep: str) -> DataFrame:
@@ -69,7 +73,7 @@ def partition_outages(told: DataFrame) -> DataFrame:
     Args:
         told: As `states` returns them, doubles included.
     """
-    return outages_of(runs_of(told))
+    return outages_of(runs_of(told)).drop("news")
 
 
 def broker_absences(events: DataFrame) -> DataFrame:
@@ -78,18 +82,20 @@ def broker_absences(events: DataFrame) -> DataFrame:
     Args:
         events: Observations, doubles included.
     """
-    told = events.where(F.col("name").isin("broker.left", "broker.joined")).select(
+    told = events.where("name IN ('broker.left', 'broker.joined')").selectExpr(
         "cluster_id",
         "broker",
-        (F.col("name") == "broker.left").alias("down"),
+        "name = 'broker.left' AS down",
         "prev_at",
-        F.min("at").over(Window.partitionBy("source", "id")).alias("at"),
-        "name",
-        F.lit(None).cast("int").alias("leader"),
-        F.lit(None).cast("bigint").alias("identity"),
+        "min(at) OVER (PARTITION BY source, id) AS at",
+        "CAST(NULL AS INT) AS code",
+        "CAST(NULL AS INT) AS leader",
+        "CAST(NULL AS BIGINT) AS identity",
+        "true AS new",
     )
     key = ("cluster_id", "broker")
-    return _spells(_runs(told, *key), *key).select(*key, *_BOUNDS)
+    ended_with = F.when(F.col("ended_by").isNotNull(), "broker.joined")
+    return _spells(_runs(told, *key), *key).withColumn("ended_with", ended_with).select(*key, *_BOUNDS)
 
 
 # -- a part of it, on what is known of before ----------------------------------------------------------------
@@ -100,7 +106,8 @@ def runs_of(told: DataFrame, standing: DataFrame | None = None, begin: datetime 
 
     Columns: `KEY`, ``run`` (their number, ascending), ``down``; ``first`` and ``last`` time that somebody
     said it; ``after`` which that began; ``name`` and ``identity`` of what told it first; ``leader``: of a run
-    that is down the one before, of another the one after.
+    that is down the one before, of another the one after; ``news``: whether something that is not standing
+    tells of it, and ``found``: whether that may have changed more of it than ``last``.
 
     Args:
         told: As `states` returns them: all, or those from an hour before ``begin`` on.
@@ -109,90 +116,72 @@ def runs_of(told: DataFrame, standing: DataFrame | None = None, begin: datetime 
     """
     columns = (*KEY, "name", "initial", "identity", "prev_at", "at", "leader_before", "leader_after")
     rows = (
-        told.where(F.col("name").isin(*TELLING) & ((F.col("name") != "topic.created") | F.col("initial")))
-        .where("topic IS NOT NULL")
-        .where(~F.col("name").isin(*_OWN) | (F.col("partition") >= 0))
-        .select(*columns, F.lit(False).alias("known"))
+        told.where(_TELLS)
+        .where(f"topic IS NOT NULL AND (name NOT IN {_OWN} OR partition >= 0)")
+        .selectExpr(*columns, "false AS known")
     )
     if standing is not None:
-        rows = rows.unionByName(standing.select(*columns, F.lit(True).alias("known")))
-    same = Window.partitionBy(*_TOPIC, "identity")
-    own_place = F.col("identity").isNull() | (F.col("name") == "topic.created")
-    # Those of one id are put at the earliest ``at``; each keeps its own ``prev_at``. Where that doesn't lie
-    # before its run, it says nothing about when that began. Which of them do is known once all runs are.
-    rows = rows.repartition(*_TOPIC).withColumn(
-        "place", F.when(own_place, F.col("at")).otherwise(F.min("at").over(same))
+        rows = rows.unionByName(standing.selectExpr(*columns, "true AS known"))
+    own, of_topic = rows.where("partition IS NOT NULL"), rows.where("partition IS NULL")
+    transitions = _placed(own, begin).selectExpr(
+        *KEY,
+        f"{_DOWN} AS down",
+        "prev_at",
+        "place AS at",
+        f"{_CODE} AS code",
+        f"IF({_DOWN}, leader_before, leader_after) AS leader",
+        "identity",
+        "NOT known AS new",
     )
-    counts = F.lit(True)
-    if begin is not None:
-        of_known = F.col("known") | (~own_place & F.max("known").over(same))
-        counts = (F.col("place") >= F.lit(begin)) | of_known
-    return _runs(_of_partitions(rows.withColumn("counts", counts)), *KEY)
+    return _runs(transitions.unionByName(_spread(own, _placed(of_topic, begin))), *KEY)
 
 
-def _of_partitions(rows: DataFrame) -> DataFrame:
-    """Return transitions of partitions: what is about a topic is said of each that is known of it."""
-    topics = rows.groupBy(*_TOPIC).agg(
-        F.collect_list(
-            F.struct(
-                "partition", "name", "initial", "identity", "prev_at", "at", "place", "known", "counts",
-                "leader_before", "leader_after",
-            )
-        ).alias("rows")
-    )  # fmt: skip
-    own = F.filter("rows", lambda row: row["partition"].isNotNull())
-    of_topic = F.filter("rows", lambda row: row["partition"].isNull() & row["counts"])
-    offline = F.lit("partition.offline")
-    no_leader, no_identity = F.lit(None).cast("int"), F.lit(None).cast("bigint")
+def _placed(rows: DataFrame, begin: datetime | None) -> DataFrame:
+    """Return rows that count, with ``place``: the earliest ``at`` of those of one id.
 
-    def transition(partition: Column, row: Column, *, of_topic: bool) -> Column:
-        down = F.lit(False) if of_topic else row["name"] == offline
-        leader = no_leader if of_topic else F.when(down, row["leader_before"]).otherwise(row["leader_after"])
-        return F.struct(
-            partition.alias("partition"),
-            down.alias("down"),
-            row["prev_at"].alias("prev_at"),
-            row["place"].alias("at"),
-            row["name"].alias("name"),
-            leader.alias("leader"),
-            (no_identity if of_topic else row["identity"]).alias("identity"),
-        )
-
-    def silent(row: Column) -> Column:
-        """Return the partitions of which a statement about the topic says nothing."""
-        # Whoever starts tells "the topic is there" and "this partition of it is offline" at one moment. That
-        # has the id of the original event, so it is a double, but not the same observation.
-        found = F.filter("own", lambda other: other["initial"] & (other["name"] == offline)
-                         & (other["at"] == row["at"]))  # fmt: skip
-        known = F.filter("own", lambda other: other["known"])
-        unsaid = F.when(row["known"], known).when(row["name"] == "topic.created", found)
-        return F.coalesce(F.transform(unsaid, lambda other: other["partition"]), F.array().cast("array<int>"))
-
-    partitions = F.array_distinct(F.transform("own", lambda row: row["partition"]))
-    spread = F.flatten(
-        F.transform(
-            "of_topic",
-            lambda row: F.transform(
-                F.array_except("partitions", silent(row)),
-                lambda partition: transition(partition, row, of_topic=True),
-            ),
-        )
+    Each keeps its own ``prev_at``. Where that doesn't lie before its run, it says nothing about when that
+    began. Which of them do is known once all runs are.
+    """
+    of_id = f"OVER (PARTITION BY {', '.join(_TOPIC)}, identity)"
+    rows = rows.repartition(*_TOPIC).selectExpr(
+        "*", f"IF({_OWN_PLACE}, at, min(at) {of_id}) AS place", f"max(known) {of_id} AS _known"
     )
-    themselves = F.transform(
-        F.filter("own", lambda row: row["counts"]),
-        lambda row: transition(row["partition"], row, of_topic=False),
+    if begin is None:
+        return rows
+    return rows.where((F.col("place") >= F.lit(begin)) | F.expr(f"known OR NOT ({_OWN_PLACE}) AND _known"))
+
+
+def _spread(own: DataFrame, of_topic: DataFrame) -> DataFrame:
+    """Return transitions: what is said about a topic is said of each partition that is known of it."""
+    # Whoever starts tells "the topic is there" and "this partition of it is offline" at one moment. That has
+    # the id of the original event, so it is a double, but not the same observation.
+    partitions = own.groupBy(*KEY).agg(
+        F.expr("max(known) AS _standing"), F.expr(f"collect_set(IF(initial AND {_DOWN}, at, NULL)) AS _found")
     )
+    silent = "IF(known, _standing, name = 'topic.created' AND array_contains(_found, at))"
     return (
-        topics.select(*_TOPIC, own.alias("own"), of_topic.alias("of_topic"))
-        .where(F.size("own") > 0)
-        .withColumn("partitions", partitions)
-        .select(*_TOPIC, F.inline(F.concat(themselves, spread)))
+        of_topic.drop("partition")
+        .join(partitions, list(_TOPIC))
+        .where(f"NOT {silent}")
+        .selectExpr(
+            *KEY,
+            "false AS down",
+            "prev_at",
+            "place AS at",
+            f"{_CODE} AS code",
+            "CAST(NULL AS INT) AS leader",
+            "CAST(NULL AS BIGINT) AS identity",
+            "NOT known AS new",
+        )
     )
 
 
 def outages_of(runs: DataFrame) -> DataFrame:
-    """Return the columns of `OUTAGE`, of the runs that `runs_of` returned."""
-    return _spells(runs, *KEY).select(*OUTAGE)
+    """Return the columns of `OUTAGE`, of the runs that `runs_of` returned; and ``news``.
+
+    That is whether such as an outage was before the news may be another one now.
+    """
+    return _spells(runs, *KEY).select(*OUTAGE, "news")
 
 
 def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = None) -> DataFrame:
@@ -206,110 +195,121 @@ def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = N
         told: What these were made from.
         standing: The same.
     """
-    of_key = Window.partitionBy(*KEY)
-    last = F.coalesce(F.max(F.when(F.col("down"), F.col("run"))).over(of_key), F.max("run").over(of_key))
-    none, no_identity = F.lit(None).cast("timestamp"), F.lit(None).cast("bigint")
-    said_first = F.struct("identity", F.col("after").alias("prev_at"), F.col("first").alias("at"), "name")
-    said_last = F.struct(
-        no_identity.alias("identity"),
-        none.alias("prev_at"),
-        F.col("last").alias("at"),
-        F.when(F.col("down"), "partition.offline").otherwise("partition.online").alias("name"),
+    of_key = f"OVER (PARTITION BY {', '.join(KEY)})"
+    said_first = "struct(identity, after AS prev_at, first AS at, name)"
+    said_last = (
+        "struct(CAST(NULL AS BIGINT) AS identity, CAST(NULL AS TIMESTAMP) AS prev_at, last AS at, "
+        "IF(down, 'partition.offline', 'partition.online') AS name)"
     )
-    said = F.when(F.col("first") < F.col("last"), F.array(said_first, said_last)).otherwise(
-        F.array(said_first)
-    )
-    leader = F.when(F.col("at") == F.col("first"), F.col("leader"))
     own = (
-        runs.withColumn("_from", last)
+        runs.selectExpr("*", f"coalesce(max(IF(down, run, NULL)) {of_key}, max(run) {of_key}) AS _from")
         .where("run >= _from")
-        .select(*KEY, "down", "first", "leader", F.inline(said))
-        .select(
+        .selectExpr(
+            *KEY,
+            "down",
+            "first",
+            "leader",
+            f"inline(IF(first < last, array({said_first}, {said_last}), array({said_first})))",
+        )
+        .selectExpr(
             *KEY,
             "name",
-            F.lit(False).alias("initial"),
+            "false AS initial",
             "identity",
             "prev_at",
             "at",
-            F.when(F.col("down"), leader).alias("leader_before"),
-            F.when(~F.col("down"), leader).alias("leader_after"),
+            "IF(down AND at = first, leader, NULL) AS leader_before",
+            "IF(NOT down AND at = first, leader, NULL) AS leader_after",
         )
     )
-    of_topic = told.where(F.col("name").isin(*TELLING) & F.col("partition").isNull()).where(
-        (F.col("name") != "topic.created") | F.col("initial")
+    of_topic = (
+        told.where(_TELLS)
+        .where("partition IS NULL AND topic IS NOT NULL")
+        .selectExpr(
+            *_TOPIC,
+            "IF(name = 'topic.created', at, min(at) OVER "
+            f"(PARTITION BY {', '.join(_TOPIC)}, identity)) AS at",
+        )
     )
-    place = F.min("at").over(Window.partitionBy(*_TOPIC, "identity"))
-    place = F.when(F.col("name") == "topic.created", F.col("at")).otherwise(place)
-    of_topic = of_topic.where("topic IS NOT NULL").select(*_TOPIC, place.alias("at"))
     if standing is not None:
         of_topic = of_topic.unionByName(standing.where("partition IS NULL").select(*_TOPIC, "at"))
     seen = of_topic.groupBy(*_TOPIC).agg(F.max("at").alias("at"))
     return own.unionByName(
-        seen.select(
+        seen.selectExpr(
             *_TOPIC,
-            F.lit(None).cast("int").alias("partition"),
-            F.lit("topic.created").alias("name"),
-            F.lit(True).alias("initial"),
-            no_identity.alias("identity"),
-            none.alias("prev_at"),
+            "CAST(NULL AS INT) AS partition",
+            "'topic.created' AS name",
+            "true AS initial",
+            "CAST(NULL AS BIGINT) AS identity",
+            "CAST(NULL AS TIMESTAMP) AS prev_at",
             "at",
-            *(F.lit(None).cast("int").alias(name) for name in ("leader_before", "leader_after")),
+            "CAST(NULL AS INT) AS leader_before",
+            "CAST(NULL AS INT) AS leader_after",
         )
     )
 
 
 def _runs(transitions: DataFrame, *key: str) -> DataFrame:
-    in_time = Window.partitionBy(*key).orderBy("at", "down")
-    said = F.lag("down").over(in_time)
-    first = F.col("at") == F.col("first")
+    by = ", ".join(key)
+    in_time = f"OVER (PARTITION BY {by} ORDER BY at, down)"
+    by_run = f"OVER (PARTITION BY {by} ORDER BY run)"
+    # All that is grouped here has a fixed size, so that it is grouped by hash.
     return (
-        transitions.withColumn("_new", said.isNull() | (said != F.col("down")))
-        .withColumns(
-            {
-                "run": F.sum(F.col("_new").cast("int")).over(in_time),
-                "first": F.last(F.when(F.col("_new"), F.col("at")), ignorenulls=True).over(in_time),
-            }
+        transitions.selectExpr("*", f"coalesce(lag(down) {in_time} != down, true) AS _begins")
+        .selectExpr(
+            "*",
+            f"sum(CAST(_begins AS INT)) {in_time} AS run",
+            f"last(IF(_begins, at, NULL), true) {in_time} AS first",
         )
         .groupBy(*key, "run", "down", "first")
         .agg(
-            F.max("at").alias("last"),
-            # Whoever looked before the first observation and still found it otherwise narrows the bound.
-            F.max(F.when(F.col("prev_at") < F.col("first"), F.col("prev_at"))).alias("_after"),
-            F.min(F.struct("at", "name")).getField("name").alias("name"),  # the same one every time
-            F.max(F.when(first, F.col("leader"))).alias("leader"),
-            F.max(F.when(first, F.col("identity"))).alias("identity"),
+            *map(
+                F.expr,
+                (
+                    "max(at) AS last",
+                    # Whoever looked before the first of them and found it otherwise narrows the bound.
+                    "max(IF(prev_at < first, prev_at, NULL)) AS _after",
+                    "min(IF(at = first, code, NULL)) AS _code",  # the same one every time
+                    "max(IF(at = first, leader, NULL)) AS leader",
+                    "max(IF(at = first, identity, NULL)) AS identity",
+                    "max(new) AS news",
+                    "max(new AND (at = first OR coalesce(prev_at < first, false))) AS found",
+                ),
+            )
         )
-        .withColumn("_otherwise", F.lag("last").over(Window.partitionBy(*key).orderBy("run")))
-        .withColumn(
-            "after", F.greatest("_after", F.when(F.col("_otherwise") < F.col("first"), F.col("_otherwise")))
+        .selectExpr("*", f"lag(last) {by_run} AS _otherwise")
+        .selectExpr(
+            *key,
+            "run",
+            "down",
+            "first",
+            "last",
+            "greatest(_after, IF(_otherwise < first, _otherwise, NULL)) AS after",
+            f"element_at(array{TELLING}, _code) AS name",
+            "leader",
+            "identity",
+            "news",
+            "found",
         )
-        .select(*key, "run", *_RUN)
     )
 
 
 def _spells(runs: DataFrame, *key: str) -> DataFrame:
     """Return the runs that are down, with what the next ones say of their ends."""
-    by_run = Window.partitionBy(*key).orderBy("run")
-    ends = {
-        "ended_after": F.lead("after").over(by_run),
-        "ended_by": F.lead("first").over(by_run),
-        "ended_with": F.lead("name").over(by_run),
-        "leader_after": F.lead("leader").over(by_run),
-    }
-    return (
-        runs.withColumns(ends)
-        .where("down")
-        .select(
-            *key,
-            F.col("after").alias("began_after"),
-            F.col("first").alias("began_by"),
-            "ended_after",
-            "ended_by",
-            "ended_with",
-            F.col("leader").alias("leader_before"),
-            "leader_after",
-        )
-    )
+    by_run = f"OVER (PARTITION BY {', '.join(key)} ORDER BY run)"
+    return runs.selectExpr(
+        *key,
+        "down",
+        "after AS began_after",
+        "first AS began_by",
+        f"lead(after) {by_run} AS ended_after",
+        f"lead(first) {by_run} AS ended_by",
+        f"lead(name) {by_run} AS ended_with",
+        "leader AS leader_before",
+        f"lead(leader) {by_run} AS leader_after",
+        # The run before it decides after which time it began, at the latest.
+        f"news OR coalesce(lag(news) {by_run}, false) OR coalesce(lead(found) {by_run}, false) AS news",
+    ).where("down")
 
 
 def windows(outages: DataFrame) -> DataFrame:

@@ -54,6 +54,17 @@ LASTING: Final = {
 """Settings of a local session for streams and for many millions of records, on a small machine."""
 
 
+_OWN: Final = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.maxConcurrentOutputFileWriters": "64",  # else each write sorts by its partitions
+    # Files with the default, INT96, can't be skipped by the times that they hold.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Sets of few values by many keys stay in hash tables: with the default of 128 keys all is sorted.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+}
+"""Settings of the session that a pipeline works in, wherever it runs."""
+
+
 @contextlib.contextmanager
 def opened_session(
     jars: Callable[[], Sequence[Path]] = spark_jars,
@@ -135,10 +146,8 @@ def local_session(
 def own_session(spark: "SparkSession") -> "SparkSession":
     """Return a session on the same Spark that keeps its time in UTC; the one that is given stays as it is."""
     session = spark.newSession()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    session.conf.set(
-        "spark.sql.maxConcurrentOutputFileWriters", "64"
-    )  # else each write sorts by its partitions
+    for name, value in _OWN.items():
+        session.conf.set(name, value)
     return session
 
 

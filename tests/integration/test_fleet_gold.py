@@ -8,6 +8,7 @@ import pytest
 from kafka_partition_events.spark.fleet.days import Days
 from tests.fleet_kit import (
     DAY,
+    Inputs,
     computed,
     created,
     grown,
@@ -19,14 +20,11 @@ from tests.fleet_kit import (
     recovered,
     rows,
     sightings,
-    time_of,
     unavailable,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-    from kafka_partition_events.spark.fleet.inputs import Inputs
 
 pytestmark = pytest.mark.spark
 
@@ -35,7 +33,7 @@ TODAY = Days(DAY, DAY)
 
 
 @pytest.fixture(scope="module")
-def told(spark: "SparkSession") -> "Inputs":
+def told(spark: "SparkSession") -> Inputs:
     """Several stories, each a topic or a cluster of its own: one computation takes as long as many.
 
     In cluster ``c-1``, watched all the time:
@@ -83,12 +81,12 @@ def of(frame: "DataFrame", where: str) -> list[dict[str, Any]]:
 # -- outages ----------------------------------------------------
 
 
-def outage(told: "Inputs", topic: str, cluster: str = "c-1") -> dict[str, Any]:
-    (row,) = of(told.outages, f"cluster_id = '{cluster}' AND topic = '{topic}'")
+def outage(told: Inputs, topic: str, cluster: str = "c-1") -> dict[str, Any]:
+    (row,) = of(told.lasting.outages, f"cluster_id = '{cluster}' AND topic = '{topic}'")
     return row
 
 
-def test_an_outage_knows_its_leaders_and_the_broker_that_left(told: "Inputs") -> None:
+def test_an_outage_knows_its_leaders_and_the_broker_that_left(told: Inputs) -> None:
     assert outage(told, "plain") == {
         "cluster_id": "c-1", "topic": "plain", "partition": 1,
         "began_after": moment("10:19:50"), "began_by": moment("10:20"),
@@ -97,17 +95,17 @@ def test_an_outage_knows_its_leaders_and_the_broker_that_left(told: "Inputs") ->
     }  # fmt: skip
 
 
-def test_a_broker_that_left_an_hour_before_is_no_cause(told: "Inputs") -> None:
+def test_a_broker_that_left_an_hour_before_is_no_cause(told: Inputs) -> None:
     row = outage(told, "open")
     assert (row["leader_before"], row["cause_broker"], row["censored"]) == (4, None, "open")
 
 
-def test_a_leader_that_nobody_saw_is_unknown(told: "Inputs") -> None:
+def test_a_leader_that_nobody_saw_is_unknown(told: Inputs) -> None:
     row = outage(told, "unknown")
     assert (row["began_after"], row["leader_before"], row["leader_after"]) == (None, None, 2)
 
 
-def test_an_outage_in_which_nobody_looked_is_censored(told: "Inputs") -> None:
+def test_an_outage_in_which_nobody_looked_is_censored(told: Inputs) -> None:
     assert outage(told, "plain", "c-2")["censored"] == "blind"
 
 
@@ -115,13 +113,13 @@ def test_an_outage_in_which_nobody_looked_is_censored(told: "Inputs") -> None:
 
 
 def blind(spark: "SparkSession", *records: bytes) -> list[tuple[str, datetime, datetime]]:
-    from kafka_partition_events.spark.fleet.blind import intervals  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.intervals import micros  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.blind import intervals, spans_of  # noqa: PLC0415
+    from kafka_partition_events.spark.fleet.clusters import Clusters  # noqa: PLC0415
 
     told = computed(sightings(spark, records))
-    until = told.selectExpr("cluster_id", f"{micros(moment('20:00'))}L AS until").distinct()
-    found = rows(intervals(told, until))
-    return [(row["cluster_id"], time_of(row["begin"]), time_of(row["end"])) for row in found]
+    names = {row["cluster_id"] for row in rows(told)}
+    found = spans_of(intervals(told, Clusters(until=dict.fromkeys(names, moment("20:00")))))
+    return [(span.cluster, span.begin, span.end) for span in found]
 
 
 def test_nobody_looked_from_the_last_good_look_to_the_recovery(spark: "SparkSession") -> None:
@@ -164,10 +162,10 @@ NAMES = (
 
 
 @pytest.fixture(scope="module")
-def hourly(told: "Inputs") -> "DataFrame":
+def hourly(told: Inputs) -> "DataFrame":
     from kafka_partition_events.spark.fleet.availability import hourly  # noqa: PLC0415
 
-    return computed(hourly(told, Days(DAY, NEXT)))
+    return computed(hourly(told.lasting, Days(DAY, NEXT)))
 
 
 def hour(hourly: "DataFrame", topic: str, at: datetime, cluster: str = "c-1") -> tuple[Any, ...]:
@@ -185,12 +183,12 @@ def test_an_hour_adds_up_partitions_and_is_a_range(hourly: "DataFrame") -> None:
     assert hour(hourly, "plain", moment("11:00")) == (36_000, 0, 0, 0, 0, True)
 
 
-def test_an_outage_over_midnight_counts_on_both_days(told: "Inputs", hourly: "DataFrame") -> None:
+def test_an_outage_over_midnight_counts_on_both_days(told: Inputs, hourly: "DataFrame") -> None:
     from kafka_partition_events.spark.fleet.availability import daily  # noqa: PLC0415
 
     assert hour(hourly, "midnight", moment("23:00")) == (7200, 1800, 1801, 0, 1, True)
     assert hour(hourly, "midnight", moment("00:00", NEXT)) == (7200, 1799, 1800, 0, 0, True)
-    found = of(daily(told, Days(DAY, NEXT)), "topic = 'midnight'")
+    found = of(daily(told.lasting, Days(DAY, NEXT)), "topic = 'midnight'")
     assert [(row["day"], *(row[name] for name in NAMES)) for row in found] == [
         (DAY, 2 * 86_400, 1800, 1801, 0, 1, True),
         (NEXT, 2 * 6 * 3600, 1799, 1800, 0, 0, False),  # until the last news, at 06:00
@@ -225,10 +223,10 @@ def test_a_topic_of_unknown_size_has_no_availability(hourly: "DataFrame") -> Non
 # -- burn rates ------------------------------------
 
 
-def test_burn_rates_are_errors_against_what_the_target_allows(told: "Inputs") -> None:
+def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> None:
     from kafka_partition_events.spark.fleet.slo_burn import slo_burn  # noqa: PLC0415
 
-    found = computed(slo_burn(told, TODAY, target=0.99))
+    found = computed(slo_burn(told.lasting, TODAY, target=0.99))
     burn = {
         (row["cluster_id"], row["topic"], row["window_start"]): row
         for row in of(found, "topic = 'plain' OR topic IS NULL")

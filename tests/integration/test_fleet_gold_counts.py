@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_partition_events.spark.fleet.days import Days
-from tests.fleet_kit import DAY, created, grown, inputs, moment, moved, record, rows
+from tests.fleet_kit import DAY, Inputs, created, gold_table, grown, inputs, moment, moved, record, rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from kafka_partition_events.spark.fleet.inputs import Inputs
 
 pytestmark = pytest.mark.spark
 
@@ -73,15 +71,13 @@ COUNTERS = [
 
 
 @pytest.fixture(scope="module")
-def told(spark: "SparkSession") -> "Inputs":
+def told(spark: "SparkSession") -> Inputs:
     """All of it at once, for each table reads events of its own."""
     return inputs(spark, [*MOVES, *SUMMARIES, *COUNTS, *COUNTERS], moment("12:00", NEXT))
 
 
-def test_a_broker_that_loses_ten_leaders_has_ten_moves_from(told: "Inputs") -> None:
-    from kafka_partition_events.spark.fleet.leader_churn import leader_churn  # noqa: PLC0415
-
-    found = leader_churn(told, TODAY)
+def test_a_broker_that_loses_ten_leaders_has_ten_moves_from(told: Inputs) -> None:
+    found = gold_table("leader_churn", told, TODAY)
     names = ("cluster_id", "broker", "window_start", "moves_from", "moves_to", "reelections")
     assert [tuple(row[name] for name in names) for row in rows(found)] == [
         ("c-1", 1, moment("10:00"), 0, 5, 0),
@@ -94,10 +90,8 @@ def test_a_broker_that_loses_ten_leaders_has_ten_moves_from(told: "Inputs") -> N
     ]
 
 
-def test_skew_is_the_largest_and_the_spread_by_the_mean(told: "Inputs") -> None:
-    from kafka_partition_events.spark.fleet.skew import skew  # noqa: PLC0415
-
-    first, second, third, other = rows(skew(told, TODAY))
+def test_skew_is_the_largest_and_the_spread_by_the_mean(told: Inputs) -> None:
+    first, second, third, other = rows(gold_table("skew", told, TODAY))
     assert second == {
         "cluster_id": "c-1", "period_begin": moment("10:00"), "period_end": moment("10:05"),
         "at": moment("10:04:58"), "broker": 2, "rack": None, "leaders": 4, "replicas": 10,
@@ -109,25 +103,23 @@ def test_skew_is_the_largest_and_the_spread_by_the_mean(told: "Inputs") -> None:
     assert (other["cluster_id"], other["leaders_max_mean"], other["leaders_cv"]) == ("c-2", None, None)
 
 
-def test_a_count_holds_until_the_next(told: "Inputs") -> None:
-    from kafka_partition_events.spark.fleet.partition_counts import partition_count_history  # noqa: PLC0415
-
+def test_a_count_holds_until_the_next(told: Inputs) -> None:
     names = ("cluster_id", "topic_id", "valid_from", "valid_to", "count", "change_id")
-    found = [tuple(row[name] for name in names) for row in rows(partition_count_history(told, TODAY))]
+    found = [
+        tuple(row[name] for name in names) for row in rows(gold_table("partition_count_history", told, TODAY))
+    ]
     assert sorted(found) == [
         ("c-1", "id-1", moment("00:00"), moment("10:00"), 6, None),
         ("c-1", "id-1", moment("10:00"), moment("12:00"), 12, "chg-7"),
         ("c-1", "id-2", moment("13:00"), moment("00:10", NEXT), 3, None),
         ("c-2", "orders-id", moment("05:00"), None, 1, None),
     ]
-    (last,) = rows(partition_count_history(told, Days(NEXT, NEXT)))
+    (last,) = rows(gold_table("partition_count_history", told, Days(NEXT, NEXT)))
     assert (last["topic_id"], last["valid_to"], last["day"]) == ("id-3", None, NEXT)
 
 
-def test_reroutes_are_added_up_by_the_hour(told: "Inputs") -> None:
-    from kafka_partition_events.spark.fleet.reroutes import reroutes  # noqa: PLC0415
-
-    found = rows(reroutes(told, TODAY))
+def test_reroutes_are_added_up_by_the_hour(told: Inputs) -> None:
+    found = rows(gold_table("reroutes", told, TODAY))
     names = ("topic", "client", "hour", "sent", "rerouted", "avoided", "capped", "rescued")
     assert [tuple(row[name] for name in names) for row in found] == [
         ("orders", "another", moment("10:00"), 9, 0, 0, 0, 0),

@@ -2,6 +2,7 @@
 
 import random
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,9 @@ import pytest
 from kafka_partition_events.spark.fleet.days import Days, Hours
 from tests.fleet_kit import (
     DAY,
+    TABLES,
+    Inputs,
+    gold_table,
     grown,
     inputs,
     moment,
@@ -24,19 +28,13 @@ from tests.outage_kit import START, World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.fleet.inputs import Inputs
-
 pytestmark = pytest.mark.spark
 
 DAYS = [DAY + timedelta(days=number) for number in range(3)]
-TABLE_NAMES = (
-    "availability_hourly", "availability_daily", "slo_burn", "leader_churn", "skew",
-    "partition_count_history", "reroutes",
-)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
-def history(spark: "SparkSession") -> "Inputs":
+def history(spark: "SparkSession") -> Inputs:
     """Three days of eight topics in two clusters, with outages of seconds and of days, and blind time."""
     chance = random.Random(11)
     end = moment("20:00", DAYS[-1])
@@ -65,21 +63,13 @@ def history(spark: "SparkSession") -> "Inputs":
     return inputs(spark, records, end)
 
 
-@pytest.mark.parametrize("name", TABLE_NAMES)
-def test_hours_computed_by_themselves_are_hours_computed_together(history: "Inputs", name: str) -> None:
-    from kafka_partition_events.spark.fleet.gold import TABLES  # noqa: PLC0415
-
-    table, whole = TABLES[name], Days(DAYS[0], DAYS[-1])
+@pytest.mark.parametrize("name", TABLES)
+def test_hours_computed_by_themselves_are_hours_computed_together(history: Inputs, name: str) -> None:
+    table, whole = partial(gold_table, name, history), Days(DAYS[0], DAYS[-1])
     first, last = whole.hours.first, whole.hours.last
     # Of a table without hours only whole days make sense.
-    cut = first + (24 if "hour_of_day" not in table(history, whole).columns else 37)
-    in_parts = rows(table(history, Hours(first, cut - 1)).unionByName(table(history, Hours(cut, last))))
-    together = rows(table(history, whole))
+    cut = first + (24 if "hour_of_day" not in table(whole).columns else 37)
+    in_parts = rows(table(Hours(first, cut - 1)).unionByName(table(Hours(cut, last))))
+    together = rows(table(whole))
     assert in_parts == together
     assert len({row["day"] for row in together}) > 1
-
-
-def test_every_table_is_tested_hour_by_hour() -> None:
-    from kafka_partition_events.spark.fleet.gold import TABLES  # noqa: PLC0415
-
-    assert set(TABLES) == set(TABLE_NAMES)

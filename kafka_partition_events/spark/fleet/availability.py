@@ -3,15 +3,15 @@
 from datetime import timedelta
 from typing import Final
 
+from attrs import frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
+from kafka_partition_events.spark.fleet.clusters import Clusters
 from kafka_partition_events.spark.fleet.days import Period
-from kafka_partition_events.spark.fleet.inputs import Inputs
 from kafka_partition_events.spark.fleet.intervals import (
     DAY_US,
     HOUR_US,
-    blind_within,
     day_of,
     in_steps,
     length,
@@ -20,8 +20,6 @@ from kafka_partition_events.spark.fleet.intervals import (
     parts_of,
     seconds,
     time_of,
-    with_blind,
-    with_until,
 )
 
 SETTLED_AFTER: Final = timedelta(hours=1)
@@ -41,19 +39,34 @@ _RATED: Final = (
 )
 
 
-def hourly(inputs: Inputs, period: Period) -> DataFrame:
+@frozen(kw_only=True)
+class Lasting:
+    """What lasts, as far as a period needs it; still lazy.
+
+    Attributes:
+        outages: The rows of ``gold/partition_outages`` that overlap the period or are open, or more.
+        counts: Those of ``gold/partition_count_history``.
+        clusters: What is known of them.
+    """
+
+    outages: DataFrame
+    counts: DataFrame
+    clusters: Clusters
+
+
+def hourly(lasting: Lasting, period: Period) -> DataFrame:
     """Return ``cluster_id, topic, hour`` (its begin), the columns of `rated`, ``day, hour_of_day``."""
-    return rated(inputs, period, HOUR_US).select(
+    return rated(lasting, period, HOUR_US).select(
         *_TOPIC, time_of(F.col("step")).alias("hour"), *_RATED, *parts_of(F.col("step"))
     )
 
 
-def daily(inputs: Inputs, period: Period) -> DataFrame:
+def daily(lasting: Lasting, period: Period) -> DataFrame:
     """Return ``cluster_id, topic``, the columns of `rated`, ``day``."""
-    return rated(inputs, period, DAY_US).select(*_TOPIC, *_RATED, day_of(F.col("step")).alias("day"))
+    return rated(lasting, period, DAY_US).select(*_TOPIC, *_RATED, day_of(F.col("step")).alias("day"))
 
 
-def rated(inputs: Inputs, period: Period, size: int) -> DataFrame:
+def rated(lasting: Lasting, period: Period, size: int) -> DataFrame:
     """Return how available each topic was in each step of a period, up to the last news.
 
     All seconds are added up over partitions: one offline for a minute, and ten for six seconds, both make
@@ -71,20 +84,19 @@ def rated(inputs: Inputs, period: Period, size: int) -> DataFrame:
     - ``final``: whether it ended long enough ago, and no outage of it is open
 
     Args:
-        inputs: What they are computed from.
+        lasting: What they are computed from.
         period: The time, a multiple of steps.
         size: How long a step is, in microseconds.
     """
     begin, end = micros(period.begin), micros(period.end)
-    there = within(spans_of_counts(inputs), begin, end)
+    clusters = lasting.clusters
+    there = within(spans_of_counts(lasting), begin, end)
     measured = added_up(
-        present(with_blind(there, inputs.blind), size).unionByName(
-            offline(with_blind(outages(inputs), inputs.blind), begin, end, size)
-        )
+        present(there, clusters, size).unionByName(offline(outages(lasting), clusters, begin, end, size))
     )
     observed = F.col("present") - F.col("blind")
     closed = F.col("step") + size <= F.col("until") - SETTLED_AFTER // timedelta(microseconds=1)
-    return with_until(measured, inputs.until).select(
+    return clusters.known(measured).select(
         *_TOPIC,
         "step",
         seconds(F.col("present")).alias("partition_seconds"),
@@ -105,9 +117,9 @@ def _up(offline: Column, observed: Column) -> Column:
 # -- what is added up, also for other tables; all in microseconds --------------------------------------------
 
 
-def spans_of_counts(inputs: Inputs) -> DataFrame:
+def spans_of_counts(lasting: Lasting) -> DataFrame:
     """Return ``cluster_id, topic, count, begin, end``: how many partitions there were; not ended: to now."""
-    return with_until(inputs.counts, inputs.until).select(
+    return lasting.clusters.known(lasting.counts).select(
         *_TOPIC,
         "count",
         F.unix_micros("valid_from").alias("begin"),
@@ -115,7 +127,7 @@ def spans_of_counts(inputs: Inputs) -> DataFrame:
     )
 
 
-def outages(inputs: Inputs) -> DataFrame:
+def outages(lasting: Lasting) -> DataFrame:
     """Return when partitions were offline at most (``begin, end``) and at least (``low_begin, low_end``).
 
     Columns besides: ``cluster_id, topic, first_seen, open``.
@@ -124,7 +136,7 @@ def outages(inputs: Inputs) -> DataFrame:
     first_seen = F.unix_micros("began_by")
     still = F.col("ended_by").isNull()
     surely = F.greatest(first_seen, F.coalesce(F.unix_micros("ended_after"), first_seen))
-    return with_until(inputs.outages, inputs.until).select(
+    return lasting.clusters.known(lasting.outages).select(
         *_TOPIC,
         first_seen.alias("first_seen"),
         F.coalesce(F.unix_micros("began_after"), first_seen).alias("begin"),
@@ -144,7 +156,7 @@ def within(spans: DataFrame, begin: int, end: int) -> DataFrame:
     )
 
 
-def present(spans: DataFrame, size: int) -> DataFrame:
+def present(spans: DataFrame, clusters: Clusters, size: int) -> DataFrame:
     """Return for spans of counts what `added_up` adds up."""
     begin, end = F.col("begin"), F.col("end")
     count = F.col("count").cast("bigint")
@@ -152,13 +164,13 @@ def present(spans: DataFrame, size: int) -> DataFrame:
         *_TOPIC,
         "step",
         (count * length(begin, end)).alias("present"),
-        (count * blind_within(begin, end)).alias("blind"),
+        (count * clusters.blind_within(begin, end)).alias("blind"),
         *(long(0).alias(name) for name in ("low", "high", "incidents")),
         F.lit(False).alias("open"),
     )
 
 
-def offline(spans: DataFrame, begin: int, end: int, size: int) -> DataFrame:
+def offline(spans: DataFrame, clusters: Clusters, begin: int, end: int, size: int) -> DataFrame:
     """Return for outages what `added_up` adds up, within a time."""
     # One that began and ended within one look is still an incident, though it may have had no length at all.
     seen = spans.withColumn("high_end", F.col("end")).withColumn(
@@ -172,8 +184,8 @@ def offline(spans: DataFrame, begin: int, end: int, size: int) -> DataFrame:
         "step",
         long(0).alias("present"),
         long(0).alias("blind"),
-        (length(low_from, low_to) - blind_within(low_from, low_to)).alias("low"),
-        (length(from_, to) - blind_within(from_, to)).alias("high"),
+        (length(low_from, low_to) - clusters.blind_within(low_from, low_to)).alias("low"),
+        (length(from_, to) - clusters.blind_within(from_, to)).alias("high"),
         began.cast("bigint").alias("incidents"),
         "open",
     )

@@ -1,11 +1,18 @@
 """When nobody looked at a cluster: what happened then is neither up nor down."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.intervals import BLIND, with_until
+from kafka_partition_events.spark import events
+from kafka_partition_events.spark.fleet.clusters import Blind, Clusters
+from kafka_partition_events.spark.fleet.days import Hours, since
+from kafka_partition_events.spark.fleet.intervals import micros
+from kafka_partition_events.spark.fleet.tables import RECORDS, Tables
 
 LASTING: Final = (
     "topic.created", "topic.deleted", "topic.recreated", "topic.identified", "partitions.added",
@@ -14,6 +21,8 @@ LASTING: Final = (
 """Events that are rare: whoever tells them takes a look."""
 
 _SPANS: Final = "array<struct<begin: bigint, end: bigint>>"
+_BOUNDS: Final = ("begin", "end")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NO_LOOK: Final = (
     "metadata.unavailable", "metadata.recovered", "metadata.stale", "metadata.rejected", "observer.resync",
     "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued",
@@ -33,18 +42,7 @@ def looks() -> Column:
     return ~F.col("gap") & ~F.col("name").isin(*_NO_LOOK)
 
 
-def no_times(spark: SparkSession) -> DataFrame:
-    """Return what `by_cluster` returns where everybody looked all the time."""
-    return by_cluster(spark.createDataFrame([], "cluster_id STRING, begin BIGINT, end BIGINT"))
-
-
-def by_cluster(intervals: DataFrame) -> DataFrame:
-    """Return ``cluster_id`` and an array of its `intervals`, structs of ``begin`` and ``end``, ascending."""
-    spans = F.array_sort(F.collect_set(F.struct("begin", "end")))
-    return intervals.groupBy("cluster_id").agg(spans.alias(BLIND))
-
-
-def intervals(told: DataFrame, until: DataFrame) -> DataFrame:
+def intervals(told: DataFrame, clusters: Clusters) -> DataFrame:
     """Return ``cluster_id, begin, end`` (microseconds) of the times in which nobody looked, without overlaps.
 
     Nobody looked
@@ -60,7 +58,7 @@ def intervals(told: DataFrame, until: DataFrame) -> DataFrame:
 
     Args:
         told: ``cluster_id, name, gap, prev_at, at, body``; events, doubles or not.
-        until: As `kafka_partition_events.spark.fleet.inputs.Inputs` has it.
+        clusters: With the last news of each.
     """
     told = told.select(
         "cluster_id",
@@ -70,7 +68,7 @@ def intervals(told: DataFrame, until: DataFrame) -> DataFrame:
         F.unix_micros("at").alias("end"),
         F.when(F.col("name") == HEARTBEAT, period()).alias("period"),
     )
-    suspected = _suspected(told, until)
+    suspected = _suspected(told, clusters)
     meets = F.exists("suspected", lambda one: (one["begin"] < F.col("end")) & (one["end"] > F.col("begin")))
     looked = (
         told.where(looks() & (F.col("begin") < F.col("end")))
@@ -80,7 +78,7 @@ def intervals(told: DataFrame, until: DataFrame) -> DataFrame:
         .distinct()
     )
     edges = _edges(suspected.select("cluster_id", F.inline("suspected")), 1, 0)
-    return _covered(edges.unionByName(_edges(looked, 0, 1)), until)
+    return _covered(edges.unionByName(_edges(looked, 0, 1)), clusters)
 
 
 def period() -> Column:
@@ -89,7 +87,7 @@ def period() -> Column:
     return F.unix_micros(period["end"]) - F.unix_micros(period["begin"])
 
 
-def _suspected(told: DataFrame, until: DataFrame) -> DataFrame:
+def _suspected(told: DataFrame, clusters: Clusters) -> DataFrame:
     """Return ``cluster_id`` and an array of the times in which some observer did not look."""
     name, span = F.col("name"), F.struct("begin", "end")
     lasts = F.col("begin") < F.col("end")
@@ -107,7 +105,7 @@ def _suspected(told: DataFrame, until: DataFrame) -> DataFrame:
         "left",
     )
     found = (
-        with_until(told.where(name.isin(*LASTING) | F.col("gap") | heartbeat), until)
+        clusters.known(told.where(name.isin(*LASTING) | F.col("gap") | heartbeat))
         .groupBy("cluster_id", "until")
         .agg(
             F.collect_set(F.when(recovery & lasts, span)).alias("recovered"),
@@ -155,7 +153,7 @@ def _edges(intervals: DataFrame, suspected: int, looked: int) -> DataFrame:
     )
 
 
-def _covered(edges: DataFrame, until: DataFrame) -> DataFrame:
+def _covered(edges: DataFrame, clusters: Clusters) -> DataFrame:
     """Return the times in which some interval of the first kind is open, and none of the second."""
     in_time = Window.partitionBy("cluster_id").orderBy("at")
     blind = (F.sum("suspected").over(in_time) > 0) & (F.sum("looked").over(in_time) == 0)
@@ -167,8 +165,59 @@ def _covered(edges: DataFrame, until: DataFrame) -> DataFrame:
         .where("blind != was_blind")
     )
     return (
-        with_until(changes.withColumn("end", F.lead("at").over(in_time)), until)
+        clusters.known(changes.withColumn("end", F.lead("at").over(in_time)))
         .withColumn("end", F.least("end", "until"))
         .where("blind AND at < end")
         .select("cluster_id", F.col("at").alias("begin"), "end")
     )
+
+
+# -- kept from refresh to refresh ----------------------------------------------------------------------------
+
+
+def spans_of(rows: DataFrame) -> Sequence[Blind]:
+    """Return the times of such rows as `intervals` returns, ascending."""
+    found = rows.select("cluster_id", *_BOUNDS).toArrow().to_pylist()
+    return sorted(
+        Blind(row["cluster_id"], *(_EPOCH + timedelta(microseconds=row[name]) for name in _BOUNDS))
+        for row in found
+    )
+
+
+def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Sequence[Blind]:
+    """Return the times in which nobody looked, with those since a moment found anew from the records.
+
+    Args:
+        clusters: What is known of them.
+        tables: Where the records are.
+        first: The moment; those that it lies in are found anew, too.
+    """
+    begin = first
+    while touching := [span.begin for span in clusters.blind if span.begin < begin <= span.end]:
+        begin = min(touching)
+    told = tables.read(RECORDS, since(begin - timedelta(days=1))).where("defect IS NULL")
+    snapshot = F.col("event.data.snapshot")
+    looked = told.select(
+        F.coalesce("event.data.cluster_id", F.lit(events.NO_CLUSTER)).alias("cluster_id"),
+        "name",
+        F.coalesce(snapshot["gap"], F.lit(False)).alias("gap"),
+        events.prev_at().alias("prev_at"),
+        snapshot["at"].alias("at"),
+        "body",
+    )
+    found = spans_of(intervals(looked, clusters).where(F.col("end") > micros(begin)))
+    return sorted([*(span for span in clusters.blind if span.end < begin), *found])
+
+
+def hours_between(times: Iterable[Blind], others: Iterable[Blind]) -> Sequence[Hours]:
+    """Return the hours in which these times and others differ."""
+    edges: dict[tuple[str, datetime], int] = defaultdict(int)
+    for span in {*times} ^ {*others}:  # those of one side do not overlap each other
+        edges[span.cluster, span.begin] += 1
+        edges[span.cluster, span.end] -= 1
+    found, covered, since_ = [], 0, datetime.max.replace(tzinfo=UTC)
+    for (_, moment), change in sorted(edges.items()):
+        if covered == 1:  # one side says so, and the other one does not
+            found.append(Hours.touched(since_, moment))
+        covered, since_ = covered + change, moment
+    return found

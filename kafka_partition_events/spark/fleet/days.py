@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Protocol
+from typing import Final, Protocol
 
 from attrs import field, frozen
 from attrs.validators import instance_of
 
+EVER: Final = date(2199, 12, 31)
 _HOUR = timedelta(hours=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,6 +89,11 @@ class Hours:
     def days(self) -> Days:
         """The days that they lie in."""
         return Days(self.begin.date(), (self.end - _HOUR).date())
+
+
+def since(moment: datetime) -> Days:
+    """Return the day of a moment and all after it."""
+    return Days(moment.date(), EVER)
 
 
 def joined_days(spans: Iterable[Days]) -> list[Days]:

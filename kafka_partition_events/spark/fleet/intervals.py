@@ -15,8 +15,6 @@ SECOND_US: Final = 1_000_000
 HOUR_US: Final = 3_600 * SECOND_US
 DAY_US: Final = 24 * HOUR_US
 
-BLIND: Final = "_blind"
-"""The column with a cluster's times in which nobody looked."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -83,54 +81,3 @@ def in_steps(intervals: DataFrame, size: int) -> DataFrame:
         .withColumn("begin", F.greatest("begin", "step"))
         .withColumn("end", F.least("end", F.col("step") + size))
     )
-
-
-def with_until(rows: DataFrame, until: DataFrame) -> DataFrame:
-    """Return rows with ``until``, microseconds: the last news of their cluster. Others are left out.
-
-    Args:
-        rows: Any columns, ``cluster_id``.
-        until: As `kafka_partition_events.spark.fleet.inputs.Inputs` has it.
-    """
-    return rows.join(F.broadcast(until), "cluster_id")
-
-
-def with_blind(rows: DataFrame, blind: DataFrame) -> DataFrame:
-    """Return rows with what `blind_within` needs.
-
-    Args:
-        rows: Any columns, ``cluster_id``.
-        blind: What `kafka_partition_events.spark.fleet.blind.by_cluster` returned.
-    """
-    return rows.join(F.broadcast(blind), "cluster_id", "left")
-
-
-def blind_within(begin: Column, end: Column) -> Column:
-    """Return for how long nobody looked within an interval. The rows must come from `with_blind`."""
-    within = F.aggregate(
-        BLIND,
-        long(0),
-        lambda total, one: total + length(F.greatest(begin, one["begin"]), F.least(end, one["end"])),
-    )
-    return F.coalesce(within, long(0))
-
-
-def blind_parts(begin: Column, end: Column) -> Column:
-    """Return the parts of an interval in which nobody looked, an array of structs of ``begin`` and ``end``.
-
-    The rows must come from `with_blind`.
-    """
-    met = F.filter(BLIND, lambda one: (one["begin"] < end) & (one["end"] > begin))
-    parts = F.transform(
-        met,
-        lambda one: F.struct(
-            F.greatest(begin, one["begin"]).alias("begin"), F.least(end, one["end"]).alias("end")
-        ),
-    )
-    return F.coalesce(parts, F.array().cast("array<struct<begin: bigint, end: bigint>>"))
-
-
-def touches_blind(begin: Column, end: Column) -> Column:
-    """Return whether nobody looked at some moment of an interval. The rows must come from `with_blind`."""
-    touched = F.exists(BLIND, lambda one: (one["begin"] < end) & (one["end"] > begin))
-    return F.coalesce(touched, F.lit(False))

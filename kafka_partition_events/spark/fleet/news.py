@@ -10,8 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import outages
 from kafka_partition_events.spark.fleet import blind, partition_counts
+from kafka_partition_events.spark.fleet.clusters import Clusters
 from kafka_partition_events.spark.fleet.days import Hours
-from kafka_partition_events.spark.fleet.intervals import HOUR_US, touches_blind, with_blind
+from kafka_partition_events.spark.fleet.intervals import HOUR_US
 
 _PRODUCERS: Final = (
     "cap.reached", "cap.lifted", "broker.suspected", "broker.cleared", "records.rescued", "producer.counters",
@@ -27,10 +28,11 @@ class News:
         cluster: Its id.
         first: The earliest ``at``.
         until: The last news, by the clock of the broker that it was written to where that is behind.
-        doubles: Observations of an event that another one of them tells, too.
         beats: Moments of ``cluster.summary``, each with its period in microseconds.
         outages: The earliest that tells of outages; None: none does. The same for the others:
+        down: the topics of which they tell that
         counts: that tells how many partitions a topic has,
+        sized: the topics of which they tell that
         left: that a broker may have left,
         blind: from when on nobody may have looked,
         looked: from when on somebody has, though it was taken for blind.
@@ -44,10 +46,11 @@ class News:
     cluster: str = field()
     first: datetime
     until: datetime | None
-    doubles: int
     beats: tuple[tuple[datetime, int], ...]
     outages: datetime | None
+    down: tuple[str, ...]
     counts: datetime | None
+    sized: tuple[str, ...]
     left: datetime | None
     blind: datetime | None
     looked: datetime | None
@@ -69,29 +72,28 @@ class News:
             beat = at
 
 
-def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
+def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
     """Return what observations tell, of each cluster.
 
     Args:
         told: As `events.observations` returns them, and their records' ``timestamp``.
-        unseen: When nobody looked, as far as that is known: see `blind.by_cluster`.
+        clusters: When nobody looked, as far as that is known.
     """
     name, at = F.col("name"), F.col("at")
     from_ = F.coalesce("prev_at", "at")
     confessed = name.isin("metadata.unavailable", "metadata.recovered") | F.col("gap")
-    starts = (name != "topic.created") | F.col("initial")
+    of_outages = name.isin(*outages.TELLING) & ((name != "topic.created") | F.col("initial"))
+    of_counts = name.isin(*partition_counts.NAMES)
     moment = F.unix_micros("at")
     stop, lasting = name == "metadata.unavailable", name.isin(*blind.LASTING)
     ends = lasting & ~stop
-    in_blind = touches_blind(moment, moment + 1)
-    seen = (blind.looks() & touches_blind(F.unix_micros("prev_at"), moment)) | (
+    in_blind = clusters.touches_blind(moment, moment + 1)
+    seen = (blind.looks() & clusters.touches_blind(F.unix_micros("prev_at"), moment)) | (
         ((name == blind.HEARTBEAT) | ends) & in_blind
     )
-    rows = with_blind(told, unseen).groupBy("cluster_id").agg(
+    rows = told.groupBy("cluster_id").agg(
         F.min("at").alias("first"),
         F.max(F.when(~name.isin(*_PRODUCERS), F.least("at", F.coalesce("timestamp", "at")))).alias("until"),
-        F.count(F.lit(1)).alias("told"),
-        F.count_distinct(F.xxhash64("source", "id")).alias("distinct"),
         F.sort_array(
             F.collect_set(
                 F.when(
@@ -100,8 +102,10 @@ def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
                 )
             )
         ).alias("beats"),
-        F.min(F.when(name.isin(*outages.TELLING) & starts, at)).alias("outages"),
-        F.min(F.when(name.isin(*partition_counts.NAMES), at)).alias("counts"),
+        F.min(F.when(of_outages, at)).alias("outages"),
+        F.collect_set(F.when(of_outages, F.col("topic"))).alias("down"),
+        F.min(F.when(of_counts, at)).alias("counts"),
+        F.collect_set(F.when(of_counts, F.col("topic"))).alias("sized"),
         F.min(F.when(name == "broker.left", from_)).alias("left"),
         F.min(F.when(confessed, from_)).alias("blind"),
         F.min(F.when(seen, from_)).alias("looked"),
@@ -115,12 +119,13 @@ def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
     return [
         News(
             cluster=row["cluster_id"],
-            doubles=row["told"] - row["distinct"],
             beats=tuple((beat["at"], beat["period"]) for beat in row["beats"]),
             first=row["first"],
             until=row["until"],
             outages=row["outages"],
+            down=tuple(row["down"]),
             counts=row["counts"],
+            sized=tuple(row["sized"]),
             left=row["left"],
             blind=row["blind"],
             looked=row["looked"],
@@ -132,6 +137,13 @@ def news_of(told: DataFrame, unseen: DataFrame) -> list[News]:
         )
         for row in rows.toArrow().to_pylist()
     ]
+
+
+def doubles_of(told: DataFrame) -> int:
+    """Return how many observations are of an event that another one of them tells, too."""
+    by_event = told.groupBy("cluster_id", F.xxhash64("source", "id")).count()
+    (row,) = by_event.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0)).alias("doubles")).collect()
+    return int(row["doubles"])
 
 
 def _hours(name: str) -> Column:

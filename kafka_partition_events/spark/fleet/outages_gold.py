@@ -3,10 +3,11 @@
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.intervals import day_of, long, touches_blind, with_blind
+from kafka_partition_events.spark.fleet.clusters import Clusters
+from kafka_partition_events.spark.fleet.intervals import day_of
 from kafka_partition_events.spark.outages import OUTAGE
 
 OPEN: Final = "open"
@@ -20,7 +21,7 @@ DECORATED: Final = (*OUTAGE, "cause_broker", "censored", "day")
 """The columns of the table."""
 
 
-def partition_outages(found: DataFrame, told: DataFrame, unseen: DataFrame) -> DataFrame:
+def partition_outages(found: DataFrame, told: DataFrame, clusters: Clusters, *keep: str) -> DataFrame:
     """Return the rows of ``gold/partition_outages``.
 
     Columns: those of `kafka_partition_events.spark.outages.OUTAGE`; ``cause_broker``: the leader before, if
@@ -30,41 +31,29 @@ def partition_outages(found: DataFrame, told: DataFrame, unseen: DataFrame) -> D
     Args:
         found: Outages.
         told: States; those of ``broker.left`` around the begins are needed.
-        unseen: When nobody looked, as `kafka_partition_events.spark.fleet.blind.by_cluster` returns it.
+        clusters: When nobody looked.
+        *keep: Columns of the outages that come last, unchanged.
     """
-    begin = F.coalesce(F.unix_micros("began_after"), F.unix_micros("began_by"))
-    uncertain = touches_blind(begin, F.unix_micros("ended_by"))
-    return with_blind(_caused(found, told), unseen).select(
+    begin, around = "coalesce(began_after, began_by)", f"INTERVAL {AROUND.seconds} SECONDS"
+    meets = f"exists(_left, one -> one.by >= {begin} - {around} AND one.after <= began_by + {around})"
+    uncertain = clusters.touches_blind(F.expr(f"unix_micros({begin})"), F.unix_micros("ended_by"))
+    return found.join(F.broadcast(_left(told)), ["cluster_id", "leader_before"], "left").select(
         *OUTAGE,
-        "cause_broker",
+        F.expr(f"IF({meets}, leader_before, NULL) AS cause_broker"),
         F.when(F.col("ended_by").isNull(), OPEN).when(uncertain, BLIND).alias("censored"),
         day_of(F.unix_micros("began_by")).alias("day"),
+        *keep,
     )
 
 
-def _caused(outages: DataFrame, told: DataFrame) -> DataFrame:
-    """Return outages with ``cause_broker``."""
-    around = AROUND // timedelta(microseconds=1)
-    by = F.min("at").over(Window.partitionBy("cluster_id", "identity"))
-    left = (
-        told.where("name = 'broker.left' AND broker IS NOT NULL")
-        .withColumn("by", by)
-        .groupBy("cluster_id", "identity", F.col("broker").alias("leader_before"), "by")
-        .agg(F.max(F.when(F.col("prev_at") < F.col("by"), F.col("prev_at"))).alias("after"))
-        .groupBy("cluster_id", "leader_before")
-        .agg(
-            F.collect_set(
-                F.struct(
-                    F.unix_micros(F.coalesce("after", "by")).alias("after"), F.unix_micros("by").alias("by")
-                )
-            ).alias("_left")
-        )
-    )
-    begin = F.coalesce(F.unix_micros("began_after"), F.unix_micros("began_by")) - long(around)
-    end = F.unix_micros("began_by") + long(around)
-    meets = F.exists("_left", lambda one: (one["by"] >= begin) & (one["after"] <= end))
+def _left(told: DataFrame) -> DataFrame:
+    """Return ``cluster_id, leader_before``, a broker, and the bounds of when it ``_left``."""
+    # It lay after the last of the looks before it that anybody tells of.
+    after = "coalesce(array_max(filter(looks, look -> look < by)), by)"
     return (
-        outages.join(F.broadcast(left), ["cluster_id", "leader_before"], "left")
-        .withColumn("cause_broker", F.when(meets, F.col("leader_before")))
-        .drop("_left")
+        told.where("name = 'broker.left' AND broker IS NOT NULL")
+        .groupBy("cluster_id", "identity", F.col("broker").alias("leader_before"))
+        .agg(F.min("at").alias("by"), F.collect_set("prev_at").alias("looks"))
+        .groupBy("cluster_id", "leader_before")
+        .agg(F.expr(f"collect_set(struct({after} AS after, by)) AS _left"))
     )

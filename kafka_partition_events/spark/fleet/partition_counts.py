@@ -7,9 +7,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.events import LABELS
-from kafka_partition_events.spark.fleet.days import Period
-from kafka_partition_events.spark.fleet.inputs import Inputs
-from kafka_partition_events.spark.fleet.intervals import day_of, during
 
 NAMES: Final = (
     "topic.deleted", "topic.created", "topic.recreated", "partitions.added", "topic.identified",
@@ -17,21 +14,6 @@ NAMES: Final = (
 """The events that tell of counts, in the order in which those of one look come about."""
 
 _TOPIC: Final = ("cluster_id", "topic")
-
-
-def partition_count_history(inputs: Inputs, period: Period) -> DataFrame:
-    """Return the spells that began in a period.
-
-    Columns: those of `spells` (a null ``valid_to``: still so) and ``day`` (of ``valid_from``). A row's
-    ``valid_to`` follows from the next change, whenever that comes: with any change of a topic, the row of the
-    change before it changes too.
-
-    Args:
-        inputs: With all counts there ever were.
-        period: The time wanted.
-    """
-    day = day_of(F.unix_micros("valid_from"))
-    return inputs.counts.withColumn("day", day).where(during(F.col("valid_from"), period))
 
 
 def spells(told: DataFrame) -> DataFrame:
@@ -44,8 +26,8 @@ def spells(told: DataFrame) -> DataFrame:
     fewer than before until it is deleted or created anew: who says so knows of an older state.
 
     Args:
-        told: The states of `NAMES` there ever were (see `kafka_partition_events.spark.fleet.states`), doubles
-            included; or those from some time on, beside what `standing` returned of before.
+        told: The states of `NAMES` there ever were (see `kafka_partition_events.spark.fleet.standing`),
+            doubles included; or those from some time on, beside what `standing` returned of before.
     """
     gone, recreated = F.col("name") == "topic.deleted", F.col("name") == "topic.recreated"
     in_time = Window.partitionBy(*_TOPIC).orderBy("at", "_place", "_count", "topic_id", "name")

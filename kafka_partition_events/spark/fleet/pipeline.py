@@ -21,19 +21,22 @@ from pyspark.sql.streaming.query import StreamingQuery
 from kafka_partition_events.spark import events, outages
 from kafka_partition_events.spark.changes.ingest import TakeControl, ensure
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet import blind, gold, ingest, partition_counts
+from kafka_partition_events.spark.fleet import ingest, partition_counts
+from kafka_partition_events.spark.fleet.availability import Lasting
+from kafka_partition_events.spark.fleet.clusters import Clusters
 from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.gold import OF_EVENTS, OF_LASTING
 from kafka_partition_events.spark.fleet.ingest import Ingest
-from kafka_partition_events.spark.fleet.inputs import Inputs
 from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, Ledger, Mark
 from kafka_partition_events.spark.fleet.outages_gold import partition_outages
 from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
 from kafka_partition_events.spark.fleet.refresh import Refresher
 from kafka_partition_events.spark.fleet.slo_burn import TARGET, with_target
 from kafka_partition_events.spark.fleet.sources import Source
-from kafka_partition_events.spark.fleet.states import states
+from kafka_partition_events.spark.fleet.standing import states
 from kafka_partition_events.spark.fleet.storage import Storage
 from kafka_partition_events.spark.fleet.tables import (
+    COUNTS,
     FILE_FORMATS,
     OUTAGES,
     RECORDS,
@@ -104,9 +107,8 @@ class Pipeline:
         self._tables = open_tables(self._spark, fleet.out, fleet.format)
         self._ledger = Ledger(work)
         self._progress = _InTurn(progress or Progress())
-        gold_tables = {**gold.TABLES, "slo_burn": with_target(fleet.target)}
-        self._gold = gold_tables
-        self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, gold_tables)
+        self._of_lasting = {**OF_LASTING, "slo_burn": with_target(fleet.target)}
+        self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, self._of_lasting)
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._sources: dict[str, Source] = {}
@@ -208,24 +210,24 @@ class Pipeline:
 
     def _ensure(self, records: DataFrame) -> None:
         """Make the tables that are read whether there have been rows for them or not."""
-        names = [RECORDS, STATES, STANDING, OUTAGES, *(f"gold/{name}" for name in self._gold)]
-        if all(map(self._tables.exists, names)):
+        gold = (f"gold/{name}" for name in (*OF_LASTING, *OF_EVENTS))
+        if all(map(self._tables.exists, (RECORDS, STATES, STANDING, OUTAGES, COUNTS, *gold))):
             return
         taken = ingest.rows(records)
         told = events.observations(taken, "timestamp")
         lasting = states(told)
-        unseen = blind.no_times(self._spark)
-        found = partition_outages(outages.partition_outages(lasting), lasting, unseen)
+        found = partition_outages(outages.partition_outages(lasting), lasting, Clusters())
         counts = partition_counts.spells(lasting)
-        until = self._spark.createDataFrame([], "cluster_id STRING, until BIGINT")
-        inputs = Inputs(events=told, outages=found, blind=unseen, counts=counts, until=until)
+        known = Lasting(outages=found, counts=counts, clusters=Clusters())
         day, batch = F.lit(None).cast("date").alias("day"), F.lit(0).cast("bigint").alias("batch")
         for name, rows in {
             RECORDS: taken.select("*", batch),
             STATES: lasting.select("*", day, batch),
             STANDING: outages.standing_of(outages.runs_of(lasting), lasting).select("*", day),
             OUTAGES: found,
-            **{f"gold/{name}": table(inputs, _ANY) for name, table in self._gold.items()},
+            COUNTS: counts.select("*", day),
+            **{f"gold/{name}": table(known, _ANY) for name, table in self._of_lasting.items()},
+            **{f"gold/{name}": table(told, _ANY) for name, (_, table) in OF_EVENTS.items()},
         }.items():
             self._tables.ensure(name, rows.schema)
 

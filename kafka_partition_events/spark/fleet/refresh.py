@@ -2,46 +2,34 @@
 
 What lasts is found again from where the news begins (`lasting_refresh`). Gold is made anew for the hours that
 change by that, for those in which something was told that is counted by the hour, and for those that are not
-final yet. So a refresh costs what is new, after a year as on the first day.
+final yet (`gold`). So a refresh costs what is new, after a year as on the first day.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
 
 from attrs import evolve
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark import events, outages
+from kafka_partition_events.spark import events
 from kafka_partition_events.spark.changes.refresh import ChangeRefresher
-from kafka_partition_events.spark.fleet import blind, gold, ingest, partition_counts
+from kafka_partition_events.spark.fleet import blind, ingest
 from kafka_partition_events.spark.fleet.availability import SETTLED_AFTER
+from kafka_partition_events.spark.fleet.clusters import Blind, Clusters, rows_of_topics
 from kafka_partition_events.spark.fleet.days import Days, Hours, joined_days, joined_hours
+from kafka_partition_events.spark.fleet.gold import OF_LASTING, Gold, LastingTable, together
 from kafka_partition_events.spark.fleet.ingest import COORDINATES
-from kafka_partition_events.spark.fleet.inputs import GoldTable, Inputs
 from kafka_partition_events.spark.fleet.intervals import day_of
-from kafka_partition_events.spark.fleet.lasting_refresh import (
-    TOGETHER,
-    BlindTimes,
-    Changed,
-    Standing,
-    changed_counts,
-    changed_outages,
-    since,
-    until_rows,
-)
+from kafka_partition_events.spark.fleet.lasting_refresh import Changed, changed_counts, changed_outages
 from kafka_partition_events.spark.fleet.ledger import CONTROL, INGEST, Batch, Intent, Ledger, Mark
-from kafka_partition_events.spark.fleet.news import News, news_of
+from kafka_partition_events.spark.fleet.news import News, doubles_of, news_of
 from kafka_partition_events.spark.fleet.outages_gold import AROUND
 from kafka_partition_events.spark.fleet.progress import Counts, Progress, Refreshed
 from kafka_partition_events.spark.fleet.slo_burn import REACH
-from kafka_partition_events.spark.fleet.states import states
+from kafka_partition_events.spark.fleet.standing import Standing, states
 from kafka_partition_events.spark.fleet.tables import BLIND, COUNTS, OUTAGES, RECORDS, STATES, UNTIL, Tables
-
-_TOPIC: Final = ("cluster_id", "topic")
 
 
 class Refresher:
@@ -53,7 +41,7 @@ class Refresher:
         tables: Tables,
         ledger: Ledger,
         progress: Progress,
-        gold_tables: Mapping[str, GoldTable] = gold.TABLES,
+        of_lasting: Mapping[str, LastingTable] = OF_LASTING,
         *,
         at_once: int = 4,
     ) -> None:
@@ -64,16 +52,18 @@ class Refresher:
             tables: Where silver and gold are.
             ledger: Where it is written down what is done.
             progress: Hears of it.
-            gold_tables: How they are made.
-            at_once: How many are made at once: most of their time is planning.
+            of_lasting: How gold tables are made of what lasts.
+            at_once: How many things are done at once: most of their time is planning.
         """
         self._spark = spark
         self._tables = tables
         self._ledger = ledger
         self._progress = progress
-        self._made = gold_tables
         self._at_once = at_once
         self._standing = Standing(tables=tables)
+        self._gold = Gold(tables=tables, standing=self._standing, of_lasting=of_lasting, at_once=at_once)
+        self._blind: tuple[int, Sequence[Blind]] = -1, ()
+        """When nobody looked, and the refresh that wrote it."""
         self._followed = ChangeRefresher(tables=tables)
 
     def refresh(self) -> Mark:
@@ -136,41 +126,55 @@ class Refresher:
         self, records: DataFrame, mark: Mark, after: Mark, again: Days | None = None
     ) -> tuple[Mark, list[Days]]:
         told = events.observations(records, "timestamp")
-        lasting = states(told).withColumn("day", day_of(F.unix_micros("at")))
-        self._tables.put(STATES, lasting, after.serial)
-        times = self._blind(mark)
-        news = news_of(told, blind.by_cluster(times.rows(self._spark)))
-        after = _with_news(after, mark, news)
-        until = until_rows(self._spark, after.until)
-        new_times = self._blind_anew(times, news, mark, until)
-        unseen = blind.by_cluster(new_times.rows(self._spark)).localCheckpoint()
-        unseen_hours = times.hours_to(new_times)
-        new = self._tables.read(STATES, *_days_of(news), batches=[after.serial])
-        before = self._ledger.intended()
-        found, topics, first = self._outages_anew(new, news, before, unseen_hours, unseen, until)
-        counts = self._counts_anew(new, news, before, until)
-        others = [*unseen_hours, *([] if again is None else [again.hours])]
+        before = Clusters(until=mark.until, blind=self._blind_of(mark))
+        news, doubles = self._taken_up(told, before, after)
+        after = _with_news(after, mark, news, doubles)
+        clusters = Clusters(until=after.until, blind=before.blind)
+        clusters = evolve(clusters, blind=self._blind_anew(clusters, news, mark))
+        unseen = blind.hours_between(before.blind, clusters.blind)
+        cut_off = self._ledger.intended()
+        first = _begin((one.outages for one in news), cut_off.began)
+        # A refresh that was cut off while it replaced a day may have lost it: all topics are found again.
+        down = {one.cluster: one.down for one in news}
+        topics = None if cut_off.began else rows_of_topics(self._spark, down)
+        found = self._outages_anew(topics, first, news, unseen, clusters)
+        counts = self._counts_anew(news, cut_off, clusters)
+        others = [*unseen, *([] if again is None else [again.hours])]
         intent = self._ledger.intend(_intent(mark, after, news, found, counts, others))
-        if new_times != times:
-            self._tables.put(BLIND, new_times.rows(self._spark), after.serial)
+        if clusters.blind != before.blind:
+            self._tables.put(BLIND, clusters.rows_of_blind(self._spark), after.serial)
             after = evolve(after, blind=after.serial)
         self._write(OUTAGES, found)
         self._write(COUNTS, counts)
-        self._make_gold(intent, unseen, until)
-        last = until.select("cluster_id", F.timestamp_micros("until").alias("until"))
-        self._tables.put(UNTIL, last, after.serial)
+        self._gold.make(intent, clusters)
+        self._tables.put(UNTIL, clusters.rows_of_until(self._spark), after.serial)
         after = evolve(after, told=after.serial)
         self._standing.keep(topics, first, after.last_news)
+        self._blind = after.blind, clusters.blind
         return after, joined_days(hours.days for hours in intent.rated)
 
-    def _blind(self, mark: Mark) -> BlindTimes:
-        return (
-            BlindTimes.of(self._tables.read(BLIND, batches=[mark.blind])) if mark.blind >= 0 else BlindTimes()
+    def _taken_up(self, told: DataFrame, before: Clusters, after: Mark) -> tuple[Sequence[News], int]:
+        """Write the states that are told; return what else is."""
+        lasting = states(told).withColumn("day", day_of(F.unix_micros("at")))
+        news: list[News] = []
+        doubles: list[int] = []
+        together(
+            self._at_once,
+            [
+                lambda: self._tables.put(STATES, lasting, after.serial),
+                lambda: news.extend(news_of(told, before)),
+                lambda: doubles.append(doubles_of(told)),
+            ],
         )
+        return news, doubles[0]
 
-    def _blind_anew(
-        self, times: BlindTimes, news: Iterable[News], mark: Mark, until: DataFrame
-    ) -> BlindTimes:
+    def _blind_of(self, mark: Mark) -> Sequence[Blind]:
+        serial, known = self._blind
+        if serial == mark.blind:
+            return known
+        return blind.spans_of(self._tables.read(BLIND, batches=[mark.blind]))
+
+    def _blind_anew(self, clusters: Clusters, news: Iterable[News], mark: Mark) -> Sequence[Blind]:
         from_: list[datetime] = []
         for one in news:
             from_ += [moment for moment in (one.blind, one.looked) if moment is not None]
@@ -178,34 +182,27 @@ class Refresher:
             # What had not ended by the last news may have ended since, or has not ended by now.
             if (since_then := mark.stopped.get(one.cluster)) is not None:
                 from_.append(since_then)
-        return times.anew(self._tables, min(from_), until) if from_ else times
+        return blind.found_anew(clusters, self._tables, min(from_)) if from_ else clusters.blind
 
     def _outages_anew(
-        self, new: DataFrame, news: Iterable[News], before: Intent, unseen_hours: Sequence[Hours],
-        unseen: DataFrame, until: DataFrame,
-    ) -> tuple[Changed, DataFrame | None, datetime | None]:  # fmt: skip
-        # A refresh that was cut off while it replaced a day may have lost it: all topics are found again.
-        cut_off = [days.begin for days in before.began]
-        first = _first([*(one.outages for one in news), *cut_off])
-        again = _first(
-            [*(one.left and one.left - AROUND for one in news), *(hours.begin for hours in unseen_hours)]
-        )
-        topics = None
-        if first is not None and not cut_off:
-            topics = (
-                new.where(F.col("name").isin(*outages.TELLING)).select(*_TOPIC).distinct().localCheckpoint()
-            )
-        found = changed_outages(self._standing, topics, first, again, unseen, until)
-        return found, topics, first
+        self,
+        topics: DataFrame | None,
+        first: datetime | None,
+        news: Iterable[News],
+        unseen: Iterable[Hours],
+        clusters: Clusters,
+    ) -> Changed:
+        left = (one.left - AROUND for one in news if one.left is not None)
+        again = min([*left, *(hours.begin for hours in unseen)], default=None)
+        return changed_outages(self._standing, topics, first, again, clusters)
 
-    def _counts_anew(self, new: DataFrame, news: Iterable[News], before: Intent, until: DataFrame) -> Changed:
-        cut_off = [days.begin for days in before.grown]
-        first = _first([*(one.counts for one in news), *cut_off])
+    def _counts_anew(self, news: Sequence[News], cut_off: Intent, clusters: Clusters) -> Changed:
+        first = _begin((one.counts for one in news), cut_off.grown)
         if first is None:
             return Changed()
-        tell = F.col("name").isin(*partition_counts.NAMES)
-        topics = None if cut_off else new.where(tell).select(*_TOPIC).distinct().localCheckpoint()
-        return changed_counts(self._tables, topics, first, until)
+        sized = {one.cluster: one.sized for one in news}
+        topics = None if cut_off.grown else rows_of_topics(self._spark, sized)
+        return changed_counts(self._tables, topics, first, clusters)
 
     def _write(self, name: str, changed: Changed) -> None:
         if changed.rows is None:
@@ -214,76 +211,21 @@ class Refresher:
             rows = changed.rows.where(F.col("day").between(F.lit(one.first), F.lit(one.last)))
             self._tables.replace(name, rows, one)
 
-    # -- gold ----------------------------------------------------------------------------------------
-
-    def _make_gold(self, intent: Intent, unseen: DataFrame, until: DataFrame) -> None:
-        with ThreadPoolExecutor(self._at_once) as pool:
-            written: list[Future[None]] = [
-                pool.submit(self._tables.replace, f"gold/{name}", self._made[name](inputs, period), period)
-                for name, period, inputs in self._gold_of(intent, unseen, until)
-            ]
-        for one in written:
-            one.result()
-
-    def _gold_of(
-        self, intent: Intent, unseen: DataFrame, until: DataFrame
-    ) -> Iterator[tuple[str, Hours | Days, Inputs]]:
-        """Return which tables are to be made anew, for which time, and from what."""
-        now = timedelta(0)
-        for hours in intent.rated:
-            yield "availability_hourly", hours, self._lasting(hours, now, unseen, until)
-        for days in joined_days(hours.days for hours in intent.rated):
-            yield "availability_daily", days, self._lasting(days, now, unseen, until)
-        for hours in intent.burnt:
-            yield "slo_burn", hours, self._lasting(hours, REACH, unseen, until)
-        for table, event, spans in (
-            ("leader_churn", "leadership.moved", intent.churned),
-            ("skew", "cluster.summary", intent.summed),
-            ("reroutes", "producer.counters", intent.counted),
-        ):
-            for hours in spans:
-                yield table, hours, self._events(hours, event, unseen, until)
-
-    def _lasting(self, period: Hours | Days, reach: timedelta, unseen: DataFrame, until: DataFrame) -> Inputs:
-        """Return what the tables of outages need for a period, and for so long before it."""
-        begin = period.begin - reach
-        begins = F.coalesce("began_after", "began_by") < F.lit(period.end)
-        ends = F.col("ended_by").isNull() | (F.col("ended_by") >= F.lit(begin))
-        there = (F.col("valid_from") < F.lit(period.end)) & (
-            F.col("valid_to").isNull() | (F.col("valid_to") > F.lit(begin))
-        )
-        down = self._standing.outages_from(begin).where(begins & ends)
-        counts = self._tables.read(COUNTS).where(there)
-        return Inputs(events=down, outages=down, blind=unseen, counts=counts, until=until)
-
-    def _events(self, period: Hours | Days, name: str, unseen: DataFrame, until: DataFrame) -> Inputs:
-        """Return the events of one kind, of a period and so long before it that doubles are known as such."""
-        begin = period.begin - TOGETHER
-        at = F.col("event.data.snapshot.at")
-        near = (F.col("name") == name) & (at >= F.lit(begin)) & (at < F.lit(period.end + TOGETHER))
-        told = events.distinct(events.observations(self._tables.read(RECORDS, since(begin)).where(near)))
-        return Inputs(events=told, outages=told, blind=unseen, counts=told, until=until)
-
     def _tell(self, mark: Mark, ranges: Sequence[Days], begin: float) -> None:
         seconds = time.monotonic() - begin
         done = Refreshed(ranges=ranges, totals=mark.totals, until=mark.last_news, seconds=seconds)
         self._progress.refreshed(done)
 
 
-def _first(moments: Iterable[datetime | None]) -> datetime | None:
-    return min((moment for moment in moments if moment is not None), default=None)
+def _begin(moments: Iterable[datetime | None], cut_off: Iterable[Days]) -> datetime | None:
+    """Return the earliest of these, and of the days that a refresh was about to change that was cut off."""
+    known = (moment for moment in moments if moment is not None)
+    return min([*known, *(days.begin for days in cut_off)], default=None)
 
 
-def _days_of(news: Iterable[News]) -> list[Days]:
-    """Return the days of which there may be new states."""
-    first = _first(moment for one in news for moment in (one.outages, one.counts, one.left))
-    return [] if first is None else [since(first)]
-
-
-def _with_news(after: Mark, mark: Mark, news: Iterable[News]) -> Mark:
-    until, beats, stopped, doubles = dict(mark.until), dict(mark.beats), dict(mark.stopped), 0
+def _with_news(after: Mark, mark: Mark, news: Iterable[News], doubles: int) -> Mark:
+    until, beats, stopped = dict(mark.until), dict(mark.beats), dict(mark.stopped)
     for one in news:
-        doubles += one.doubles
         if one.until is not None:
             until[one.cluster] = max(one.until, until.get(one.cluster, one.until))
         if one.stopped is not None:

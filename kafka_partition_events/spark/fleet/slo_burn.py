@@ -8,21 +8,18 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.fleet.availability import outages, spans_of_counts, within
+from kafka_partition_events.spark.fleet.availability import Lasting, outages, spans_of_counts, within
+from kafka_partition_events.spark.fleet.clusters import Clusters
 from kafka_partition_events.spark.fleet.days import Period
-from kafka_partition_events.spark.fleet.inputs import GoldTable, Inputs
 from kafka_partition_events.spark.fleet.intervals import (
     DAY_US,
     HOUR_US,
     SECOND_US,
-    blind_parts,
     long,
     micros,
     parts_of,
     step_of,
     time_of,
-    with_blind,
-    with_until,
 )
 
 TARGET: Final = 0.999
@@ -37,7 +34,7 @@ _TOPIC: Final = ("cluster_id", "topic")
 _SUMS: Final = ("observed", "low", "high")
 
 
-def with_target(target: float) -> GoldTable:
+def with_target(target: float) -> Callable[[Lasting, Period], DataFrame]:
     """Return the table for another target.
 
     Raises:
@@ -48,7 +45,7 @@ def with_target(target: float) -> GoldTable:
     return partial(slo_burn, target=target)
 
 
-def slo_burn(inputs: Inputs, period: Period, target: float = TARGET) -> DataFrame:
+def slo_burn(lasting: Lasting, period: Period, target: float = TARGET) -> DataFrame:
     """Return how fast topics burned their error budgets, every five minutes of a period.
 
     A rate of 1 uses up exactly what the target allows; 14.4 over one hour uses up 2% of 30 days' budget.
@@ -64,19 +61,19 @@ def slo_burn(inputs: Inputs, period: Period, target: float = TARGET) -> DataFram
     rates are 0. Nor has a cluster at which nobody looked in three days.
 
     Args:
-        inputs: With the outages of three more days before the period.
+        lasting: With the outages of three more days before the period.
         period: The time.
         target: Which part of the time partitions shall be online.
     """
     begin, end = micros(period.begin), micros(period.end)
-    changes = _changes(inputs, begin - REACH // timedelta(microseconds=1), end)
+    changes = _changes(lasting, begin - REACH // timedelta(microseconds=1), end)
     rates = {
         f"burn_{window}_{bound}": _burn(F.col(f"{name}_{window}"), F.col(f"observed_{window}"), target)
         for window in _WINDOWS
         for bound, name in (("lo", "low"), ("hi", "high"))
     }
     return (
-        _windows(changes, inputs, begin, end)
+        _windows(changes, lasting.clusters, begin, end)
         .where((F.col("high_3d") > 0) | (F.col("topic").isNull() & (F.col("observed_3d") > 0)))
         .select(
             *_TOPIC,
@@ -88,23 +85,23 @@ def slo_burn(inputs: Inputs, period: Period, target: float = TARGET) -> DataFram
     )
 
 
-def _changes(inputs: Inputs, begin: int, end: int) -> DataFrame:
+def _changes(lasting: Lasting, begin: int, end: int) -> DataFrame:
     """Return by how much the numbers of observed and of offline partitions change, and when, within a time.
 
     Columns: ``cluster_id, topic`` (null: all topics together), ``at, observed, low, high``.
     """
-    there = spans_of_counts(inputs).select(
+    there = spans_of_counts(lasting).select(
         *_TOPIC, _span(F.col("begin"), F.col("end"), observed=F.col("count").cast("bigint"))
     )
-    down = outages(inputs)
+    down = outages(lasting)
     at_most = _span(F.col("begin"), F.col("end"), high=long(1))
     at_least = _span(F.col("low_begin"), F.col("low_end"), low=long(1))
     spans = there.unionByName(down.select(*_TOPIC, F.explode(F.array(at_most, at_least)).alias("span")))
     return (
-        with_blind(within(spans.select(*_TOPIC, "span.*"), begin, end), inputs.blind)
+        within(spans.select(*_TOPIC, "span.*"), begin, end)
         # On its own: beside a second explode, Spark 4.1 loses the names of the structs in that one.
         .withColumn("topic", F.explode(F.array("topic", F.lit(None))))
-        .select(*_TOPIC, *_SUMS, _edges())
+        .select(*_TOPIC, *_SUMS, _edges(lasting.clusters))
         .select(*_TOPIC, "edge.at", *((F.col("edge.sign") * F.col(name)).alias(name) for name in _SUMS))
         .groupBy(*_TOPIC, "at")
         .agg(*(F.sum(name).alias(name) for name in _SUMS))
@@ -117,7 +114,7 @@ def _span(begin: Column, end: Column, **counts: Column) -> Column:
     return F.struct(begin.alias("begin"), end.alias("end"), *told).alias("span")
 
 
-def _edges() -> Column:
+def _edges(clusters: Clusters) -> Column:
     """Return a row for each time at which a span begins or ends to be seen."""
 
     def both(begin: Column, end: Column, sign: int) -> Column:
@@ -127,18 +124,18 @@ def _edges() -> Column:
         ))  # fmt: skip
 
     begin, end = F.col("begin"), F.col("end")
-    unseen = F.transform(blind_parts(begin, end), lambda one: both(one["begin"], one["end"], -1))
+    unseen = F.transform(clusters.blind_parts(begin, end), lambda one: both(one["begin"], one["end"], -1))
     return F.explode(F.concat(both(begin, end, 1), F.flatten(unseen))).alias("edge")
 
 
-def _windows(changes: DataFrame, inputs: Inputs, begin: int, end: int) -> DataFrame:
+def _windows(changes: DataFrame, clusters: Clusters, begin: int, end: int) -> DataFrame:
     """Return the steps of each topic, and ``observed_5m``, ...: how much time there was in each window.
 
     That is, over partitions: the sum up to the end of the step, less the sum up to a window before. All these
     times are made from one row per topic, so that they need not be shuffled: they are many more than the
     changes. A topic's steps begin with its first change.
     """
-    by_topic = with_until(
+    by_topic = clusters.known(
         changes.groupBy("topic", "cluster_id")
         .agg(
             F.sort_array(F.collect_list(F.struct("at", *_SUMS, F.lit(False).alias("asked")))).alias(
@@ -147,8 +144,7 @@ def _windows(changes: DataFrame, inputs: Inputs, begin: int, end: int) -> DataFr
             F.min("at").alias("begin"),
             F.max("high").alias("high"),
         )
-        .where("topic IS NULL OR high > 0"),
-        inputs.until,
+        .where("topic IS NULL OR high > 0")
     )
     first = F.greatest(step_of(F.col("begin"), _STEP_US), long(begin))
     last = F.least(F.col("until"), long(end)) - 1
