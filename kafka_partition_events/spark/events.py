@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark's documentation uses
 
 BODIES: Final = ("cluster.summary", "producer.counters")
@@ -55,6 +55,12 @@ TOGETHER: Final = (
     "replicas.changed",
 )  # fmt: skip
 """Those that a record of version 2 tells several of."""
+
+PREV_AT: Final = f"""
+    IF(event.data.snapshot.prev_at >= event.data.snapshot.at - INTERVAL {AWAY.days} DAYS,
+       event.data.snapshot.prev_at, NULL)
+"""
+"""The lower bound of when an event happened; null if there is none that is of use."""
 
 YEARS: Final = ("2000-01-01T00:00:00Z", "2200-01-01T00:00:00Z")
 _VERSION: Final = ".v1"
@@ -113,44 +119,38 @@ def observations(parsed_records: DataFrame, *keep: str) -> DataFrame:
         parsed_records: As `parsed` returns them.
         *keep: Columns of theirs that come first, unchanged.
     """
-    good = parsed_records.where(F.col("defect").isNull())
+    good = parsed_records.where("defect IS NULL")
     # Who has none has one row all the same.
-    told = good.select(*keep, "event", "name", "body", F.explode_outer("event.data.changes").alias("change"))
-    sides = {
-        f"{what}_{side}": F.coalesce(f"change.{side}.{what}", f"event.data.{side}.{what}")
+    told = good.selectExpr(*keep, "event", "name", "body", "explode_outer(event.data.changes) AS change")
+    sides = (
+        f"coalesce(change.{side}.{what}, event.data.{side}.{what}) AS {what}_{side}"
         for what in ("leader", "count")
         for side in ("before", "after")
-    }
-    return told.select(
+    )
+    return told.selectExpr(
         *keep,
-        F.coalesce("change.id", "event.id").alias("id"),
+        "coalesce(change.id, event.id) AS id",
         "event.source",
         "name",
-        F.coalesce("change.sequence", F.col("event.sequence").try_cast("bigint")).alias("sequence"),
-        F.col("event.severitynumber").alias("severity"),
-        F.coalesce("event.data.cluster_id", F.lit(NO_CLUSTER)).alias("cluster_id"),
+        "coalesce(change.sequence, try_cast(event.sequence AS BIGINT)) AS sequence",
+        "event.severitynumber AS severity",
+        f"coalesce(event.data.cluster_id, '{NO_CLUSTER}') AS cluster_id",
         "event.data.topic",
         "event.data.topic_id",
-        F.coalesce(F.col("change.partition").cast("string"), "event.data.partitions").alias("partitions"),
+        "coalesce(CAST(change.partition AS STRING), event.data.partitions) AS partitions",
         "event.data.broker",
-        *(column.alias(name) for name, column in sides.items()),
+        *sides,
         "event.data.observer",
-        F.coalesce("event.data.initial", F.lit(False)).alias("initial"),
-        F.coalesce("event.data.partitioner", "event.data.reason", "event.data.error").alias("detail"),
+        "coalesce(event.data.initial, false) AS initial",
+        "coalesce(event.data.partitioner, event.data.reason, event.data.error) AS detail",
         "event.data.dropped",
         "event.data.planned",
         "event.data.change_id",
-        prev_at().alias("prev_at"),
+        f"{PREV_AT} AS prev_at",
         "event.data.snapshot.at",
-        F.coalesce("event.data.snapshot.gap", F.lit(False)).alias("gap"),
+        "coalesce(event.data.snapshot.gap, false) AS gap",
         "body",
     )
-
-
-def prev_at() -> Column:
-    """Return the lower bound of when an event happened; null if there is none that is of use."""
-    before, at = F.col("event.data.snapshot.prev_at"), F.col("event.data.snapshot.at")
-    return F.when(before >= at - F.lit(AWAY), before)
 
 
 def distinct(told: DataFrame) -> DataFrame:
@@ -160,17 +160,21 @@ def distinct(told: DataFrame) -> DataFrame:
     (as far as their clocks agree). It was found as a state only if nobody saw it happen, and it lies in a gap
     only if none of them looked all the time. It was planned if one of them knew the change.
     """
-    same = Window.partitionBy("source", "id")
-    after = F.when(F.col("prev_at") < F.col("_by"), F.col("prev_at"))
+    same = "OVER (PARTITION BY source, id"
+    bounds = {
+        "at": "_by",
+        "prev_at": f"max(IF(prev_at < _by, prev_at, NULL)) {same})",
+        "gap": f"min(gap) {same})",
+        **{name: f"max({name}) {same})" for name in LABELS},
+    }
     return (
-        told.withColumn("_by", F.min("at").over(same))
-        .withColumn("prev_at", F.max(after).over(same))
-        .withColumn("gap", F.min("gap").over(same))
-        .withColumns({name: F.max(name).over(same) for name in LABELS})
-        .withColumn("_rank", F.row_number().over(same.orderBy("initial", "at", "observer", "sequence")))
+        told.selectExpr("*", f"min(at) {same}) AS _by")
+        .selectExpr(
+            *(f"{bounds.get(name, name)} AS {name}" for name in told.columns),
+            f"row_number() {same} ORDER BY initial, at, observer, sequence) AS _rank",
+        )
         .where("_rank = 1")
-        .withColumn("at", F.col("_by"))
-        .drop("_by", "_rank")
+        .drop("_rank")
     )
 
 

@@ -147,7 +147,7 @@ class TestLedger:
         ledger = Ledger(storage)
         assert ledger.mark() == Mark()
         counts = Counts(read=3, good=2)
-        first = Batch(query="ingest", number=0, first=at, last=at, days=Days(DAY, DAY), counts=counts)
+        first = Batch(query="ingest", number=0, days=Days(DAY, DAY), counts=counts)
         second = Batch(query="control", number=4, heard=at, counts=Counts(read=1))
         ledger.note(first)
         ledger.note(first)

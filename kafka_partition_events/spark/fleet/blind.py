@@ -196,13 +196,12 @@ def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Sequence[
     while touching := [span.begin for span in clusters.blind if span.begin < begin <= span.end]:
         begin = min(touching)
     told = tables.read(RECORDS, since(begin - timedelta(days=1))).where("defect IS NULL")
-    snapshot = F.col("event.data.snapshot")
-    looked = told.select(
-        F.coalesce("event.data.cluster_id", F.lit(events.NO_CLUSTER)).alias("cluster_id"),
+    looked = told.selectExpr(
+        f"coalesce(event.data.cluster_id, '{events.NO_CLUSTER}') AS cluster_id",
         "name",
-        F.coalesce(snapshot["gap"], F.lit(False)).alias("gap"),
-        events.prev_at().alias("prev_at"),
-        snapshot["at"].alias("at"),
+        "coalesce(event.data.snapshot.gap, false) AS gap",
+        f"{events.PREV_AT} AS prev_at",
+        "event.data.snapshot.at",
         "body",
     )
     found = spans_of(intervals(looked, clusters).where(F.col("end") > micros(begin)))

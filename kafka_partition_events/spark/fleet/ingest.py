@@ -1,7 +1,7 @@
 """What the query does with a batch: one read, one parse, one table. Doing it twice changes nothing."""
 
 import time
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -66,9 +66,8 @@ class Ingest:
         missing = max(0, self._planned(number) - found["with_offset"])
         names = ("read", "good", *events.DEFECTS)
         counts = Counts(**{name: found[name] for name in names}, missing=missing)
-        moments = {name: _moment(found[name]) for name in ("first", "last")}
         days = Days(found["first_day"], found["last_day"]) if found["first_day"] else None
-        self._ledger.note(Batch(query=INGEST, number=number, counts=counts, days=days, **moments))
+        self._ledger.note(Batch(query=INGEST, number=number, counts=counts, days=days))
         seconds = time.monotonic() - begin
         self._progress.batch(BatchDone(query=INGEST, batch=number, counts=counts, seconds=seconds))
 
@@ -84,19 +83,12 @@ class Ingest:
 
 
 def _metrics() -> list[Column]:
-    defect, at = F.col("defect"), F.unix_micros("event.data.snapshot.at")
-    good = defect.isNull()
+    defect = F.col("defect")
     return [
         F.count(F.lit(1)).alias("read"),
         F.count("offset").alias("with_offset"),
-        F.count(F.when(good, 1)).alias("good"),
+        F.count(F.when(defect.isNull(), 1)).alias("good"),
         *(F.count(F.when(defect == name, 1)).alias(name) for name in events.DEFECTS),
-        F.min(F.when(good, at)).alias("first"),
-        F.max(F.when(good, at)).alias("last"),
         F.min("day").alias("first_day"),
         F.max("day").alias("last_day"),
     ]
-
-
-def _moment(micros: int | None) -> datetime | None:
-    return None if micros is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=micros)

@@ -42,8 +42,6 @@ class Batch:
     Attributes:
         query: ``INGEST`` or ``CONTROL``.
         number: Spark's number of the batch.
-        first: The earliest ``at`` of its events; None if it has none.
-        last: The latest.
         days: Those of its records' timestamps.
         heard: When the last of its records was appended, of change control.
         counts: What was counted.
@@ -51,8 +49,6 @@ class Batch:
 
     query: str
     number: int
-    first: datetime | None = None
-    last: datetime | None = None
     days: Days | None = None
     heard: datetime | None = None
     counts: Counts = field(factory=Counts)
@@ -375,9 +371,8 @@ def _encoded(value: Batch | Mark) -> dict[str, Any]:
 
 def _decoded(kind: type[Kind], document: dict[str, Any]) -> Kind:
     values = {one.name: document[one.name] for one in attrs.fields(kind) if one.name in document}
-    for name in ("first", "last", "heard"):
-        if values.get(name) is not None:
-            values[name] = _moment(values[name])
+    if values.get("heard") is not None:
+        values["heard"] = _moment(values["heard"])
     if values.get("days") is not None:
         values["days"] = _days(values["days"])
     for name in ("until", "beats", "stopped"):

@@ -5,7 +5,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.fleet.availability import Lasting, outages, spans_of_counts, within
@@ -29,7 +29,6 @@ REACH: Final = timedelta(days=3)
 
 _STEP_US: Final = 300 * SECOND_US
 _WINDOWS: Final = {"5m": _STEP_US, "1h": HOUR_US, "6h": 6 * HOUR_US, "3d": 3 * DAY_US}
-_SIZES: Final = tuple(_WINDOWS.values())
 _TOPIC: Final = ("cluster_id", "topic")
 _SUMS: Final = ("observed", "low", "high")
 
@@ -67,19 +66,21 @@ def slo_burn(lasting: Lasting, period: Period, target: float = TARGET) -> DataFr
     """
     begin, end = micros(period.begin), micros(period.end)
     changes = _changes(lasting, begin - REACH // timedelta(microseconds=1), end)
-    rates = {
-        f"burn_{window}_{bound}": _burn(F.col(f"{name}_{window}"), F.col(f"observed_{window}"), target)
+    allowed = f"{1.0 - target!r}D"
+    rates = [
+        f"IF(observed_{window} > 0, least(1D, {name}_{window} / observed_{window}) / {allowed}, NULL) "
+        f"AS burn_{window}_{bound}"
         for window in _WINDOWS
         for bound, name in (("lo", "low"), ("hi", "high"))
-    }
+    ]
     return (
         _windows(changes, lasting.clusters, begin, end)
-        .where((F.col("high_3d") > 0) | (F.col("topic").isNull() & (F.col("observed_3d") > 0)))
+        .where("high_3d > 0 OR topic IS NULL AND observed_3d > 0")
         .select(
             *_TOPIC,
             time_of(F.col("step")).alias("window_start"),
             F.lit(target).alias("target"),
-            *(rate.alias(name) for name, rate in rates.items()),
+            *map(F.expr, rates),
             *parts_of(F.col("step")),
         )
     )
@@ -90,42 +91,37 @@ def _changes(lasting: Lasting, begin: int, end: int) -> DataFrame:
 
     Columns: ``cluster_id, topic`` (null: all topics together), ``at, observed, low, high``.
     """
-    there = spans_of_counts(lasting).select(
-        *_TOPIC, _span(F.col("begin"), F.col("end"), observed=F.col("count").cast("bigint"))
+    there = "struct(begin, end, CAST(count AS BIGINT) AS observed, 0L AS low, 0L AS high) AS span"
+    at_most = "struct(begin, end, 0L AS observed, 0L AS low, 1L AS high)"
+    at_least = "struct(low_begin AS begin, low_end AS end, 0L AS observed, 1L AS low, 0L AS high)"
+    spans = (
+        spans_of_counts(lasting)
+        .selectExpr(*_TOPIC, there)
+        .unionByName(outages(lasting).selectExpr(*_TOPIC, f"explode(array({at_most}, {at_least})) AS span"))
     )
-    down = outages(lasting)
-    at_most = _span(F.col("begin"), F.col("end"), high=long(1))
-    at_least = _span(F.col("low_begin"), F.col("low_end"), low=long(1))
-    spans = there.unionByName(down.select(*_TOPIC, F.explode(F.array(at_most, at_least)).alias("span")))
     return (
         within(spans.select(*_TOPIC, "span.*"), begin, end)
         # On its own: beside a second explode, Spark 4.1 loses the names of the structs in that one.
-        .withColumn("topic", F.explode(F.array("topic", F.lit(None))))
+        .withColumn("topic", F.expr("explode(array(topic, NULL))"))
         .select(*_TOPIC, *_SUMS, _edges(lasting.clusters))
-        .select(*_TOPIC, "edge.at", *((F.col("edge.sign") * F.col(name)).alias(name) for name in _SUMS))
-        .groupBy(*_TOPIC, "at")
-        .agg(*(F.sum(name).alias(name) for name in _SUMS))
+        .groupBy(*_TOPIC, "edge.at")
+        .agg(*(F.expr(f"sum(edge.sign * {name}) AS {name}") for name in _SUMS))
     )
-
-
-def _span(begin: Column, end: Column, **counts: Column) -> Column:
-    """Return from when to when so many partitions were observed, or offline."""
-    told = (counts.get(name, long(0)).alias(name) for name in _SUMS)
-    return F.struct(begin.alias("begin"), end.alias("end"), *told).alias("span")
 
 
 def _edges(clusters: Clusters) -> Column:
     """Return a row for each time at which a span begins or ends to be seen."""
-
-    def both(begin: Column, end: Column, sign: int) -> Column:
-        return F.array(*(
-            F.struct(at.alias("at"), F.lit(factor).alias("sign"))
-            for at, factor in ((begin, sign), (end, -sign))
-        ))  # fmt: skip
-
-    begin, end = F.col("begin"), F.col("end")
-    unseen = F.transform(clusters.blind_parts(begin, end), lambda one: both(one["begin"], one["end"], -1))
-    return F.explode(F.concat(both(begin, end, 1), F.flatten(unseen))).alias("edge")
+    edges = F.expr("array(struct(begin AS at, 1 AS sign), struct(end AS at, -1 AS sign))")
+    if clusters.blind:
+        unseen = F.transform(
+            clusters.blind_parts(F.col("begin"), F.col("end")),
+            lambda one: F.array(
+                F.struct(one["begin"].alias("at"), F.lit(-1).alias("sign")),
+                F.struct(one["end"].alias("at"), F.lit(1).alias("sign")),
+            ),
+        )
+        edges = F.concat(edges, F.flatten(unseen))
+    return F.explode(edges).alias("edge")
 
 
 def _windows(changes: DataFrame, clusters: Clusters, begin: int, end: int) -> DataFrame:
@@ -135,12 +131,11 @@ def _windows(changes: DataFrame, clusters: Clusters, begin: int, end: int) -> Da
     times are made from one row per topic, so that they need not be shuffled: they are many more than the
     changes. A topic's steps begin with its first change.
     """
+    sums = ", ".join(_SUMS)
     by_topic = clusters.known(
         changes.groupBy("topic", "cluster_id")
         .agg(
-            F.sort_array(F.collect_list(F.struct("at", *_SUMS, F.lit(False).alias("asked")))).alias(
-                "changes"
-            ),
+            F.expr(f"sort_array(collect_list(struct(at, {sums}, false AS asked))) AS changes"),
             F.min("at").alias("begin"),
             F.max("high").alias("high"),
         )
@@ -148,50 +143,31 @@ def _windows(changes: DataFrame, clusters: Clusters, begin: int, end: int) -> Da
     )
     first = F.greatest(step_of(F.col("begin"), _STEP_US), long(begin))
     last = F.least(F.col("until"), long(end)) - 1
-    nothing = [long(0).alias(name) for name in _SUMS]
-    ends = F.transform(F.sequence("first", "last", long(_STEP_US)), lambda step: step + _STEP_US)
-    asked = F.transform(
-        F.array_distinct(F.concat("ends", *(F.transform("ends", _earlier(size)) for size in _SIZES))),
-        lambda at: F.struct(at.alias("at"), *nothing, F.lit(True).alias("asked")),
-    )
+    earlier = ", ".join(f"transform(ends, at -> at - {size}L)" for size in _WINDOWS.values())
+    nothing = ", ".join(f"0L AS {name}" for name in _SUMS)
+    asked = f"transform(array_distinct(concat(ends, {earlier})), at -> struct(at, {nothing}, true AS asked))"
     rows = (
         by_topic.withColumns({"first": first, "last": last})
         .where("first <= last")
-        .withColumn("ends", ends)
-        .select(*_TOPIC, "begin", "first", "last", F.inline(F.concat("changes", asked)))
+        .withColumn("ends", F.expr(f"sequence(first + {_STEP_US}L, last + {_STEP_US}L, {_STEP_US}L)"))
+        .selectExpr(*_TOPIC, "begin", "first", "last", f"inline(concat(changes, {asked}))")
     )
-    in_time = Window.partitionBy("topic", "cluster_id").orderBy("at")
-    since = F.col("at") - F.col("begin")
-
-    def until_now(name: str) -> Column:
-        # Each change c of a number at a time t comes to c * (now - t) by now.
-        return since * F.sum(name).over(in_time) - F.sum(F.col(name) * since).over(in_time)
-
-    sums = (until_now(name).alias(name) for name in _SUMS)
-    summed = rows.select(*_TOPIC, "first", "last", "at", "asked", *sums).where("asked")
+    # Each change c of a number at a time t comes to c * (now - t) by now.
+    in_time, since = "OVER (PARTITION BY topic, cluster_id ORDER BY at)", "(at - begin)"
+    until_now = (
+        f"{since} * sum({name}) {in_time} - sum({name} * {since}) {in_time} AS {name}" for name in _SUMS
+    )
+    summed = rows.selectExpr(*_TOPIC, "first", "last", "at", "asked", *until_now).where("asked")
     # A time is the end of one step, and a window before the ends of others.
-    parts = [(-1, 0), *enumerate(_SIZES)]
-    serves = F.array(*(
-        F.struct((F.col("at") - _STEP_US + size).alias("step"), F.lit(part).alias("part"))
-        for part, size in parts
-    ))  # fmt: skip
-    within_ = F.filter(serves, lambda one: (one["step"] >= F.col("first")) & (one["step"] <= F.col("last")))
+    parts = [(-1, 0), *enumerate(_WINDOWS.values())]
+    serves = ", ".join(f"struct(at + {size - _STEP_US}L AS step, {part} AS part)" for part, size in parts)
     return (
-        summed.select(*_TOPIC, *_SUMS, F.inline(within_))
+        summed.selectExpr(*_TOPIC, *_SUMS, "first", "last", f"inline(array({serves}))")
+        .where("step BETWEEN first AND last")
         .groupBy(*_TOPIC, "step")
         .agg(*(
-            F.sum(F.when(F.col("part") == -1, F.col(name)).when(F.col("part") == part, -F.col(name)))
-            .alias(f"{name}_{window}")
+            F.expr(f"sum(CASE part WHEN -1 THEN {name} WHEN {part} THEN -{name} END) AS {name}_{window}")
             for part, window in enumerate(_WINDOWS)
             for name in _SUMS
         ))
     )  # fmt: skip
-
-
-def _earlier(size: int) -> Callable[[Column], Column]:
-    return lambda at: at - size
-
-
-def _burn(error: Column, observed: Column, target: float) -> Column:
-    rate = F.least(F.lit(1.0), error / observed) / F.lit(1.0 - target)
-    return F.when(observed > 0, rate)

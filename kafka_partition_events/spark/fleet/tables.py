@@ -134,9 +134,11 @@ class FileTables:
     def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
         """Write rows in the place of all rows of these days or hours."""
         if isinstance(period, Hours):
-            self._write(name, rows, [_DAY, _HOUR], self._hours(name, period))
+            by, parts = [_DAY, _HOUR], self._hours(name, period)
         else:
-            self._write(name, rows, [_DAY], self._parts(name, period))
+            by, parts = [_DAY], self._parts(name, period)
+        # One file for each: to open one costs more than to fill it.
+        self._write(name, rows.repartition(*by), by, parts)
 
     def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
         """Return a table, or its rows of these days, or those of these batches."""
