@@ -1,10 +1,10 @@
 """Makes the gold tables anew that are replaced by the hour or by the day."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from types import MappingProxyType
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from attrs import frozen
 from pyspark.sql import DataFrame
@@ -65,7 +65,7 @@ class Gold:
 
     def make(self, intent: Intent, clusters: Clusters) -> None:
         """Make anew what a refresh is about to change."""
-        together(self.at_once, [*self._of_lasting(intent, clusters), *self._of_events(intent)])
+        together(self.at_once, *self._of_lasting(intent, clusters), *self._of_events(intent))
 
     def _of_lasting(self, intent: Intent, clusters: Clusters) -> Iterator[Callable[[], None]]:
         rated, burnt = _near(intent.rated), _near(intent.burnt)
@@ -84,8 +84,8 @@ class Gold:
         there = (F.col("valid_from") < end) & (F.col("valid_to").isNull() | (F.col("valid_to") > from_))
         outages = self.standing.outages_from(begin).where(begins & ends).select(*_OUTAGE)
         counts = self.tables.read(COUNTS).where(there).select(*_COUNT)
-        read = together(self.at_once, [outages.localCheckpoint, counts.localCheckpoint])
-        lasting = Lasting(outages=read[0], counts=read[1], clusters=clusters)
+        outages, counts = together(self.at_once, outages.localCheckpoint, counts.localCheckpoint)
+        lasting = Lasting(outages=outages, counts=counts, clusters=clusters)
         for name, period in wanted:
             yield partial(self._replace, name, partial(self.of_lasting[name], lasting), period)
 
@@ -105,11 +105,8 @@ class Gold:
         self.tables.replace(f"gold/{name}", made(period), period)
 
 
-Result = TypeVar("Result")
-
-
-def together(at_once: int, acts: Iterable[Callable[[], Result]]) -> list[Result]:
-    """Do these at once, and return what they return."""
+def together(at_once: int, *acts: Callable[[], Any]) -> list[Any]:
+    """Do so many of these at once, and return what they return."""
     with ThreadPoolExecutor(at_once) as pool:
         begun = [pool.submit(act) for act in acts]
     return [one.result() for one in begun]

@@ -156,17 +156,13 @@ class Refresher:
     def _taken_up(self, told: DataFrame, before: Clusters, after: Mark) -> tuple[Sequence[News], int]:
         """Write the states that are told; return what else is."""
         lasting = states(told).withColumn("day", day_of(F.unix_micros("at")))
-        news: list[News] = []
-        doubles: list[int] = []
-        together(
+        _, news, doubles = together(
             self._at_once,
-            [
-                lambda: self._tables.put(STATES, lasting, after.serial),
-                lambda: news.extend(news_of(told, before)),
-                lambda: doubles.append(doubles_of(told)),
-            ],
+            lambda: self._tables.put(STATES, lasting, after.serial),
+            lambda: news_of(told, before),
+            lambda: doubles_of(told),
         )
-        return news, doubles[0]
+        return news, doubles
 
     def _blind_of(self, mark: Mark) -> Sequence[Blind]:
         serial, known = self._blind

@@ -31,6 +31,9 @@ class Storage:
         try:
             path = self._path(root)
             self._files = path.getFileSystem(configuration)
+            # On a local disk each file would have another one of checksums. Where Hadoop has no native
+            # library, it starts a process for each of both, to set permissions.
+            self._files.setWriteChecksum(False)
             self.root = str(self._files.makeQualified(path).toString()).rstrip("/")
         except (Py4JJavaError, PySparkException) as error:
             raise SparkJobError(f"{root} can't be used: {_reason(error)}") from error
