@@ -106,7 +106,7 @@ def runs_of(told: DataFrame, standing: DataFrame | None = None, begin: datetime 
 
     Columns: `KEY`, ``run`` (their number, ascending), ``down``; ``first`` and ``last`` time that somebody
     said it; ``after`` which that began; ``name`` and ``identity`` of what told it first; ``leader``: of a run
-    that is down the one before, of another the one after; ``news``: whether something that is not standing
+    that is down the one before, of another the one after; ``news``: whether something told since ``begin``
     tells of it, and ``found``: whether that may have changed more of it than ``last``.
 
     Args:
@@ -131,13 +131,13 @@ def runs_of(told: DataFrame, standing: DataFrame | None = None, begin: datetime 
         f"{_CODE} AS code",
         f"IF({_DOWN}, leader_before, leader_after) AS leader",
         "identity",
-        "NOT known AS new",
+        "new",
     )
     return _runs(transitions.unionByName(_spread(own, _placed(of_topic, begin))), *KEY)
 
 
 def _placed(rows: DataFrame, begin: datetime | None) -> DataFrame:
-    """Return rows that count, with ``place``: the earliest ``at`` of those of one id.
+    """Return rows that count, whether they are ``new``, and their ``place``: the earliest ``at`` of their id.
 
     Each keeps its own ``prev_at``. Where that doesn't lie before its run, it says nothing about when that
     began. Which of them do is known once all runs are.
@@ -147,8 +147,9 @@ def _placed(rows: DataFrame, begin: datetime | None) -> DataFrame:
         "*", f"IF({_OWN_PLACE}, at, min(at) {of_id}) AS place", f"max(known) {of_id} AS _known"
     )
     if begin is None:
-        return rows
-    return rows.where((F.col("place") >= F.lit(begin)) | F.expr(f"known OR NOT ({_OWN_PLACE}) AND _known"))
+        return rows.withColumn("new", F.lit(True))
+    counts = (F.col("place") >= F.lit(begin)) | F.expr(f"known OR NOT ({_OWN_PLACE}) AND _known")
+    return rows.where(counts).withColumn("new", F.col("at") >= F.lit(begin))
 
 
 def _spread(own: DataFrame, of_topic: DataFrame) -> DataFrame:
@@ -171,7 +172,7 @@ def _spread(own: DataFrame, of_topic: DataFrame) -> DataFrame:
             f"{_CODE} AS code",
             "CAST(NULL AS INT) AS leader",
             "CAST(NULL AS BIGINT) AS identity",
-            "NOT known AS new",
+            "new",
         )
     )
 

@@ -94,8 +94,15 @@ def test_a_part_of_the_history_on_what_stands_for_all_before_is_a_part_of_the_wh
     assert known.count() < early.count()
 
     whole = found_in(outages.partition_outages(told))
-    later = found_in(outages.outages_of(outages.runs_of(between(end - HOUR, last + HOUR), known, end)))
+    rows_later = computed(outages.outages_of(outages.runs_of(between(end - HOUR, last + HOUR), known, end)))
+    later = found_in(rows_later)
     assert later
+    # One of which there is no news is what it was without any.
+    before = found_in(outages.outages_of(outages.runs_of(told.limit(0), known, end)))
+    same = found_in(rows_later.where((F.col("began_by") < F.lit(end)) & ~F.col("news")))
+    assert same
+    for key, outages_ in same.items():
+        assert {*outages_} <= {*before[key]}
     for key, outages_ in later.items():
         # What had not ended then, and at most one that had, for something may be told of its end.
         assert outages_ == whole[key][-len(outages_) :]
