@@ -46,14 +46,21 @@ class Standing:
     tables: Tables
     _open: dict[date, Sequence[date]] = field(factory=dict, init=False, eq=False)
     """What `days_of_open` has found since `keep` was called; several tables ask for the same."""
+    _listed: list[date] = field(factory=list, init=False, eq=False)
+    """The days of which it is known, if they were asked for since the last one was written."""
 
     def at(self, moment: datetime) -> tuple[datetime | None, DataFrame | None]:
         """Return the last beginning of a day up to a moment of which it is known, and the states."""
-        days = [day for day in self.tables.days(STANDING) if day <= moment.date()]
+        days = [day for day in self._days() if day <= moment.date()]
         if not days:
             return None, None
         last = Days(days[-1], days[-1])
         return last.begin, self.tables.read(STANDING, last).drop("day")
+
+    def _days(self) -> Sequence[date]:
+        if not self._listed:
+            self._listed.extend(self.tables.days(STANDING))
+        return tuple(self._listed)
 
     def told_since(self, begin: datetime | None, last: date = EVER) -> DataFrame:
         """Return the states that tell of outages, from so long before that doubles are known as such."""
@@ -67,7 +74,7 @@ class Standing:
         """Take up states of topics (None: all) since ``first``; make what stands for all before today."""
         self._open.clear()
         if first is not None:
-            for day in self.tables.days(STANDING):
+            for day in self._days():
                 if day > first.date():
                     self._renew(day, topics)
         if now is None:
@@ -76,9 +83,9 @@ class Standing:
         before, known = self.at(Days(today, today).begin)
         if before is None or before.date() < today:
             self._write(today, self._found(today, before, known))
-        for day in self.tables.days(STANDING):
+        for day in self._days():
             if day < today - _KEPT:
-                self.tables.replace(STANDING, self.tables.read(STANDING).limit(0), Days(day, day))
+                self._write(day, self.tables.read(STANDING).drop("day").limit(0))
 
     def _renew(self, day: date, topics: DataFrame | None) -> None:
         before, known = self.at(Days(day, day).begin - timedelta(microseconds=1))
@@ -99,6 +106,7 @@ class Standing:
         return outages.standing_of(outages.runs_of(told, known, before), counted, known)
 
     def _write(self, day: date, rows: DataFrame) -> None:
+        self._listed.clear()
         self.tables.replace(STANDING, rows.withColumn("day", F.lit(day)), Days(day, day))
 
     def days_of_open(self, moment: datetime) -> Sequence[date] | None:
