@@ -18,7 +18,7 @@ from kafka_partition_events.demo.records import figures, records_section, traffi
 from kafka_partition_events.demo.scenario import EVENTS
 from kafka_partition_events.demo.stored import Arrivals
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.spark.fleet.days import last_days
+from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.report.model import Change
 from kafka_partition_events.spark.fleet.report.page import render
 from kafka_partition_events.spark.session import BRIEF, opened_session
@@ -82,7 +82,8 @@ def write_report(spark: "SparkSession", bootstrap_servers: str, played: Played, 
         fleet = Fleet(out=tables)
         events = KafkaSource(bootstrap=bootstrap_servers, topic=EVENTS)
         mark = Pipeline(spark, fleet).run_once(events)
-        days = last_days(datetime.now(UTC), 2)  # midnight may have passed
+        today = datetime.now(UTC).date()
+        days = Days(min((event.wall_time.date() for event in played.seen), default=today), today)
         told = collect(open_tables(spark, tables, fleet.format), days, cluster=None, target=fleet.target)
     changes = sorted([*told.changes, *_changes(played.seen)], key=lambda change: change.by)
     told = evolve(told, changes=tuple(changes))
