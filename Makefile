@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AT_ONCE ?= 2
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers odd-entries wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers odd-entries lake wheel lock clean setup
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -63,6 +63,14 @@ chaos-observers: setup ## two observers and three brokers, tormented at random f
 
 odd-entries: setup      ## 100,000 mutated entries through incidents and all sinks (six minutes)
 	@KPE_ODD_ENTRIES=100000 $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py
+
+$(VENV)/spark-4.1: requirements/spark41.txt $(VENV)/.ready
+	@echo "setup: PySpark 4.1 beside the one of the virtual environment (a minute, once)"
+	@rm -rf $@ && $(BIN)/python -m pip install --quiet --no-deps --require-hashes --target $@ -r requirements/spark41.txt
+
+lake: setup $(VENV)/spark-4.1  ## the fleet pipeline on Spark 4.1, and in tables of Delta and Iceberg
+	@PYTHONPATH=$(VENV)/spark-4.1 $(BIN)/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning \
+	  -W ignore::ResourceWarning tests/lake tests/integration/test_fleet_{submit,metrics,tables,gold}.py
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kafka_partition_events.spark.fleet.availability import Lasting
     from kafka_partition_events.spark.fleet.days import Days, Period
-    from kafka_partition_events.spark.fleet.tables import FileTables
+    from kafka_partition_events.spark.fleet.tables import FileTables, Tables
 
 DAY = date(2026, 11, 20)
 BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
@@ -234,7 +234,11 @@ def tables_of(spark: "SparkSession", out: Path) -> "FileTables":
 
 def gold_of(spark: "SparkSession", out: Path) -> Gold:
     """Return the gold tables in a directory."""
-    tables = tables_of(spark, out)
+    return gold_in(tables_of(spark, out))
+
+
+def gold_in(tables: "Tables") -> Gold:
+    """Return the gold tables."""
     return {name: _sorted(tables.read(f"gold/{name}")) for name in TABLES}
 
 

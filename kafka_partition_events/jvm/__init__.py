@@ -10,6 +10,7 @@ content of `ivy.xml`.
 
 import functools
 import os
+from importlib import metadata
 from pathlib import Path
 
 from kafka_partition_events.jvm.ivy import fetch
@@ -44,7 +45,7 @@ def jar_store() -> JarStore:
 def ensure_jars() -> Path:
     """Fetch and verify the jars unless that has been done before, and return their directory.
 
-    Takes about a minute and 53 MB the first time, some milliseconds afterwards. Safe to call from several
+    Takes about a minute and 63 MB the first time, some milliseconds afterwards. Safe to call from several
     threads and processes at once: one fetches, the others wait for it.
 
     Raises:
@@ -68,7 +69,14 @@ def kafka_classpath() -> str:
 def spark_jars() -> list[Path]:
     """Return the jars of Spark's Kafka connector, for the setting ``spark.jars``; fetched if need be.
 
+    Those for PySpark 4.1 where that is installed: the connector uses what is Spark's own, so that of another
+    minor version fails when a query begins.
+
     Raises:
         JvmError: as `ensure_jars`.
     """
-    return sorted((ensure_jars() / "spark").glob("*.jar"))
+    try:
+        is_4_1 = metadata.version("pyspark").startswith("4.1.")
+    except metadata.PackageNotFoundError:  # it is a Spark's own copy, without metadata
+        is_4_1 = False
+    return sorted((ensure_jars() / ("spark-4.1" if is_4_1 else "spark")).glob("*.jar"))

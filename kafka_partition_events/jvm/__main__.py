@@ -13,7 +13,7 @@ def main() -> int:
     if store.is_complete():
         sys.stdout.write(f"jvm: {count} verified jars in {store.directory}\n")
         return 0
-    sys.stdout.write(f"jvm: fetching {count} jars to {store.directory} (53 MB, about a minute, once)\n")
+    sys.stdout.write(f"jvm: fetching {count} jars to {store.directory} (63 MB, about a minute, once)\n")
     sys.stdout.flush()
     try:
         ensure_jars()

@@ -54,7 +54,7 @@ def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
         raise JvmError(f"{JAVA_MISSING}: install it, or let JAVA_HOME name it, and try again")
     command: list[str | Path] = [java, "-jar", ivy_jar(), "-cache", cache, "-ivy", ivy_file]
     # Some jars (snappy) are of the type "bundle".
-    command += ["-confs", "kafka", "spark", "-types", "jar", "bundle"]
+    command += ["-types", "jar", "bundle"]
     command += ["-retrieve", f"{into}/[conf]/[artifact]-[revision].[ext]"]
     try:
         # Ivy asks nothing, but a prompt of some wrapper must not wait for an answer.

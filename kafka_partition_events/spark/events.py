@@ -178,20 +178,6 @@ def distinct(told: DataFrame) -> DataFrame:
     )
 
 
-def quality(parsed_records: DataFrame) -> DataFrame:
-    """Return one row: how many records were ``read``, ``unparsed``, ``unknown``, and events ``distinct``."""
-    one = F.struct("event.source", "event.id")
-    changes = F.transform("event.data.changes", lambda change: F.struct("event.source", change["id"]))
-    told = F.when(F.col("defect").isNull(), F.coalesce(changes, F.array(one)))
-    counted = parsed_records.select("defect", F.explode_outer(told).alias("told"))
-    records = parsed_records.agg(
-        F.count(F.lit(1)).alias("read"),
-        F.count_if(F.col("defect").isin(UNPARSED, FUTURE, PAST)).alias("unparsed"),
-        F.count_if(F.col("defect") == UNKNOWN).alias("unknown"),
-    )
-    return records.crossJoin(counted.agg(F.count_distinct("told").alias("distinct")))
-
-
 def _name() -> Column:
     """Return ``partition.offline`` of ``some.prefix.partition.offline.v1``; no regex, for each row pays."""
     type_ = F.col("event.type")

@@ -14,7 +14,7 @@ states that stand for all before it (`standing_of`). A test holds one against th
 from datetime import datetime
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 KEY: Final = ("cluster_id", "topic", "partition")
@@ -74,28 +74,6 @@ def partition_outages(told: DataFrame) -> DataFrame:
         told: As `states` returns them, doubles included.
     """
     return outages_of(runs_of(told)).drop("news")
-
-
-def broker_absences(events: DataFrame) -> DataFrame:
-    """Return ``cluster_id, broker`` and the bounds of when a broker was not listed, as of an outage.
-
-    Args:
-        events: Observations, doubles included.
-    """
-    told = events.where("name IN ('broker.left', 'broker.joined')").selectExpr(
-        "cluster_id",
-        "broker",
-        "name = 'broker.left' AS down",
-        "prev_at",
-        "min(at) OVER (PARTITION BY source, id) AS at",
-        "CAST(NULL AS INT) AS code",
-        "CAST(NULL AS INT) AS leader",
-        "CAST(NULL AS BIGINT) AS identity",
-        "true AS new",
-    )
-    key = ("cluster_id", "broker")
-    ended_with = F.when(F.col("ended_by").isNotNull(), "broker.joined")
-    return _spells(_runs(told, *key), *key).withColumn("ended_with", ended_with).select(*key, *_BOUNDS)
 
 
 # -- a part of it, on what is known of before ----------------------------------------------------------------
@@ -311,27 +289,3 @@ def _spells(runs: DataFrame, *key: str) -> DataFrame:
         # The run before it decides after which time it began, at the latest.
         f"news OR coalesce(lag(news) {by_run}, false) OR coalesce(lead(found) {by_run}, false) AS news",
     ).where("down")
-
-
-def windows(outages: DataFrame) -> DataFrame:
-    """Return the times in which at least one partition of a topic may have been offline.
-
-    Columns: ``cluster_id, topic, start, end``, without overlaps, bounds at their widest; an outage that
-    nobody saw begin starts when it was first seen, and one that nobody saw end has a null ``end``.
-    """
-    never = F.to_timestamp(F.lit("9999-12-31"))
-    spans = outages.select(
-        *_TOPIC,
-        F.coalesce("began_after", "began_by").alias("start"),
-        F.coalesce("ended_by", never).alias("end"),
-    )
-    earlier = Window.partitionBy(*_TOPIC).orderBy("start").rowsBetween(Window.unboundedPreceding, -1)
-    in_order = Window.partitionBy(*_TOPIC).orderBy("start", "end")
-    return (
-        spans.withColumn("_reach", F.max("end").over(earlier))
-        .withColumn("_new", F.col("_reach").isNull() | (F.col("_reach") < F.col("start")))
-        .withColumn("_island", F.sum(F.col("_new").cast("int")).over(in_order))
-        .groupBy(*_TOPIC, "_island")
-        .agg(F.min("start").alias("start"), F.max("end").alias("end"))
-        .select(*_TOPIC, "start", F.when(F.col("end") != never, F.col("end")).alias("end"))
-    )

@@ -18,7 +18,8 @@ from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.fleet.days import Days
 from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
 from tests.fleet_feed import STORY, Record
-from tests.fleet_kit import Gold, gold_of, tables_of
+from tests.fleet_kit import TABLES, Gold, gold_of, tables_of
+from tests.prometheus_kit import ASSETS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -122,6 +123,26 @@ def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
     assert found["leader_churn"]
 
 
+def test_columns_have_descriptions_and_the_views_of_assets_show_the_tables(
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told]
+) -> None:
+    from kafka_partition_events.spark.fleet.columns import described  # noqa: PLC0415
+
+    tables, views = tables_of(spark, filled[0]), ASSETS / "spark" / "views.sql"
+    for name in TABLES:
+        columns = described(f"gold/{name}", tables.read(f"gold/{name}").schema)
+        assert [column.name for column in columns if "comment" not in column.metadata] == [], name
+    text = "\n".join(line for line in views.read_text().splitlines() if not line.startswith("--"))
+    for statement in filter(str.strip, text.replace("${out}", str(filled[0])).split(";")):
+        if "`" in statement and not tables.read(f"gold/{statement.rpartition('/')[2].strip('` ')}").count():
+            continue  # of a table without rows there is no file
+        spark.sql(statement)
+    shown = spark.table("kpe.availability_daily").toArrow().to_pylist()
+    assert len(shown) == tables.read("gold/availability_daily").count() > 0
+    assert {row["day"] for row in shown} <= set(tables.days("gold/availability_daily"))
+    spark.sql("DROP SCHEMA kpe CASCADE")
+
+
 def test_a_run_without_news_changes_nothing(spark: "SparkSession", filled: tuple[Path, "Mark", Told]) -> None:
     out, mark, _ = filled
     before = {path: path.stat().st_mtime_ns for path in (out / "gold").rglob("*.parquet")}
@@ -200,6 +221,18 @@ def test_tables_of_another_source_are_refused(
         once(spark, filled[0], jsonl(tmp_path / "other"))
 
 
+def test_tables_of_another_owner_are_refused(
+    spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path
+) -> None:
+    """A lost --work, or that of other tables: its batches are none of these tables'."""
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+
+    out, archive = filled[0], jsonl(filled[0].parent / "archive")
+    with pytest.raises(SparkJobError, match="belongs to another kpe spark fleet: choose another --out"):
+        Pipeline(spark, Fleet(out=str(out), work=str(tmp_path / "lost"))).run_once(archive)
+    assert not (tmp_path / "lost").exists()
+
+
 def test_a_directory_with_something_else_is_refused(spark: "SparkSession", tmp_path: Path) -> None:
     write(tmp_path / "archive" / "0.jsonl", STORY.records[:3])
     (tmp_path / "out").mkdir()
@@ -211,6 +244,14 @@ def test_a_directory_with_something_else_is_refused(spark: "SparkSession", tmp_p
 def test_an_archive_that_is_not_there_is_told(spark: "SparkSession", tmp_path: Path) -> None:
     with pytest.raises(SparkJobError, match=r"no such archive: .*nowhere"):
         once(spark, tmp_path / "out", jsonl(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("out", ["s3a://lake/kpe", "gs://lake/kpe"])
+def test_files_on_an_object_store_are_refused(spark: "SparkSession", out: str) -> None:
+    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+
+    with pytest.raises(SparkJobError, match=r"can't be replaced safely on .* use --format delta or iceberg"):
+        Pipeline(spark, Fleet(out=out))
 
 
 def test_nothing_can_be_made_anew_where_nothing_is(spark: "SparkSession", tmp_path: Path) -> None:

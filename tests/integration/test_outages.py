@@ -128,5 +128,3 @@ def test_topics_of_two_clusters_do_not_mix(spark: "SparkSession") -> None:
         ("a", moment("10:00"), moment("10:15")),
         ("b", moment("10:10"), None),
     ]
-    windows = rows(outages.windows(outages.partition_outages(told)))
-    assert [(row["cluster_id"], row["end"]) for row in windows] == [("a", moment("10:15")), ("b", None)]

@@ -198,9 +198,9 @@ LARGEST = {
     "outbox": 1_020,
     "events": 790,
     "incidents": 1_720,
-    "observe": 2_850,
+    "observe": 2_880,
     "control": 4_880,
-    "spark": 6_450,
+    "spark": 6_740,
     "demo": 1_100,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

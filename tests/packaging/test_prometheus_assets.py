@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry
 
 from kafka_partition_events.outbox import DeliveryStats, ReaderStats
+from kafka_partition_events.spark.fleet.progress import Progress
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.pipeline import PipelineReading, pipeline_readings
 from tests.prometheus_kit import ASSETS, DASHBOARDS, QUERIES, RULES, all_rules, loaded
@@ -32,6 +34,10 @@ SERIES = {
     for suffix, more in (HISTOGRAM if family.histogram else {"": set[str]()}).items()
 }
 """The labels of their series, by name."""
+FLEET = re.findall(
+    r"^\| `(kpe_spark_\w+)` \|([^|]*)\|", (DOCS / "fleet.md").read_text(encoding="utf-8"), re.MULTILINE
+)
+SERIES |= {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in FLEET}
 OF_THE_SCRAPE = {"instance", "job"}
 
 ALERTS = {rule["alert"]: rule for rule in all_rules() if "alert" in rule}
@@ -97,6 +103,16 @@ def test_the_documentation_describes_every_metric_and_no_other() -> None:
     assert {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows.items()} == {
         family.full_name("kpe"): set(family.labels) for family in FAMILIES
     }
+
+
+def test_so_does_that_of_the_fleet_pipeline() -> None:
+    from kafka_partition_events.spark.fleet.metrics import Metrics  # noqa: PLC0415 - PySpark takes a second
+
+    Metrics(registry := CollectorRegistry(), Progress())
+    suffixes = {"counter": ["_total"], "gauge": [""], "summary": ["_count", "_sum"]}
+    there = {f.name + end for f in registry.collect() for end in suffixes.get(f.type, ())}
+    there = {name for name in there if not name.endswith("_created")}
+    assert {name for name, _ in FLEET} == there
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,21 @@
 """`kpe assets export`: the files are there, what is yours is kept."""
 
 import configparser
+import contextlib
 import re
+import runpy
+import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+import yaml
 
 from kafka_partition_events.cli.app import run
+from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.observe.passwords import hash_password
 
@@ -23,7 +30,7 @@ def test_everything_is_written(tmp_path: Path, capsys: Captured) -> None:
     written = sorted(str(path) for path in target.rglob("*") if path.is_file())
     assert sorted(line.split(maxsplit=1)[1] for line in told) == written
     assert {str(target / name) for name in OURS} <= set(written)
-    assert not [path for path in written if "__pycache__" in path or path.endswith(".py")]
+    assert not [path for path in written if "__pycache__" in path or path.endswith("generate.py")]
 
 
 def test_the_second_time_there_is_nothing_to_do(tmp_path: Path, capsys: Captured) -> None:
@@ -153,3 +160,56 @@ def test_a_unit_is_as_little_exposed_as_a_service_on_the_network_can_be(exported
     if (found := re.search(r"exposure level for .*: ([\d.]+)", done.stdout)) is None:
         pytest.skip(f"this systemd-analyze does not judge files: {done.stderr[:200]}")
     assert float(found[1]) <= 1.1
+
+
+# -- of the fleet tables -------------------------------------------------------------------------------
+
+
+def accepted(arguments: list[str]) -> bool:
+    """Tell whether the command line takes them; nothing is run."""
+    return run(["spark", *arguments, "--print-submit"]) == 0
+
+
+def test_the_spark_application_runs_the_pipeline(exported: Path) -> None:
+    manifest = yaml.safe_load((exported / "spark" / "fleet.sparkapplication.yml").read_text())
+    assert (manifest["apiVersion"], manifest["kind"]) == ("sparkoperator.k8s.io/v1beta2", "SparkApplication")
+    spec = manifest["spec"]
+    assert accepted(spec["arguments"])
+    assert spec["mainApplicationFile"].endswith("/".join(SCRIPT.parts[-4:]))
+    port = spec["arguments"][spec["arguments"].index("--metrics-listen") + 1].rpartition(":")[2]
+    assert str(spec["driver"]["ports"][0]["containerPort"]) == port
+    assert spec["driver"]["annotations"]["prometheus.io/port"] == port
+
+
+def test_the_dags_run_commands_that_there_are(exported: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: dict[str, str] = {}
+
+    def operator(task_id: str, bash_command: str, **how: object) -> None:
+        commands[task_id] = bash_command
+
+    airflow: dict[str, dict[str, object]] = {
+        "airflow.providers.standard.operators.bash": {"BashOperator": operator},
+        "airflow.sdk": {"DAG": lambda name, **how: contextlib.nullcontext()},
+    }
+    for name, content in airflow.items():
+        module = ModuleType(name)
+        vars(module).update(content)
+        monkeypatch.setitem(sys.modules, name, module)
+    runpy.run_path(str(exported / "airflow" / "kpe_fleet.py"))
+    assert set(commands) == {"fleet", "maintain"}
+    for command in commands.values():
+        program, wing, *arguments = shlex.split(command)
+        assert (program, wing) == ("kpe", "spark")
+        assert accepted(arguments)
+
+
+def test_dbt_and_views_know_the_same_tables(exported: Path) -> None:
+    models = exported / "dbt" / "models" / "kpe"
+    described = {model["name"] for model in yaml.safe_load((models / "gold.yml").read_text())["models"]}
+    sources = yaml.safe_load((models / "sources.yml").read_text())["sources"][0]["tables"]
+    assert {path.stem for path in models.glob("*.sql")} == described
+    assert {table["name"] for table in sources} == {f"gold_{name}" for name in described}
+    for name in described:
+        assert f"kpe_gold('{name}')" in (models / f"{name}.sql").read_text()
+    views = (exported / "spark" / "views.sql").read_text()
+    assert set(re.findall(r"VIEW kpe\.(\w+) ", views)) == described

@@ -55,6 +55,8 @@ class TestOptions:
             (["-b", "k:1", "--every", "soon"], "'soon' is not a duration"),
             (["-b", "k:1", "--once", "--recompute", "2026-11-01"], "exclude each other"),
             (["-b", "k:1", "--once", "--every", "5s"], "--once and --every exclude each other"),
+            (["-b", "k:1", "--metrics-listen", "9406"], "'9406' is not an address such as"),
+            (["-b", "k:1", "--once", "--metrics-listen", "[::1]:9"], "is for a pipeline that goes on"),
             (["--jsonl", "a", "--control-prefix", "kpe."], "say on which cluster they are, by -b HOST:PORT"),
             (["-b", "k:1", "-X", "bootstrap.servers=x"], "give the brokers with -b"),
         ],

@@ -10,7 +10,7 @@ import typer
 from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
-from kafka_partition_events.cli.common.options import parse_duration, with_options
+from kafka_partition_events.cli.common.options import parse_address, parse_duration, with_options
 from kafka_partition_events.cli.common.output import Listing, tell
 from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics, log_as_service
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
@@ -25,7 +25,6 @@ from kafka_partition_events.control.protocol.topics import (
     tracker_name,
 )
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
-from kafka_partition_events.observe import setting_kinds
 
 LEAVING_S: Final = 45.0
 """How many seconds it may take to end, once it is told to."""
@@ -108,7 +107,7 @@ def tracker_group(
     }
     found = where.find(overrides)
     log_as_service(found.loaded, verbose=where.verbose)
-    seconds, address = parse_duration(interval), _parse_address(listen)
+    seconds, address = parse_duration(interval), parse_address(listen, "--listen")
     try:
         for each in (found.config, found.control):
             check_options(each)
@@ -271,11 +270,3 @@ def _check_topics(found: ControlTopics) -> None:
             f"-b {found.control['bootstrap.servers']}"
             + ("" if found.prefix == PREFIX else f" --prefix {found.prefix}")
         )
-
-
-def _parse_address(text: str) -> tuple[str, int]:
-    try:
-        host, port = setting_kinds.ADDRESS.read(text)
-    except ValueError:
-        raise CliError(f"--listen: {text!r} is not {setting_kinds.ADDRESS.expected}") from None
-    return str(host), int(port)

@@ -19,7 +19,7 @@ from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
 from kafka_partition_events.metadata.ranges import ids_in
 from kafka_partition_events.observe import quantities
-from kafka_partition_events.observe.setting_kinds import secret_property
+from kafka_partition_events.observe.setting_kinds import ADDRESS, secret_property
 
 _Part = TypeVar("_Part", bound=StrEnum)
 
@@ -140,6 +140,19 @@ def parse_moment(text: str, now: datetime) -> datetime:
             f"{text!r} is no time; write how long ago (30m, 2h, 7d), or 2026-11-20T10:00:00Z"
         ) from None
     return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+
+
+def parse_address(text: str, option: str) -> tuple[str, int]:
+    """Return the host and the port that an option names.
+
+    Raises:
+        CliError: it names none.
+    """
+    try:
+        host, port = ADDRESS.read(text)
+    except ValueError:
+        raise CliError(f"{option}: {text!r} is not {ADDRESS.expected}") from None
+    return str(host), int(port)
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``kpe assets``: ready files for Prometheus, Grafana, Alertmanager, systemd and containers."""
+"""``kpe assets``: ready files for Prometheus, Grafana, systemd, containers, dbt, Kubernetes, Airflow."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ assets_app = typer.Typer(rich_markup_mode=None)
     epilog="Exit codes: 0 all is well; 1 files that differ were kept; 2 error, told in one line on stderr."
 )
 def assets() -> None:
-    """Get the files that go with `kpe observe`.
+    """Get the files that go with `kpe observe`, `kpe tracker` and `kpe spark`.
 
     \b
     kpe assets export /etc/kpe
@@ -31,10 +31,11 @@ def export_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; it is made if need be.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that differ.")] = False,
 ) -> None:
-    """Write the files that go with `kpe observe` and `kpe tracker`.
+    """Write the files that go with `kpe observe`, `kpe tracker` and `kpe spark`.
 
     Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, systemd units, a
-    Containerfile, an example configuration. What is there and differs is kept, unless --force is given. Then
+    Containerfile, an example configuration; of the fleet tables a dbt project, SQL views, a SparkApplication
+    and an Airflow DAG. What is there and differs is kept, unless --force is given. Then
     a symbolic link is replaced, and not written through.
 
     \b
@@ -84,5 +85,5 @@ def _files(directory: Traversable, path: PurePosixPath) -> Iterator[tuple[PurePo
     for item in sorted(directory.iterdir(), key=lambda item: item.name):
         if item.is_dir() and not item.name.startswith("__"):
             yield from _files(item, path / item.name)
-        elif item.is_file() and not item.name.endswith(".py"):
+        elif item.is_file() and (path.parts or not item.name.endswith(".py")):  # ours are on top
             yield path / item.name, item.read_bytes()

@@ -7,9 +7,17 @@ import typer
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.logs import configure_logs
-from kafka_partition_events.cli.common.options import Bootstrap, Verbose, parse_duration, parse_pairs
+from kafka_partition_events.cli.common.options import (
+    Bootstrap,
+    Verbose,
+    parse_address,
+    parse_duration,
+    parse_pairs,
+)
 from kafka_partition_events.cli.common.output import OutputChoice, choose_output, write_line
 from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_target, run_fleet
+from kafka_partition_events.cli.spark.maintain import maintain_command
+from kafka_partition_events.cli.spark.options import Cores, Format, Out, Work
 from kafka_partition_events.cli.spark.report import report_command
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.spark.whatif import whatif_command
@@ -29,21 +37,14 @@ def spark() -> None:
 
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
-    kpe spark fleet -b kafka:9092 --out s3a://lake/kpe --every 60s --print-submit
+    kpe spark fleet -b kafka:9092 --out hdfs:///lake/kpe --every 60s --print-submit
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
 @spark_app.command("fleet", short_help="Keep tables of outages, availability, churn, skew from the events.")
 def fleet_command(
     context: typer.Context,
-    out: Annotated[
-        str,
-        typer.Option(
-            metavar="DIR",
-            help="Where the tables are, as Spark names it: /data/kpe, s3a://lake/kpe. For delta and iceberg "
-            "the namespace: CATALOG.SCHEMA.",
-        ),
-    ],
+    out: Out,
     bootstrap: Bootstrap = None,
     events_topic: Annotated[
         str, typer.Option(metavar="TOPIC", help="Where observers write their events.")
@@ -79,16 +80,8 @@ def fleet_command(
             "-b; the prefix is kpe. if nobody chose another.",
         ),
     ] = None,
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format", metavar="FORMAT", help="parquet, orc, avro, delta, iceberg: what this Spark has."
-        ),
-    ] = "parquet",
-    work: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Where checkpoints are kept. By default DIR/_kpe of --out."),
-    ] = None,
+    format_: Format = "parquet",
+    work: Work = None,
     once: Annotated[bool, typer.Option("--once", help="Take in what there is, then end.")] = False,
     every: Annotated[
         str | None,
@@ -109,7 +102,14 @@ def fleet_command(
         int | None,
         typer.Option(min=1, metavar="N", help="So many records in a batch at most (files: files)."),
     ] = None,
-    cores: Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")] = 2,
+    metrics_listen: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT",
+            help="Where Prometheus finds metrics of this pipeline: lag, quarantine, age of the tables.",
+        ),
+    ] = None,
+    cores: Cores = 2,
     output: OutputChoice = None,
     print_submit: PrintSubmit = False,
     verbose: Verbose = False,
@@ -131,13 +131,14 @@ def fleet_command(
 
     \b
     kpe spark fleet -b localhost:9092 --out /data/kpe --once
-    kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s
+    kpe spark fleet -b localhost:9092 --out /data/kpe --every 60s --metrics-listen 127.0.0.1:9406
     kpe spark fleet -b localhost:9092 --control-prefix kpe. --out /data/kpe --every 60s
     kpe spark fleet --jsonl '/var/lib/kpe/events.jsonl.*' --out /data/kpe --once --output jsonl
     kpe spark fleet --out /data/kpe --recompute 2026-11-01..2026-11-07
-    kpe spark fleet -b kafka:9092 --out s3a://lake/kpe --print-submit
+    kpe spark fleet -b kafka:9092 --out hdfs:///lake/kpe --print-submit
+    kpe spark fleet -b kafka:9092 --out lake.kpe --format iceberg --work s3a://lake/kpe-work --print-submit
     spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION kpe_spark.py \\
-        fleet -b kafka:9092 --out s3a://lake/kpe        what that prints, VERSION being PySpark's
+        fleet -b kafka:9092 --out hdfs:///lake/kpe        what that prints, VERSION being PySpark's
 
     Exit codes: 0 done, or told to stop; 2 no such topic, archive or format, wrong address, a directory that
     holds something else, Spark failed; 130 --once was interrupted.
@@ -147,6 +148,8 @@ def fleet_command(
         raise CliError("--once and --recompute exclude each other")
     if once and every:
         raise CliError("--once and --every exclude each other")
+    if metrics_listen and (once or recompute):
+        raise CliError("--metrics-listen is for a pipeline that goes on: leave out --once and --recompute")
     job = FleetJob(
         out=out,
         format=format_,
@@ -161,6 +164,7 @@ def fleet_command(
         max_per_batch=max_per_batch,
         every=None if once else timedelta(seconds=parse_duration(every or "60s")),
         recompute=None if recompute is None else parse_days(recompute),
+        metrics=parse_address(metrics_listen, "--metrics-listen") if metrics_listen else None,
         cores=cores,
         output=choose_output(output),
     )
@@ -170,6 +174,9 @@ def fleet_command(
         run_fleet(job)
 
 
+spark_app.command("maintain", short_help="Make few files of many in the tables, and drop old records.")(
+    maintain_command
+)
 spark_app.command("report", short_help="Write the tables as one HTML file.")(report_command)
 spark_app.command("whatif", short_help="Tell what more partitions would do to a topic's keys.")(
     whatif_command

@@ -17,6 +17,7 @@ from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.output import Documents, Output, write_line
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.fleet.progress import Progress
 
 if TYPE_CHECKING:
     from kafka_partition_events.spark.fleet.ledger import Mark
@@ -35,6 +36,7 @@ class FleetJob:
         control: What the names of the topics of change control begin with; None: no tables of changes.
         every: The time between two batches; None: take in what there is, then end.
         recompute: The days to make anew, instead of taking anything in.
+        metrics: The address at which Prometheus finds metrics; None: nowhere.
 
     Raises:
         CliError: there is no origin of events, or more than one; or the topics of change control are on no
@@ -54,6 +56,7 @@ class FleetJob:
     max_per_batch: int | None
     every: timedelta | None
     recompute: Days | None
+    metrics: tuple[str, int] | None
     cores: int
     output: Output
 
@@ -122,15 +125,17 @@ def run_fleet(job: FleetJob) -> None:
         SparkJobError: it failed.
         KeyboardInterrupt: it was to run once, and was interrupted.
     """
-    with _needing_spark():
+    with needing_spark():
         from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     fleet = Fleet(out=job.out, format=job.format, work=job.work, target=job.target)
     with contextlib.ExitStack() as told:
         documents = None if job.output is Output.TABLE else told.enter_context(Documents(job.output))
-        progress = told.enter_context(
+        progress: Progress = told.enter_context(
             shown(None if documents is None else lambda done: documents.write(done.as_json()))
         )
+        if job.metrics is not None:
+            progress = told.enter_context(metrics_at(job.metrics, progress))
         progress.step("starting Spark")
         with opened_session(cores=job.cores, name="kpe spark fleet", settings=LASTING) as spark:
             pipeline = Pipeline(spark, fleet, progress)
@@ -142,6 +147,26 @@ def run_fleet(job: FleetJob) -> None:
         write_line(f"{job.out}: {mark.totals}; {until}")
     if job.every is None and job.recompute is None and pipeline.stopping:
         raise KeyboardInterrupt
+
+
+@contextlib.contextmanager
+def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progress]:
+    """Let Prometheus find at an address what a pipeline tells."""
+    with needing_spark("cli,events,spark,metrics"):
+        from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
+
+        from kafka_partition_events.spark.fleet.metrics import Metrics  # noqa: PLC0415
+    registry = CollectorRegistry()
+    try:
+        server, thread = start_http_server(address[1], address[0], registry)
+    except OSError as error:
+        raise CliError(f"--metrics-listen: can't listen there: {error.strerror or error}") from error
+    try:
+        yield Metrics(registry, progress)
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
@@ -182,14 +207,16 @@ def _control(job: FleetJob) -> "Source | None":
 
 
 @contextlib.contextmanager
-def _needing_spark() -> Iterator[None]:
+def needing_spark(extras: str = "cli,events,spark") -> Iterator[None]:
+    """Tell what to install where something is not."""
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"pyspark", "py4j", "pyarrow", "numpy", "google"}:
+        missing = (error.name or "").partition(".")[0]
+        if missing not in {"pyspark", "py4j", "pyarrow", "numpy", "google", "prometheus_client"}:
             raise
         raise CliError(
-            f"this needs {error.name}; run: pip install 'kafka-partition-events[cli,events,spark]'"
+            f"this needs {error.name}; run: pip install 'kafka-partition-events[{extras}]'"
         ) from error
 
 

@@ -10,8 +10,10 @@ One run at a time works on the tables: each takes the next number, by creating a
 yet, and one that sees a higher number than its own stops.
 """
 
+import functools
 import json
 import threading
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final, TypeVar
@@ -32,7 +34,8 @@ _REFRESHES: Final = "refreshes"
 _INTENTS: Final = "intents"
 _RUNS: Final = "runs"
 _OWNER: Final = "fleet.json"
-_VERSION: Final = 2
+VERSION: Final = 2
+"""Of the tables and of these files."""
 
 
 @frozen(kw_only=True)
@@ -203,8 +206,9 @@ class Ledger:
         owner = self.owner()
         if owner is None or not self._begun():
             self._storage.delete("checkpoints")  # of a source that could not be read even once
-            self._storage.write(_OWNER, json.dumps({"version": _VERSION, "source": source, "tables": tables}))
-        elif owner.get("version") != _VERSION:
+            known = {"id": self.identity, "version": VERSION, "source": source, "tables": tables}
+            self._storage.write(_OWNER, json.dumps(known))
+        elif owner.get("version") != VERSION:
             raise SparkJobError(
                 f"{out} was written by another version of kpe; choose another --out, and take in the same "
                 "records once more"
@@ -238,6 +242,12 @@ class Ledger:
         """Return what `claim` wrote; None if nobody has, or if a crash has torn it at the very beginning."""
         found = self._read(_OWNER) if self._storage.exists(_OWNER) else None
         return found if isinstance(found, dict) else None
+
+    @functools.cached_property
+    def identity(self) -> str:
+        """What tells these tables from any others; new, if nobody has claimed them yet."""
+        owner = self.owner()
+        return str(uuid.uuid4() if owner is None else owner.get("id", ""))
 
     def _begun(self) -> bool:
         places = [

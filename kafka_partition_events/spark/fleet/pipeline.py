@@ -16,12 +16,13 @@ from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
 from kafka_partition_events.spark import events, outages
 from kafka_partition_events.spark.changes.ingest import TakeControl, ensure
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet import ingest, partition_counts
+from kafka_partition_events.spark.fleet import ingest, maintenance, ownership, partition_counts
 from kafka_partition_events.spark.fleet.availability import Lasting
 from kafka_partition_events.spark.fleet.clusters import Clusters
 from kafka_partition_events.spark.fleet.days import Days
@@ -34,7 +35,7 @@ from kafka_partition_events.spark.fleet.refresh import Refresher
 from kafka_partition_events.spark.fleet.slo_burn import TARGET, with_target
 from kafka_partition_events.spark.fleet.sources import Source
 from kafka_partition_events.spark.fleet.standing import states
-from kafka_partition_events.spark.fleet.storage import Storage
+from kafka_partition_events.spark.fleet.storage import Storage, require_renames
 from kafka_partition_events.spark.fleet.tables import (
     COUNTS,
     FILE_FORMATS,
@@ -57,7 +58,7 @@ class Fleet:
     """What goes where.
 
     Attributes:
-        out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``s3a://bucket/kpe``); of a
+        out: The directory of the tables, as Spark addresses it (``/data/kpe``, ``hdfs:///kpe``); of a
             table format the namespace (``catalog.schema``).
         format: The tables' format: ``parquet``, ``orc``, ``avro``, or a table format that the session has.
         work: The directory for checkpoints; by default ``_kpe`` in ``out``. A table format needs one.
@@ -95,18 +96,23 @@ class Pipeline:
         Args:
             spark: The session, which stays as it is.
             fleet: What goes where.
-            progress: Hears how far it is.
+            progress: Hears how far it is. One that is a `StreamingQueryListener` hears of the queries, too.
 
         Raises:
             SparkJobError: the directory or the format can't be used.
             ValueError: the target is not between 0 and 1.
         """
         self._fleet = fleet
-        work = Storage(spark, fleet.work_directory)
+        if fleet.format in FILE_FORMATS:
+            require_renames(fleet.out)
+        self._ledger = Ledger(Storage(spark, fleet.work_directory))
         self._spark = own_session(spark)
-        self._tables = open_tables(self._spark, fleet.out, fleet.format)
-        self._ledger = Ledger(work)
+        self._tables = open_tables(
+            self._spark, fleet.out, fleet.format, ownership.properties(self._ledger.identity)
+        )
         self._progress = _InTurn(progress or Progress())
+        heard_by: object = progress
+        self._listener = heard_by if isinstance(heard_by, StreamingQueryListener) else None
         self._of_lasting = {**OF_LASTING, "slo_burn": with_target(fleet.target)}
         self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, self._of_lasting)
         self._stopping = threading.Event()
@@ -169,12 +175,38 @@ class Pipeline:
         Raises:
             SparkJobError: there are no tables, or they can't be read.
         """
-        if self._ledger.owner() is None:
-            raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
+        self._require_tables()
         self._progress.step(f"making {days.first} to {days.last} anew from bronze/records")
         with self._told(None):
             self._ledger.take_over()
+            self._finish_merging()
             return self._refresher.recompute(days)
+
+    def maintain(self, keep: timedelta | None = None) -> None:
+        """Make few files of many, and drop what is old. A pipeline that still runs stops at its next write.
+
+        Args:
+            keep: Records that were appended so long before the last news are dropped; None: none are.
+
+        Raises:
+            SparkJobError: there are no tables, they can't be changed, or ``keep`` is shorter than records are
+                needed.
+        """
+        owner = self._require_tables()
+        from_topic = str(owner.get("source")).startswith("the Kafka topic ")
+        least = maintenance.KEPT if from_topic else maintenance.KEPT_OF_ARCHIVES
+        if keep is not None and keep < least:
+            raise SparkJobError(
+                f"records from {owner.get('source')} are needed for {least.days} days: keep them for as long"
+            )
+        with self._told(None):
+            self._ledger.take_over()
+            mark, work = self._ledger.mark(), self._maintenance()
+            work.finish()
+            before = None if keep is None else maintenance.cutoff(mark, keep)
+            if before is not None:
+                work.drop_before(before)
+            work.compact(mark)
 
     @property
     def stopping(self) -> bool:
@@ -187,19 +219,34 @@ class Pipeline:
 
     # -- parts ---------------------------------------------------------------------------------------
 
+    def _require_tables(self) -> dict[str, Any]:
+        owner = self._ledger.owner()
+        if owner is None:
+            raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
+        fleet = self._fleet
+        ownership.refuse_others(self._spark, fleet.out, fleet.format, self._ledger.identity, begun=True)
+        return owner
+
+    def _finish_merging(self) -> None:
+        """Finish what was cut off when `maintain` was killed."""
+        if self._fleet.format in FILE_FORMATS:
+            self._maintenance().finish()
+
+    def _maintenance(self) -> maintenance.Maintenance:
+        fleet, ledger, tell = self._fleet, self._ledger, self._progress.step
+        return maintenance.maintenance_of(self._spark, self._tables, ledger, fleet.out, fleet.format, tell)
+
     def _claim(self, source: Source, control: Source | None) -> None:
         """Make sure that the tables are those of these sources, and this run's, and are there."""
         fleet = self._fleet
-        if self._ledger.owner() is None and fleet.format in FILE_FORMATS:
-            here = Storage(self._spark, fleet.out)
-            if others := sorted(here.children() - {"_kpe"}):
-                raise SparkJobError(
-                    f"{fleet.out} holds something else ({', '.join(others[:3])}): choose an empty directory, "
-                    "or one that kpe spark fleet has made"
-                )
+        begun = self._ledger.owner() is not None
+        place = (self._spark, fleet.out, fleet.format, self._ledger.identity)
         with self._told(source):
+            ownership.refuse_others(*place, begun=begun)
             records = source.stream(self._spark)
             self._ledger.claim(source.name, f"{fleet.format} tables", fleet.out)
+            ownership.own(*place)
+            self._finish_merging()
             self._ensure(records)
         self._sources = {INGEST: source}
         if control is not None:
@@ -236,6 +283,9 @@ class Pipeline:
         """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
+            if self._listener is not None:
+                self._spark.streams.addListener(self._listener)
+                started.callback(self._spark.streams.removeListener, self._listener)
             for name, source in self._sources.items():
                 queries.append(query := self._start(name, source, trigger))
                 started.callback(_settle, query)

@@ -1,11 +1,11 @@
 """What the pipeline has counted, and whom it tells how far it is. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import attrs
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_partition_events.spark.fleet.days import Days
 
@@ -65,12 +65,14 @@ class Refreshed:
         totals: What was counted since the tables were begun.
         until: The last news.
         seconds: How long it took.
+        clusters: The last news of each cluster.
     """
 
     ranges: Sequence[Days]
     totals: Counts
     until: datetime | None
     seconds: float
+    clusters: Mapping[str, datetime] = field(factory=dict)
 
     def __str__(self) -> str:
         days = ", ".join(

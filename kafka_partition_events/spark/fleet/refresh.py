@@ -209,7 +209,9 @@ class Refresher:
 
     def _tell(self, mark: Mark, ranges: Sequence[Days], begin: float) -> None:
         seconds = time.monotonic() - begin
-        done = Refreshed(ranges=ranges, totals=mark.totals, until=mark.last_news, seconds=seconds)
+        done = Refreshed(
+            ranges=ranges, totals=mark.totals, until=mark.last_news, seconds=seconds, clusters=mark.until
+        )
         self._progress.refreshed(done)
 
 

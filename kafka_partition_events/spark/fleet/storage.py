@@ -1,12 +1,30 @@
 """The file system beneath the tables, by Hadoop's interface: local, HDFS, object stores, as Spark has it."""
 
-from typing import Any
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kafka_partition_events.spark.errors import SparkJobError
+
+_NO_RENAME: Final = frozenset({"s3", "s3a", "s3n", "gs", "wasb", "wasbs", "oss", "cosn", "obs", "swift"})
+"""Object stores, by how Hadoop calls them: there to rename is to copy each file, and then to delete it."""
+
+
+def require_renames(root: str) -> None:
+    """Go on only where a directory takes the place of another one in one step.
+
+    Raises:
+        SparkJobError: it is on an object store.
+    """
+    scheme = urlsplit(root).scheme
+    if scheme in _NO_RENAME:
+        raise SparkJobError(
+            f"{root}: tables in files can't be replaced safely on {scheme}://, for an object store renames "
+            "no directory: use --format delta or iceberg, whose tables are in a catalog, or HDFS, or a disk"
+        )
 
 
 class Storage:
@@ -63,6 +81,19 @@ class Storage:
     def delete(self, name: str) -> None:
         """Delete a file, or a directory with all that is in it; nothing happens if it isn't there."""
         self._call("delete", name, True)
+
+    def move(self, name: str, to: str) -> None:
+        """Give a file or directory another name, under which there must be nothing.
+
+        In one step on file systems that promise it: HDFS and local ones do, object stores do not.
+        """
+        self.make(to.rpartition("/")[0])
+        if not self._call("rename", name, self._path(self.path(to))):
+            raise SparkJobError(f"{self.path(name)} can't be moved to {self.path(to)}")
+
+    def size(self, name: str) -> int:
+        """Return how many bytes a file, or all that is in a directory, has."""
+        return int(self._call("getContentSummary", name).getLength())
 
     def read(self, name: str) -> str:
         """Return the text of a small file."""

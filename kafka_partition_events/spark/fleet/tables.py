@@ -7,10 +7,12 @@ Iceberg) are tables ``NAMESPACE.layer_name`` of a catalog, and replace atomicall
 
 import contextlib
 import json
-from collections.abc import Collection, Sequence
+import threading
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date
 from functools import reduce
 from operator import or_
+from types import MappingProxyType
 from typing import Final, Protocol
 
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
@@ -18,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructType
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.fleet.columns import described
 from kafka_partition_events.spark.fleet.days import Days, Hours
 from kafka_partition_events.spark.fleet.storage import Storage
 
@@ -79,20 +82,23 @@ class Tables(Protocol):
         """Tell whether there is such a table."""
 
 
-def open_tables(spark: SparkSession, out: str, format_: str) -> Tables:
+def open_tables(
+    spark: SparkSession, out: str, format_: str, properties: Mapping[str, str] = MappingProxyType({})
+) -> Tables:
     """Return the tables of a format.
 
     Args:
         spark: The session that reads them.
         out: The directory of a file format, or the namespace (``catalog.schema``) of a table format.
         format_: One of ``FILE_FORMATS``, or a table format that the session has.
+        properties: What tables of a catalog shall have when they are made.
 
     Raises:
         SparkJobError: the session has no such format.
     """
     if format_ not in FILE_FORMATS:
         _require_format(spark, format_)
-        return CatalogTables(spark, out, format_)
+        return CatalogTables(spark, out, format_, properties)
     tables = FileTables(spark, Storage(spark, out), format_)
     if format_ != "parquet":
         _require_format(spark, format_)
@@ -234,15 +240,19 @@ class FileTables:
 class CatalogTables:
     """Tables of a catalog, in a format that can replace rows by a condition."""
 
-    def __init__(self, spark: SparkSession, namespace: str, format_: str) -> None:
+    def __init__(
+        self, spark: SparkSession, namespace: str, format_: str, properties: Mapping[str, str]
+    ) -> None:
         self._spark = spark
         self._namespace = namespace
         self._format = format_
+        self._properties = properties
+        self._writing: dict[str, threading.Lock] = {}
 
     def ensure(self, name: str, schema: StructType) -> None:
         """Make the table if it isn't there."""
         if not self.exists(name):
-            self._make(name, self._spark.createDataFrame([], schema))
+            self._make(name, schema)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
         """Write a batch's rows in the place of what the same batch has written before."""
@@ -255,7 +265,9 @@ class CatalogTables:
 
     def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
         """Write rows in the place of all rows of these days or hours."""
-        self._writer(name, rows).overwrite(_within(period))
+        # Of two that write one table at once, Delta would refuse one, whatever hours they write.
+        with self._writing.setdefault(name, threading.Lock()):
+            self._writer(name, rows).overwrite(_within(period))
 
     def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
         """Return a table, or its rows of these days, or those of these batches."""
@@ -283,21 +295,29 @@ class CatalogTables:
         return self._spark.catalog.tableExists(self._address(name))
 
     def _address(self, name: str) -> str:
-        return f"{self._namespace}.{name.replace('/', '_')}"
+        return address_of(self._namespace, name)
 
     def _writer(self, name: str, rows: DataFrame) -> DataFrameWriterV2:
         if not self.exists(name):
-            self._make(name, rows.sparkSession.createDataFrame([], rows.schema))
+            self._make(name, rows.schema)
         return rows.writeTo(self._address(name))
 
-    def _make(self, name: str, empty: DataFrame) -> None:
+    def _make(self, name: str, schema: StructType) -> None:
         self._spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
+        empty = self._spark.createDataFrame([], described(name, schema))
         writer = empty.writeTo(self._address(name)).using(self._format)
+        for key, value in self._properties.items():
+            writer = writer.tableProperty(key, value)
         by = _DAY if _DAY in empty.columns else _BATCH
         (writer.partitionedBy(F.col(by)) if by in empty.columns else writer).create()
 
 
 # -- both --------------------------------------------------------------------------------------------------
+
+
+def address_of(namespace: str, name: str) -> str:
+    """Return how a catalog's table is called in SQL."""
+    return f"{namespace}.{name.replace('/', '_')}"
 
 
 def _missing(table: str, *, begun: bool) -> SparkJobError:

@@ -1,0 +1,8 @@
+{# A gold table: files, if kpe_path names the directory of --out, else a table of the catalog. #}
+{% macro kpe_gold(table) -%}
+  {%- if var('kpe_path') -%}
+    parquet.`{{ var('kpe_path') }}/gold/{{ table }}`
+  {%- else -%}
+    {{ source('kpe', 'gold_' ~ table) }}
+  {%- endif -%}
+{%- endmacro %}

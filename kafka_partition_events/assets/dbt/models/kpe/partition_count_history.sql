@@ -1,0 +1,1 @@
+select * from {{ kpe_gold('partition_count_history') }}

@@ -1,0 +1,25 @@
+"""Options by which `kpe spark fleet` and `kpe spark maintain` find the same tables."""
+
+from typing import Annotated
+
+import typer
+
+Out = Annotated[
+    str,
+    typer.Option(
+        metavar="DIR",
+        help="Where the tables are, as Spark names it: /data/kpe, hdfs:///kpe. For delta and iceberg the "
+        "namespace: CATALOG.SCHEMA.",
+    ),
+]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="FORMAT", help="parquet, orc, avro, delta, iceberg: what this Spark has."
+    ),
+]
+Work = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Where checkpoints are kept. By default DIR/_kpe of --out."),
+]
+Cores = Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")]
