@@ -13,7 +13,7 @@ from kafka_partition_events.control.protocol.records import Ack, Change, Lease
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.changes.inputs import ChangeInputs
+    from kafka_partition_events.spark.control.inputs import ChangeInputs
 
 PREFIX = "kpe."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -123,7 +123,7 @@ def records_of(spark: "SparkSession", entries: Iterable[Entry]) -> "DataFrame":
 
 def silver_of(spark: "SparkSession", entries: Iterable[Entry]) -> "dict[str, DataFrame]":
     """Return the rows of the silver tables, computed once."""
-    from kafka_partition_events.spark.changes.records import TOPICS, parse, told  # noqa: PLC0415
+    from kafka_partition_events.spark.control.records import TOPICS, parse, told  # noqa: PLC0415
     from tests.fleet_kit import computed  # noqa: PLC0415
 
     parsed = parse(records_of(spark, entries))
@@ -135,7 +135,7 @@ def inputs_from(spark: "SparkSession", entries: Sequence[Entry]) -> "ChangeInput
 
     Give it a session that interprets: compiling so many plans takes longer.
     """
-    from kafka_partition_events.spark.changes.inputs import inputs_of, last_known  # noqa: PLC0415
+    from kafka_partition_events.spark.control.inputs import inputs_of, last_known  # noqa: PLC0415
     from tests.fleet_kit import computed  # noqa: PLC0415
 
     silver = silver_of(spark, entries)

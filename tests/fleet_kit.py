@@ -11,9 +11,9 @@ from tests.outage_kit import NAMES, Kind, Sighting
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.fleet.availability import Lasting
-    from kafka_partition_events.spark.fleet.days import Days, Period
-    from kafka_partition_events.spark.fleet.tables import FileTables, Tables
+    from kafka_partition_events.spark.gold.availability import Lasting
+    from kafka_partition_events.spark.tables.days import Days, Period
+    from kafka_partition_events.spark.tables.tables import FileTables, Tables
 
 DAY = date(2026, 11, 20)
 BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
@@ -183,11 +183,11 @@ def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime | No
         until: The last news of all clusters; None: what they tell last.
     """
     from kafka_partition_events.spark import events, outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet import blind, partition_counts  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.availability import Lasting  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.clusters import Clusters  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.outages_gold import partition_outages  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.standing import states  # noqa: PLC0415
+    from kafka_partition_events.spark.gold import blind, partition_counts  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.availability import Lasting  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.partition_outages import partition_outages  # noqa: PLC0415
+    from kafka_partition_events.spark.refresh.standing import states  # noqa: PLC0415
 
     told = computed(sightings(spark, records))
     last = told.groupBy("cluster_id").agg({"at": "max"}).toArrow().to_pylist()
@@ -205,8 +205,8 @@ def gold_table(name: str, told: Inputs, period: "Period") -> "DataFrame":
     """Return the rows of a gold table in a period."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark.fleet.gold import OF_EVENTS, OF_LASTING  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.intervals import day_of, during  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.intervals import day_of, during  # noqa: PLC0415
+    from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING  # noqa: PLC0415
 
     if name in OF_LASTING:
         return OF_LASTING[name](told.lasting, period)
@@ -226,8 +226,8 @@ def rows(frame: "DataFrame") -> list[dict[str, Any]]:
 
 def tables_of(spark: "SparkSession", out: Path) -> "FileTables":
     """Return the tables in a directory."""
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.tables import FileTables  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import FileTables  # noqa: PLC0415
 
     return FileTables(spark, Storage(spark, str(out)))
 

@@ -20,9 +20,9 @@ from benchmarks.spark.fleet_story import records
 from benchmarks.spark.rounds import cpu_by_process
 from benchmarks.spark.session import jvm_of
 from kafka_partition_events.jvm import spark_jars
-from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline
-from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
-from kafka_partition_events.spark.fleet.sources import KafkaSource
+from kafka_partition_events.spark.ingest.sources import KafkaSource
+from kafka_partition_events.spark.pipeline import Fleet, Pipeline
+from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
 from kafka_partition_events.spark.session import LASTING, opened_session
 from kafka_partition_events.testing import KafkaCluster
 

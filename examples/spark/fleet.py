@@ -9,9 +9,9 @@ import sys
 
 from pyspark.sql import SparkSession
 
-from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline
-from kafka_partition_events.spark.fleet.progress import Lines
-from kafka_partition_events.spark.fleet.sources import KafkaSource
+from kafka_partition_events.spark.ingest.sources import KafkaSource
+from kafka_partition_events.spark.pipeline import Fleet, Pipeline
+from kafka_partition_events.spark.progress import Lines
 
 if __name__ == "__main__":
     bootstrap, out, topic = [*sys.argv[1:], "kpe.events"][:3]

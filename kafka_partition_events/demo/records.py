@@ -10,8 +10,8 @@ from attrs import asdict
 from kafka_partition_events.demo.ledger import Reconciliation, Totals
 from kafka_partition_events.demo.scenario import ORDERS, ORDERS_BEFORE
 from kafka_partition_events.demo.stored import Arrivals
-from kafka_partition_events.spark.fleet.report.model import FleetData, Outage
 from kafka_partition_events.spark.page import meter, section, table
+from kafka_partition_events.spark.report.model import FleetData, Outage
 from kafka_partition_events.spark.wording import count, duration, plural
 
 PHASES: Final = ("before", "during", "after")

@@ -18,10 +18,10 @@ from kafka_partition_events.demo.records import figures, records_section, traffi
 from kafka_partition_events.demo.scenario import EVENTS
 from kafka_partition_events.demo.stored import Arrivals
 from kafka_partition_events.metadata import events as ev
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.report.model import Change
-from kafka_partition_events.spark.fleet.report.page import render
+from kafka_partition_events.spark.report.model import Change
+from kafka_partition_events.spark.report.page import render
 from kafka_partition_events.spark.session import BRIEF, opened_session
+from kafka_partition_events.spark.tables.days import Days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,10 +73,10 @@ def write_report(spark: "SparkSession", bootstrap_servers: str, played: Played, 
         What Spark has taken in, in words.
     """
     # Here, because PySpark is an extra of 400 MB.
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.report.collect import collect  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.sources import KafkaSource  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.tables import open_tables  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.report.collect import collect  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
     with tempfile.TemporaryDirectory(prefix="kpe-demo-") as tables:
         fleet = Fleet(out=tables)

@@ -5,13 +5,13 @@ batch and writes it. Keys go where the Java client and this library's partitione
 key avoid partitions that are offline. ``backend_of`` tells how a session hashes keys, and why not otherwise.
 """
 
-from kafka_partition_events.spark.partitioning.backends import backend_of
-from kafka_partition_events.spark.partitioning.column import with_partition
-from kafka_partition_events.spark.partitioning.errors import KeyHashError, UnknownPartitionError
-from kafka_partition_events.spark.partitioning.jvm_function import Backend, BackendName
-from kafka_partition_events.spark.partitioning.policy import OfflinePolicy, PartitionPolicy
-from kafka_partition_events.spark.partitioning.snapshot import ClusterSource
-from kafka_partition_events.spark.partitioning.writer import (
+from kafka_partition_events.spark.partitioner.backends import backend_of
+from kafka_partition_events.spark.partitioner.column import with_partition
+from kafka_partition_events.spark.partitioner.errors import KeyHashError, UnknownPartitionError
+from kafka_partition_events.spark.partitioner.jvm_function import Backend, BackendName
+from kafka_partition_events.spark.partitioner.policy import OfflinePolicy, PartitionPolicy
+from kafka_partition_events.spark.partitioner.snapshot import ClusterSource
+from kafka_partition_events.spark.partitioner.writer import (
     BATCH_HEADER,
     PARTITION_HEADER,
     QUERY_HEADER,

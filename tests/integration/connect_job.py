@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_partition_events import KafkaPartitionEventsError
-from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline
-from kafka_partition_events.spark.fleet.tables import open_tables
 from kafka_partition_events.spark.partition_column import backend_of, write_to_kafka
+from kafka_partition_events.spark.pipeline import Fleet, Pipeline
+from kafka_partition_events.spark.tables.tables import open_tables
 from kafka_partition_events.spark.whatif.analysis import what_if
 from kafka_partition_events.spark.whatif.plan import scenarios
 from kafka_partition_events.spark.whatif.sample import of_frame

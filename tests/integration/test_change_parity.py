@@ -20,7 +20,7 @@ from tests.fleet_kit import rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.changes.inputs import ChangeInputs
+    from kafka_partition_events.spark.control.inputs import ChangeInputs
 
 pytestmark = pytest.mark.spark
 
@@ -185,7 +185,7 @@ def test_the_worlds_have_everything_in_them() -> None:
 
 
 def test_spark_counts_what_the_tracker_has_counted(inputs: "ChangeInputs") -> None:
-    from kafka_partition_events.spark.changes.followers import as_told, followers, totals  # noqa: PLC0415
+    from kafka_partition_events.spark.control.followers import as_told, followers, totals  # noqa: PLC0415
 
     found = rows(totals(followers(as_told(inputs.changes), inputs.leases, inputs.acks)))
     nobody = totals_of(evolve(MADE[0].change, totals=Totals()))  # a change without followers has no row

@@ -20,14 +20,14 @@ from kafka_partition_events.control.protocol.vocabulary import LeaseState, State
 from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
 from kafka_partition_events.control.tracker.topic_growth import Grower
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.tables.days import Days
 from tests.control_kit import ack, growth, lease
 from tests.fleet_kit import rows, tables_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.fleet.ledger import Mark
+    from kafka_partition_events.spark.tables.ledger import Mark
     from kafka_partition_events.testing import KafkaCluster
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -119,7 +119,7 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
 def test_the_trackers_totals_are_those_that_spark_counts(
     spark: "SparkSession", place: Place, tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     for name in "abcd":
         place.lives(name)
@@ -173,9 +173,9 @@ def test_the_trackers_totals_are_those_that_spark_counts(
 
 def fill(spark: "SparkSession", place: Place, out: Path) -> "Mark":
     """Take in what there is, as ``kpe spark fleet --once --control-prefix PREFIX`` does."""
-    from kafka_partition_events.spark.changes.source import ControlTopics  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.sources import KafkaSource  # noqa: PLC0415
+    from kafka_partition_events.spark.control.ingest import ControlTopics  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     bootstrap = place.cluster.bootstrap_servers
     events = KafkaSource(bootstrap=bootstrap, topic=place.events)
@@ -184,18 +184,18 @@ def fill(spark: "SparkSession", place: Place, out: Path) -> "Mark":
 
 
 def gold_of(tables: Any) -> dict[str, list[dict[str, Any]]]:
-    from kafka_partition_events.spark.changes import gold  # noqa: PLC0415
+    from kafka_partition_events.spark.control.refresh import TABLES  # noqa: PLC0415
 
-    return {name: rows(tables.read(f"gold/{name}")) for name in gold.TABLES}
+    return {name: rows(tables.read(f"gold/{name}")) for name in TABLES}
 
 
 def gold_at_once(spark: "SparkSession", place: Place) -> dict[str, list[dict[str, Any]]]:
     """Return what gold must be, computed from the topics as they are, by one job for each."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark.changes import gold  # noqa: PLC0415
-    from kafka_partition_events.spark.changes.inputs import inputs_of, last_known  # noqa: PLC0415
-    from kafka_partition_events.spark.changes.records import TOPICS, parse, told  # noqa: PLC0415
+    from kafka_partition_events.spark.control.inputs import inputs_of, last_known  # noqa: PLC0415
+    from kafka_partition_events.spark.control.records import TOPICS, parse, told  # noqa: PLC0415
+    from kafka_partition_events.spark.control.refresh import TABLES  # noqa: PLC0415
     from kafka_partition_events.spark.kafka import read_topics  # noqa: PLC0415
     from tests.fleet_kit import computed  # noqa: PLC0415
 
@@ -210,4 +210,4 @@ def gold_at_once(spark: "SparkSession", place: Place) -> dict[str, list[dict[str
     changes = computed(last_known(told(parsed, "changes")))
     (until,) = records.agg(F.unix_millis(F.max("timestamp")).alias("ms")).toArrow().to_pylist()
     inputs = inputs_of(changes, told(parsed, "leases"), told(parsed, "acks"), until["ms"])
-    return {name: rows(table(inputs)) for name, table in gold.TABLES.items()}
+    return {name: rows(table(inputs)) for name, table in TABLES.items()}

@@ -65,7 +65,7 @@ VALUES: list[tuple[Any, bytes]] = [
 
 
 def test_what_is_not_understood_is_what_the_codec_passes_over(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.changes.records import parse  # noqa: PLC0415
+    from kafka_partition_events.spark.control.records import parse  # noqa: PLC0415
 
     topics = ControlTopics(partitions=1)
     wanted = []
@@ -83,7 +83,7 @@ def test_what_is_not_understood_is_what_the_codec_passes_over(spark: "SparkSessi
 
 
 def test_a_tombstone_retires_a_change_and_one_of_a_lease_tells_nothing(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark.changes.latest import latest_changes  # noqa: PLC0415
+    from kafka_partition_events.spark.control.latest import latest_changes  # noqa: PLC0415
 
     topics = ControlTopics(partitions=1)
     topics.append(CHANGE, 1)

@@ -14,7 +14,7 @@ from tests.fleet_kit import rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.changes.inputs import ChangeInputs
+    from kafka_partition_events.spark.control.inputs import ChangeInputs
 
 pytestmark = pytest.mark.spark
 
@@ -112,7 +112,7 @@ def inputs(spark: "SparkSession") -> "ChangeInputs":
 
 @pytest.fixture(scope="module")
 def convergence(inputs: "ChangeInputs") -> dict[str, dict[str, Any]]:
-    from kafka_partition_events.spark.changes.convergence import change_convergence  # noqa: PLC0415
+    from kafka_partition_events.spark.control.convergence import change_convergence  # noqa: PLC0415
 
     return {row["change_id"]: row for row in rows(change_convergence(inputs))}
 
@@ -154,7 +154,7 @@ def test_a_change_that_nobody_follows_has_a_row_too(convergence: dict[str, dict[
 
 
 def test_the_curve_tells_how_many_had_answered_and_how(inputs: "ChangeInputs") -> None:
-    from kafka_partition_events.spark.changes.ack_curve import change_ack_curve  # noqa: PLC0415
+    from kafka_partition_events.spark.control.ack_curve import change_ack_curve  # noqa: PLC0415
 
     found = sorted(of(change_ack_curve(inputs), "done"), key=lambda row: row["seconds"])
     names = ("seconds", "acked", "applied", "capped", "rejected")
@@ -168,7 +168,7 @@ def test_the_curve_tells_how_many_had_answered_and_how(inputs: "ChangeInputs") -
 
 
 def test_who_is_not_there_is_listed_and_those_that_are_waited_for_first(inputs: "ChangeInputs") -> None:
-    from kafka_partition_events.spark.changes.laggards import change_laggards  # noqa: PLC0415
+    from kafka_partition_events.spark.control.laggards import change_laggards  # noqa: PLC0415
 
     found = sorted(of(change_laggards(inputs), "done"), key=lambda row: row["rank"])
     names = ("instance_id", "status", "reason", "seen", "used", "lease_age_s", "departed", "late")

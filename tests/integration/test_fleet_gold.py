@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import (
     DAY,
     Inputs,
@@ -113,8 +113,8 @@ def test_an_outage_in_which_nobody_looked_is_censored(told: Inputs) -> None:
 
 
 def blind(spark: "SparkSession", *records: bytes) -> list[tuple[str, datetime, datetime]]:
-    from kafka_partition_events.spark.fleet.blind import intervals, spans_of  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.clusters import Clusters  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.blind import intervals, spans_of  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
 
     told = computed(sightings(spark, records))
     names = {row["cluster_id"] for row in rows(told)}
@@ -163,7 +163,7 @@ NAMES = (
 
 @pytest.fixture(scope="module")
 def hourly(told: Inputs) -> "DataFrame":
-    from kafka_partition_events.spark.fleet.availability import hourly  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.availability import hourly  # noqa: PLC0415
 
     return computed(hourly(told.lasting, Days(DAY, NEXT)))
 
@@ -184,7 +184,7 @@ def test_an_hour_adds_up_partitions_and_is_a_range(hourly: "DataFrame") -> None:
 
 
 def test_an_outage_over_midnight_counts_on_both_days(told: Inputs, hourly: "DataFrame") -> None:
-    from kafka_partition_events.spark.fleet.availability import daily  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.availability import daily  # noqa: PLC0415
 
     assert hour(hourly, "midnight", moment("23:00")) == (7200, 1800, 1801, 0, 1, True)
     assert hour(hourly, "midnight", moment("00:00", NEXT)) == (7200, 1799, 1800, 0, 0, True)
@@ -224,7 +224,7 @@ def test_a_topic_of_unknown_size_has_no_availability(hourly: "DataFrame") -> Non
 
 
 def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> None:
-    from kafka_partition_events.spark.fleet.slo_burn import slo_burn  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.slo_burn import slo_burn  # noqa: PLC0415
 
     found = computed(slo_burn(told.lasting, TODAY, target=0.99))
     burn = {
@@ -252,7 +252,7 @@ def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> N
 
 @pytest.mark.parametrize("target", [0, 1, 99.9])
 def test_a_target_that_is_no_part_of_the_time_is_an_error(target: float) -> None:
-    from kafka_partition_events.spark.fleet.slo_burn import with_target  # noqa: PLC0415
+    from kafka_partition_events.spark.gold.slo_burn import with_target  # noqa: PLC0415
 
     with pytest.raises(ValueError, match="between 0 and 1"):
         with_target(target)

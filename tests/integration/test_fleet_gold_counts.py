@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import DAY, Inputs, created, gold_table, grown, inputs, moment, moved, record, rows
 
 if TYPE_CHECKING:

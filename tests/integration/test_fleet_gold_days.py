@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kafka_partition_events.spark.fleet.days import Days, Hours
+from kafka_partition_events.spark.tables.days import Days, Hours
 from tests.fleet_kit import (
     DAY,
     TABLES,

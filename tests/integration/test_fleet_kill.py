@@ -17,8 +17,8 @@ from attrs import evolve
 from confluent_kafka import Producer
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import Progress
+from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_feed import STORY
 from tests.fleet_kit import (
     BRIEF_JVM,
@@ -101,11 +101,11 @@ class Mortal:
 def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     spark: "SparkSession", tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.fleet.ingest import Ingest  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.refresh import Refresher  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import Ingest  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
 
     work = Storage(spark, str(tmp_path / "_kpe"))
     tables, ledger = tables_of(spark, tmp_path), Ledger(work)
@@ -191,9 +191,9 @@ def test_gold_after_kills_is_what_the_batch_computation_makes_of_all(
     gold_of_the_story: "Gold",
     tmp_path: Path,
 ) -> None:
-    from kafka_partition_events.spark.fleet.ingest import quarantined  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import quarantined  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
 
     out, log = tmp_path / "out", tmp_path / "log"
     arguments = (
@@ -223,8 +223,8 @@ def test_gold_after_kills_is_what_the_batch_computation_makes_of_all(
 def test_a_topic_that_is_not_there_is_told(
     spark: "SparkSession", kafka_cluster: "KafkaCluster", tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.sources import KafkaSource  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     source = KafkaSource(bootstrap=kafka_cluster.bootstrap_servers, topic="no-such-topic")
     with pytest.raises(SparkJobError, match=r"no-such-topic at .*; do the topics exist"):

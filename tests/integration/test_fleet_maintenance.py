@@ -12,9 +12,9 @@ from tests.fleet_kit import DAY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.fleet.ledger import Ledger, Mark
-    from kafka_partition_events.spark.fleet.maintenance import FileMaintenance
-    from kafka_partition_events.spark.fleet.storage import Storage
+    from kafka_partition_events.spark.maintenance import FileMaintenance
+    from kafka_partition_events.spark.tables.ledger import Ledger, Mark
+    from kafka_partition_events.spark.tables.storage import Storage
 
 pytestmark = pytest.mark.spark
 
@@ -44,15 +44,15 @@ class Mortal:
 
 @pytest.fixture
 def storage(spark: "SparkSession", tmp_path: Path) -> "Storage":
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
 
     return Storage(spark, str(tmp_path / "out"))
 
 
 @pytest.fixture
 def ledger(spark: "SparkSession", tmp_path: Path) -> "Ledger":
-    from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
 
     found = Ledger(Storage(spark, str(tmp_path / "work")))
     found.take_over()
@@ -62,8 +62,8 @@ def ledger(spark: "SparkSession", tmp_path: Path) -> "Ledger":
 @pytest.fixture
 def filled(spark: "SparkSession", storage: "Storage", ledger: "Ledger") -> "FileMaintenance":
     """Records of three days in batches 0 to 4, one of which adds a column."""
-    from kafka_partition_events.spark.fleet.maintenance import FileMaintenance  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.tables import FileTables  # noqa: PLC0415
+    from kafka_partition_events.spark.maintenance import FileMaintenance  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import FileTables  # noqa: PLC0415
 
     tables = FileTables(spark, storage)
     for batch in range(5):
@@ -74,7 +74,7 @@ def filled(spark: "SparkSession", storage: "Storage", ledger: "Ledger") -> "File
 
 
 def mark(ingest: int = 4, **how: Any) -> "Mark":
-    from kafka_partition_events.spark.fleet.ledger import Mark  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Mark  # noqa: PLC0415
 
     return Mark(ingest=ingest, until={"c-1": NEWS}, **how)
 
@@ -117,7 +117,7 @@ def test_a_kill_loses_and_doubles_nothing(filled: "FileMaintenance", lives: int)
 
 
 def test_it_stops_when_a_pipeline_begins(filled: "FileMaintenance", ledger: "Ledger") -> None:
-    from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
 
     Ledger(ledger._storage).take_over()
     before = found(filled)
@@ -136,8 +136,8 @@ def test_old_days_are_dropped_and_so_is_what_killed_runs_have_left(filled: "File
 
 
 def test_what_is_needed_is_kept() -> None:
-    from kafka_partition_events.spark.fleet.ledger import Mark  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.maintenance import cutoff  # noqa: PLC0415
+    from kafka_partition_events.spark.maintenance import cutoff  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Mark  # noqa: PLC0415
 
     keep = timedelta(days=30)
     assert cutoff(Mark(), keep) is None

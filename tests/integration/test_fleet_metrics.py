@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.spark.fleet import metrics_at
-from kafka_partition_events.spark.fleet.progress import Progress
+from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from kafka_partition_events.testing.ports import free_ports
@@ -22,7 +22,7 @@ from tests.waiting_kit import waiting
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.fleet.ledger import Mark
+    from kafka_partition_events.spark.tables.ledger import Mark
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -43,8 +43,8 @@ def scraped(port: int) -> dict[str, float]:
 def test_lag_quarantine_and_age_are_told_while_it_runs(
     spark: "SparkSession", kafka_cluster: KafkaCluster, kafka_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.sources import KafkaSource  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     topic = kafka_topic(partitions=2)
     producer = Producer({"bootstrap.servers": kafka_cluster.bootstrap_servers})

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_a_directory_is_one_pipeline_s(spark: "SparkSession", tmp_path: Path) -> None:
-    from kafka_partition_events.spark.fleet.ownership import own, refuse_others  # noqa: PLC0415
+    from kafka_partition_events.spark.ownership import own, refuse_others  # noqa: PLC0415
 
     out = str(tmp_path)
     refuse_others(spark, out, "parquet", "a", begun=False)
@@ -39,8 +39,8 @@ def namespace(spark: "SparkSession", tmp_path: Path) -> Iterator[str]:
 
 def test_a_table_of_a_catalog_tells_whose_it_is(spark: "SparkSession", namespace: str) -> None:
     """Spark's own catalog can't replace rows, but has properties."""
-    from kafka_partition_events.spark.fleet.ownership import properties, refuse_others  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.tables import CatalogTables  # noqa: PLC0415
+    from kafka_partition_events.spark.ownership import properties, refuse_others  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import CatalogTables  # noqa: PLC0415
 
     rows = spark.createDataFrame([], "n INT, day DATE")
     CatalogTables(spark, namespace, "parquet", properties("a")).ensure("bronze/records", rows.schema)

@@ -15,8 +15,8 @@ from pyarrow import parquet as pq
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
+from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
+from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_feed import STORY, Record
 from tests.fleet_kit import TABLES, Gold, gold_of, tables_of
 from tests.prometheus_kit import ASSETS
@@ -24,8 +24,8 @@ from tests.prometheus_kit import ASSETS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.fleet.ledger import Mark
-    from kafka_partition_events.spark.fleet.sources import Source
+    from kafka_partition_events.spark.ingest.sources import Source
+    from kafka_partition_events.spark.tables.ledger import Mark
 
 pytestmark = pytest.mark.spark
 
@@ -68,13 +68,13 @@ class Told(Progress):
 
 
 def once(spark: "SparkSession", out: Path, source: "Source", told: Told | None = None) -> "Mark":
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     return Pipeline(spark, Fleet(out=str(out)), told).run_once(source)
 
 
 def jsonl(path: Path) -> "Source":
-    from kafka_partition_events.spark.fleet.sources import JsonlArchive  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.sources import JsonlArchive  # noqa: PLC0415
 
     return JsonlArchive(path=str(path))
 
@@ -103,7 +103,7 @@ def test_every_record_is_counted(filled: tuple[Path, "Mark", Told]) -> None:
 def test_what_is_no_event_is_kept_with_the_reason(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told]
 ) -> None:
-    from kafka_partition_events.spark.fleet.ingest import quarantined  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import quarantined  # noqa: PLC0415
 
     records = tables_of(spark, filled[0]).read("bronze/records")
     found = quarantined(records).toArrow().to_pylist()
@@ -126,7 +126,7 @@ def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
 def test_columns_have_descriptions_and_the_views_of_assets_show_the_tables(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told]
 ) -> None:
-    from kafka_partition_events.spark.fleet.columns import described  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.columns import described  # noqa: PLC0415
 
     tables, views = tables_of(spark, filled[0]), ASSETS / "spark" / "views.sql"
     for name in TABLES:
@@ -155,7 +155,7 @@ def test_what_comes_days_late_is_as_good_as_what_came_in_time(
     spark: "SparkSession", gold_of_the_story: Gold, tmp_path: Path
 ) -> None:
     """From an archive of Parquet files, which is as good as the topic."""
-    from kafka_partition_events.spark.fleet.sources import ParquetArchive  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.sources import ParquetArchive  # noqa: PLC0415
 
     first, second, third = thirds()
     archive = tmp_path / "archive"
@@ -171,7 +171,7 @@ def test_what_a_later_version_understands_is_taken_in_once_more(
     spark: "SparkSession", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from kafka_partition_events.spark import events  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     write(tmp_path / "archive" / "0.jsonl", STORY.records[:200])
     once(spark, tmp_path / "right", jsonl(tmp_path / "archive"))
@@ -188,7 +188,7 @@ def test_what_a_later_version_understands_is_taken_in_once_more(
 
 
 def test_it_goes_on_until_it_is_told_to_stop(spark: "SparkSession", tmp_path: Path) -> None:
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     write(tmp_path / "archive" / "0.jsonl", STORY.records[:60])
     write(tmp_path / "late" / "1.jsonl", STORY.records[60:120])
@@ -225,7 +225,7 @@ def test_tables_of_another_owner_are_refused(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told], tmp_path: Path
 ) -> None:
     """A lost --work, or that of other tables: its batches are none of these tables'."""
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     out, archive = filled[0], jsonl(filled[0].parent / "archive")
     with pytest.raises(SparkJobError, match="belongs to another kpe spark fleet: choose another --out"):
@@ -248,21 +248,21 @@ def test_an_archive_that_is_not_there_is_told(spark: "SparkSession", tmp_path: P
 
 @pytest.mark.parametrize("out", ["s3a://lake/kpe", "gs://lake/kpe"])
 def test_files_on_an_object_store_are_refused(spark: "SparkSession", out: str) -> None:
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     with pytest.raises(SparkJobError, match=r"can't be replaced safely on .* use --format delta or iceberg"):
         Pipeline(spark, Fleet(out=out))
 
 
 def test_nothing_can_be_made_anew_where_nothing_is(spark: "SparkSession", tmp_path: Path) -> None:
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     with pytest.raises(SparkJobError, match="has no tables of kpe spark fleet; fill them first"):
         Pipeline(spark, Fleet(out=str(tmp_path / "out"))).recompute(STORY.days)
 
 
 def test_a_table_format_needs_a_directory_for_checkpoints() -> None:
-    from kafka_partition_events.spark.fleet.pipeline import Fleet  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet  # noqa: PLC0415
 
     with pytest.raises(SparkJobError, match="name it with --work"):
         _ = Fleet(out="lake.kpe", format="iceberg").work_directory

@@ -7,11 +7,11 @@ import pytest
 from attrs import frozen
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.report.brokers import MAX_BROKERS
-from kafka_partition_events.spark.fleet.report.heatmap import MAX_TOPICS
-from kafka_partition_events.spark.fleet.report.model import Brokers, FleetData
-from kafka_partition_events.spark.fleet.report.outages import MAX_CHANGES, MAX_OUTAGES
+from kafka_partition_events.spark.report.brokers import MAX_BROKERS
+from kafka_partition_events.spark.report.heatmap import MAX_TOPICS
+from kafka_partition_events.spark.report.model import Brokers, FleetData
+from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
+from kafka_partition_events.spark.tables.days import Days
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,7 +96,7 @@ def told(
     tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None
 ) -> tuple[FleetData, list[int]]:
     """Return what is told, and how many rows each query brought to the driver."""
-    from kafka_partition_events.spark.fleet.report import collect  # noqa: PLC0415
+    from kafka_partition_events.spark.report import collect  # noqa: PLC0415
 
     plain, brought = collect.rows_of, list[int]()
 

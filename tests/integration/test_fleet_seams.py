@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import Progress
+from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import (
     DAY,
     Gold,
@@ -155,11 +155,11 @@ def bit_by_bit(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) 
 
 
 def refresh_each(spark: "SparkSession", out: Path, batches: list[list[bytes]]) -> None:
-    from kafka_partition_events.spark.fleet.ingest import Ingest  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.refresh import Refresher  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import Ingest  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
 
     Pipeline(spark, Fleet(out=str(out)))._ensure(as_taken_in(spark, [], WRITTEN))
     tables, ledger = tables_of(spark, out), Ledger(Storage(spark, str(out / "_kpe")))

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.fleet.days import Days, Hours
-from kafka_partition_events.spark.fleet.progress import Counts, Progress
+from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.tables.days import Days, Hours
+from kafka_partition_events.spark.tables.ledger import Counts
 from tests.fleet_kit import moment, offline, sightings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.fleet.storage import Storage
-    from kafka_partition_events.spark.fleet.tables import FileTables
+    from kafka_partition_events.spark.tables.storage import Storage
+    from kafka_partition_events.spark.tables.tables import FileTables
 
 pytestmark = pytest.mark.spark
 
@@ -28,14 +29,14 @@ def day(number: int) -> date:
 
 @pytest.fixture
 def storage(spark: "SparkSession", tmp_path: Path) -> "Storage":
-    from kafka_partition_events.spark.fleet.storage import Storage  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
 
     return Storage(spark, str(tmp_path / "out"))
 
 
 @pytest.fixture
 def tables(spark: "SparkSession", storage: "Storage") -> "FileTables":
-    from kafka_partition_events.spark.fleet.tables import FileTables  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import FileTables  # noqa: PLC0415
 
     return FileTables(spark, storage)
 
@@ -109,7 +110,7 @@ class TestFileTables:
     def test_an_unknown_format_is_told_with_those_that_are_known(
         self, spark: "SparkSession", tmp_path: Path
     ) -> None:
-        from kafka_partition_events.spark.fleet.tables import open_tables  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
         for format_ in ("delta", "nonsense"):  # this Spark has neither
             with pytest.raises(SparkJobError, match=rf"no format '{format_}': give one of parquet.*delta"):
@@ -141,7 +142,7 @@ class TestFileTables:
 
 class TestLedger:
     def test_what_is_noted_is_taken_up_once(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.fleet.ledger import Batch, Ledger, Mark  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.ledger import Batch, Ledger, Mark  # noqa: PLC0415
 
         at = datetime(2026, 11, 20, 10, tzinfo=UTC)
         ledger = Ledger(storage)
@@ -168,7 +169,7 @@ class TestLedger:
     def test_what_a_refresh_that_was_cut_off_was_about_to_change_is_not_forgotten(
         self, storage: "Storage"
     ) -> None:
-        from kafka_partition_events.spark.fleet.ledger import Intent, Ledger, Mark  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.ledger import Intent, Ledger, Mark  # noqa: PLC0415
 
         first = Intent(rated=[Hours(5, 6)], began=[Days(DAY, DAY)])
         second = Intent(rated=[Hours(7, 7), Hours(9, 9)], grown=[Days(DAY, day(1))])
@@ -182,7 +183,7 @@ class TestLedger:
         assert ledger.intend(second) == second
 
     def test_one_run_at_a_time_works_on_the_tables(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.fleet.ledger import Batch, Intent, Ledger, Mark  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.ledger import Batch, Intent, Ledger, Mark  # noqa: PLC0415
 
         first, second = Ledger(storage), Ledger(storage)
         first.take_over()
@@ -199,7 +200,7 @@ class TestLedger:
         assert first.mark().ingest == 0
 
     def test_a_file_that_a_crash_has_torn_is_as_good_as_none(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.fleet.ledger import Batch, Ledger, Mark  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.ledger import Batch, Ledger, Mark  # noqa: PLC0415
 
         ledger = Ledger(storage)
         ledger.settle(Mark(serial=1, ingest=4), [])
@@ -210,7 +211,7 @@ class TestLedger:
         assert [batch.number for batch in ledger.noted()] == [6]
 
     def test_offsets_are_those_that_spark_has_noted(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
 
         ledger = Ledger(storage)
         storage.write("checkpoints/ingest/offsets/3", 'v1\n{"batchWatermarkMs":0}\n{"kpe.events":{"0":7}}')
@@ -220,7 +221,7 @@ class TestLedger:
         assert ledger.offsets("ingest", 5) == ledger.first_offsets("ingest") == {}
 
     def test_tables_belong_to_one_source_as_soon_as_it_has_given_anything(self, storage: "Storage") -> None:
-        from kafka_partition_events.spark.fleet.ledger import Batch, Ledger  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.ledger import Batch, Ledger  # noqa: PLC0415
 
         ledger = Ledger(storage)
         ledger.claim("the Kafka topic misspelt", "parquet tables", "out")
@@ -352,8 +353,8 @@ def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:
 def test_offsets_that_were_gone_before_they_were_read_are_counted(
     spark: "SparkSession", storage: "Storage", tables: "FileTables"
 ) -> None:
-    from kafka_partition_events.spark.fleet.ingest import Ingest  # noqa: PLC0415
-    from kafka_partition_events.spark.fleet.ledger import Ledger  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import Ingest  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
 
     def batch(*offsets: int) -> "DataFrame":
         rows = [

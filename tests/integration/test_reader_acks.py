@@ -22,7 +22,7 @@ wait_until = waiting(LIMIT_S)
 def test_a_query_has_a_position_on_new_partitions_before_they_are_written_to(
     kafka_cluster: KafkaCluster, spark: "SparkSession", tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.reader_acks import ReaderAcks  # noqa: PLC0415
+    from kafka_partition_events.spark.control.reader_acks import ReaderAcks  # noqa: PLC0415
 
     topic = f"streamed-{uuid.uuid4().hex[:8]}"
     kafka_cluster.create_topic(topic, 6)

@@ -13,7 +13,7 @@ from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.spark import events
-from kafka_partition_events.spark.fleet.days import Days
+from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.testing.scripted import cluster_of
 from tests.every_event import EVERY_EVENT
 from tests.fleet_kit import gold_at_once

@@ -24,7 +24,7 @@ Choose = Callable[..., "Backend"]
 def chosen_with(monkeypatch: pytest.MonkeyPatch, spark: "SparkSession") -> Choose:
     """Return what chooses anew how to hash keys, where the JVM's way is another."""
     from kafka_partition_events.spark.partition_column import backend_of  # noqa: PLC0415
-    from kafka_partition_events.spark.partitioning import backends  # noqa: PLC0415
+    from kafka_partition_events.spark.partitioner import backends  # noqa: PLC0415
 
     def choose(name: Any = None, **jvms: Any) -> "Backend":
         monkeypatch.setattr(backends, "KEY_HASH", evolve(backends.KEY_HASH, **jvms))

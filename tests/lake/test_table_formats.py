@@ -25,8 +25,8 @@ from tests.integration.conftest import COMPILED, INTERPRETED
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.fleet.pipeline import Pipeline
-    from kafka_partition_events.spark.fleet.sources import Source
+    from kafka_partition_events.spark.ingest.sources import Source
+    from kafka_partition_events.spark.pipeline import Pipeline
 
 if not pyspark.__version__.startswith("4.1."):
     pytest.skip("jars of Delta and Iceberg are made for Spark 4.1: make lake", allow_module_level=True)
@@ -68,14 +68,14 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
 
 
 def pipeline(spark: "SparkSession", format_: str, work: Path) -> "Pipeline":
-    from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+    from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
 
     return Pipeline(spark, Fleet(out=NAMESPACES[format_], format=format_, work=str(work)))
 
 
 def archive(place: Path, *, first: bool) -> "Source":
     """Return an archive with the first half of the feed, or with all of it."""
-    from kafka_partition_events.spark.fleet.sources import JsonlArchive  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.sources import JsonlArchive  # noqa: PLC0415
 
     place.mkdir(exist_ok=True)
     half = len(FEED.records) // 2
@@ -93,7 +93,7 @@ NAMESPACES = {"delta": "spark_catalog.kpe", "iceberg": "lake.kpe"}
 
 @pytest.mark.parametrize("format_", NAMESPACES)
 def test_a_table_format_is_as_good_as_files(spark: "SparkSession", tmp_path: Path, format_: str) -> None:
-    from kafka_partition_events.spark.fleet.tables import open_tables  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
     work, namespace = tmp_path / "work", NAMESPACES[format_]
     pipeline(spark, format_, work).run_once(archive(tmp_path / "archive", first=True))

@@ -12,7 +12,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from kafka_partition_events.outbox import DeliveryStats, ReaderStats
-from kafka_partition_events.spark.fleet.progress import Progress
+from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events_listeners.prometheus import families as fam
 from kafka_partition_events_listeners.prometheus.pipeline import PipelineReading, pipeline_readings
 from tests.prometheus_kit import ASSETS, DASHBOARDS, QUERIES, RULES, all_rules, loaded
@@ -106,7 +106,7 @@ def test_the_documentation_describes_every_metric_and_no_other() -> None:
 
 
 def test_so_does_that_of_the_fleet_pipeline() -> None:
-    from kafka_partition_events.spark.fleet.metrics import Metrics  # noqa: PLC0415 - PySpark takes a second
+    from kafka_partition_events.spark.ingest.metrics import Metrics  # noqa: PLC0415 - PySpark takes a second
 
     Metrics(registry := CollectorRegistry(), Progress())
     suffixes = {"counter": ["_total"], "gauge": [""], "summary": ["_count", "_sum"]}

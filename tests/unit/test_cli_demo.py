@@ -22,8 +22,8 @@ from kafka_partition_events.demo.records import (
 )
 from kafka_partition_events.routing.budget import BufferBudget
 from kafka_partition_events.routing.table import compile_table
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.report.model import FleetData, Outage, Span
+from kafka_partition_events.spark.report.model import FleetData, Outage, Span
+from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.testing.scripted import cluster_of
 
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)

@@ -16,13 +16,9 @@ from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot
 from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.spark.fleet.days import Days, Hours, joined_days, joined_hours
-from kafka_partition_events.spark.fleet.progress import (
-    BatchDone,
-    Counts,
-    Lines,
-    Refreshed,
-)
+from kafka_partition_events.spark.progress import BatchDone, Lines, Refreshed
+from kafka_partition_events.spark.tables.days import Days, Hours, joined_days, joined_hours
+from kafka_partition_events.spark.tables.ledger import Counts
 from tests.every_event import EVERY_EVENT
 from tests.login_kit import login_options
 
@@ -201,14 +197,14 @@ class TestLines:
 
     @pytest.mark.parametrize("event", EVERY_EVENT, ids=lambda event: event.kind)
     def test_what_a_recorder_writes_becomes_the_cloudevent(self, event: Event) -> None:
-        from kafka_partition_events.spark.fleet.sources import event_of_line  # noqa: PLC0415
+        from kafka_partition_events.spark.ingest.sources import event_of_line  # noqa: PLC0415
 
         found = event_of_line(json.dumps(encode_event(event)).encode())
         assert found is not None
         assert json.loads(found) == json.loads(to_record(to_cloudevent(event)).value or b"")
 
     def test_cloudevents_and_junk_stay_and_snapshots_go(self) -> None:
-        from kafka_partition_events.spark.fleet.sources import event_of_line  # noqa: PLC0415
+        from kafka_partition_events.spark.ingest.sources import event_of_line  # noqa: PLC0415
 
         for line in (b'{"specversion": "1.0"}', b"not json", b"[]", b"{}", b'{"kind": "from_afar"}', b"\xff"):
             assert event_of_line(line) == line

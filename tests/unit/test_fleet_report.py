@@ -10,10 +10,9 @@ import pytest
 from attrs import evolve
 
 from kafka_partition_events.spark import wording
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.report.budget import budget
-from kafka_partition_events.spark.fleet.report.heatmap import MAX_HOURS, class_of, heatmap, percent
-from kafka_partition_events.spark.fleet.report.model import (
+from kafka_partition_events.spark.report.budget import budget
+from kafka_partition_events.spark.report.heatmap import MAX_HOURS, class_of, heatmap, percent
+from kafka_partition_events.spark.report.model import (
     BrokerLoad,
     Brokers,
     BurnRate,
@@ -26,8 +25,9 @@ from kafka_partition_events.spark.fleet.report.model import (
     Span,
     burn_down,
 )
-from kafka_partition_events.spark.fleet.report.page import render, verdict
-from kafka_partition_events.spark.fleet.report.timeline import MAX_LANES, Scale
+from kafka_partition_events.spark.report.page import render, verdict
+from kafka_partition_events.spark.report.timeline import MAX_LANES, Scale
+from kafka_partition_events.spark.tables.days import Days
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
 

@@ -9,8 +9,8 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pytest
 
 from kafka_partition_events.routing import hashing
-from kafka_partition_events.spark.partitioning import numpy_hash
-from kafka_partition_events.spark.partitioning.numpy_hash import murmur2
+from kafka_partition_events.spark.partitioner import numpy_hash
+from kafka_partition_events.spark.partitioner.numpy_hash import murmur2
 
 Keys = list[bytes | None]
 

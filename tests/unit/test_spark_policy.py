@@ -8,10 +8,10 @@ import pytest
 
 from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node
 from kafka_partition_events.errors import MetadataFetchError
-from kafka_partition_events.spark.partitioning import snapshot
-from kafka_partition_events.spark.partitioning.errors import UnknownPartitionError
-from kafka_partition_events.spark.partitioning.policy import PartitionPolicy, Target, targets_of
-from kafka_partition_events.spark.partitioning.snapshot import take_snapshot
+from kafka_partition_events.spark.partitioner import snapshot
+from kafka_partition_events.spark.partitioner.errors import UnknownPartitionError
+from kafka_partition_events.spark.partitioner.policy import PartitionPolicy, Target, targets_of
+from kafka_partition_events.spark.partitioner.snapshot import take_snapshot
 from kafka_partition_events.testing import MockCluster
 from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.scripted import cluster_of

@@ -16,13 +16,13 @@ from attrs import field, frozen
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.output import Documents, Output, write_line
 from kafka_partition_events.cli.spark.progress import shown
-from kafka_partition_events.spark.fleet.days import Days
-from kafka_partition_events.spark.fleet.progress import Progress
+from kafka_partition_events.spark.progress import Progress
+from kafka_partition_events.spark.tables.days import Days
 
 if TYPE_CHECKING:
-    from kafka_partition_events.spark.fleet.ledger import Mark
-    from kafka_partition_events.spark.fleet.pipeline import Pipeline
-    from kafka_partition_events.spark.fleet.sources import Source
+    from kafka_partition_events.spark.ingest.sources import Source
+    from kafka_partition_events.spark.pipeline import Pipeline
+    from kafka_partition_events.spark.tables.ledger import Mark
 
 _DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)%")
@@ -126,7 +126,7 @@ def run_fleet(job: FleetJob) -> None:
         KeyboardInterrupt: it was to run once, and was interrupted.
     """
     with needing_spark():
-        from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+        from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     fleet = Fleet(out=job.out, format=job.format, work=job.work, target=job.target)
     with contextlib.ExitStack() as told:
@@ -155,7 +155,7 @@ def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progres
     with needing_spark("cli,events,spark,metrics"):
         from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
 
-        from kafka_partition_events.spark.fleet.metrics import Metrics  # noqa: PLC0415
+        from kafka_partition_events.spark.ingest.metrics import Metrics  # noqa: PLC0415
     registry = CollectorRegistry()
     try:
         server, thread = start_http_server(address[1], address[0], registry)
@@ -179,7 +179,7 @@ def _run(pipeline: "Pipeline", job: FleetJob) -> "Mark":
 
 
 def _source(job: FleetJob) -> "Source":
-    from kafka_partition_events.spark.fleet import sources  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest import sources  # noqa: PLC0415
 
     if job.jsonl:
         return sources.JsonlArchive(path=job.jsonl, max_per_batch=job.max_per_batch)
@@ -194,7 +194,7 @@ def _source(job: FleetJob) -> "Source":
 
 
 def _control(job: FleetJob) -> "Source | None":
-    from kafka_partition_events.spark.changes.source import ControlTopics  # noqa: PLC0415
+    from kafka_partition_events.spark.control.ingest import ControlTopics  # noqa: PLC0415
 
     if job.control is None:
         return None

@@ -53,7 +53,7 @@ def maintain_command(
         write_line(submit_line(context, kafka=False))
         return
     with needing_spark():
-        from kafka_partition_events.spark.fleet.pipeline import Fleet, Pipeline  # noqa: PLC0415
+        from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     with shown() as progress:
         progress.step("starting Spark")

@@ -9,7 +9,7 @@ from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from kafka_partition_events.cli.common.event_text import styled
 from kafka_partition_events.cli.common.output import tell
-from kafka_partition_events.spark.fleet.progress import BatchDone, Progress, Refreshed
+from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
 
 
 class Shown(Progress):

@@ -11,8 +11,8 @@ from kafka_partition_events.cli.common.options import Verbose, check_out, write_
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
-from kafka_partition_events.spark.fleet.days import last_days
 from kafka_partition_events.spark.session import opened_session
+from kafka_partition_events.spark.tables.days import last_days
 
 _DAYS_BY_DEFAULT = 7
 
@@ -64,9 +64,9 @@ def report_command(
         write_line(submit_line(context, kafka=False))
         return
     with opened_session(list, cores=cores, name="kpe spark report") as spark:
-        from kafka_partition_events.spark.fleet.report.collect import collect  # noqa: PLC0415 - needs PySpark
-        from kafka_partition_events.spark.fleet.report.page import render, verdict  # noqa: PLC0415
-        from kafka_partition_events.spark.fleet.tables import open_tables  # noqa: PLC0415
+        from kafka_partition_events.spark.report.collect import collect  # noqa: PLC0415 - needs PySpark
+        from kafka_partition_events.spark.report.page import render, verdict  # noqa: PLC0415
+        from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
         told = collect(open_tables(spark, tables, format_), chosen, cluster=cluster, target=promised)
     write_out(out, render(told))

@@ -8,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.routing.jump import jump
 from kafka_partition_events.spark.partition_column import backend_of
-from kafka_partition_events.spark.partitioning.jvm_function import JvmFunction, arrow_column
+from kafka_partition_events.spark.partitioner.jvm_function import JvmFunction, arrow_column
 from kafka_partition_events.spark.whatif.plan import HashName, Place
 
 HASH: Final = "_kpe_hash"

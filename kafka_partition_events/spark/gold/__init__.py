@@ -1,0 +1,1 @@
+"""What the gold tables say. DataFrames in, DataFrames out."""

@@ -1,0 +1,123 @@
+"""What is known of clusters as a whole: the last news of each, and when nobody looked at it.
+
+That is little, and the driver knows it. So it is part of the plan, as a literal that Spark keeps beside the
+code that it generates: a join would be one more job, each time.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Final
+
+from attrs import field, frozen
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from kafka_partition_events.spark.gold.intervals import length, long, micros
+
+_SPANS: Final = "array<struct<begin: bigint, end: bigint>>"
+
+
+@frozen(order=True)
+class Blind:
+    """A time in which nobody looked at a cluster."""
+
+    cluster: str
+    begin: datetime
+    end: datetime
+
+
+@frozen(kw_only=True)
+class Clusters:
+    """What is known of each.
+
+    Attributes:
+        until: The last news. What has not ended by then is open until then; nothing is said of later times.
+        blind: When nobody looked; those of one cluster do not overlap.
+    """
+
+    until: Mapping[str, datetime] = field(factory=dict)
+    blind: Sequence[Blind] = ()
+
+    def rows_of_until(self, spark: SparkSession) -> DataFrame:
+        """Return ``cluster_id, until`` (TIMESTAMP)."""
+        told = [{"cluster_id": cluster, "until": micros(moment)} for cluster, moment in self.until.items()]
+        return _rows(spark, told, until="BIGINT").select(
+            "cluster_id", F.timestamp_micros("until").alias("until")
+        )
+
+    def rows_of_blind(self, spark: SparkSession) -> DataFrame:
+        """Return ``cluster_id, begin, end`` (microseconds)."""
+        told = [
+            {"cluster_id": one.cluster, "begin": micros(one.begin), "end": micros(one.end)}
+            for one in self.blind
+        ]
+        return _rows(spark, told, begin="BIGINT", end="BIGINT")
+
+    def known(self, rows: DataFrame) -> DataFrame:
+        """Return rows with ``until``, microseconds: the last news of their cluster. Others are left out.
+
+        Args:
+            rows: Any columns, ``cluster_id``.
+        """
+        return rows.withColumn("until", self.last_news()).where("until IS NOT NULL")
+
+    def last_news(self) -> Column:
+        """Return the last news of ``cluster_id``, microseconds; null where there is none."""
+        moments = {cluster: micros(moment) for cluster, moment in self.until.items()}
+        return _of_cluster(moments, "bigint")
+
+    def blind_within(self, begin: Column, end: Column) -> Column:
+        """Return for how long nobody looked at ``cluster_id`` within an interval."""
+        if not self.blind:
+            return long(0)
+        within = F.aggregate(
+            self._blind(),
+            long(0),
+            lambda total, one: total + length(F.greatest(begin, one["begin"]), F.least(end, one["end"])),
+        )
+        return F.coalesce(within, long(0))
+
+    def blind_parts(self, begin: Column, end: Column) -> Column:
+        """Return the parts of an interval in which nobody looked, an array of ``begin, end``."""
+        none = F.array().cast(_SPANS)
+        if not self.blind:
+            return none
+        met = F.filter(self._blind(), lambda one: (one["begin"] < end) & (one["end"] > begin))
+        parts = F.transform(
+            met,
+            lambda one: F.struct(
+                F.greatest(begin, one["begin"]).alias("begin"), F.least(end, one["end"]).alias("end")
+            ),
+        )
+        return F.coalesce(parts, none)
+
+    def touches_blind(self, begin: Column, end: Column) -> Column:
+        """Return whether nobody looked at some moment of an interval."""
+        if not self.blind:
+            return F.lit(False)
+        touched = F.exists(self._blind(), lambda one: (one["begin"] < end) & (one["end"] > begin))
+        return F.coalesce(touched, F.lit(False))
+
+    def _blind(self) -> Column:
+        spans: dict[str, list[dict[str, int]]] = defaultdict(list)
+        for one in sorted(self.blind):
+            spans[one.cluster].append({"begin": micros(one.begin), "end": micros(one.end)})
+        return _of_cluster(spans, _SPANS)
+
+
+def _of_cluster(known: Mapping[str, object], type_: str) -> Column:
+    return F.from_json(F.lit(json.dumps(known)), f"map<string, {type_}>")[F.col("cluster_id")]
+
+
+def rows_of_topics(spark: SparkSession, topics: Mapping[str, Iterable[str]]) -> DataFrame:
+    """Return ``cluster_id, topic`` of these topics by cluster."""
+    told = [{"cluster_id": cluster, "topic": topic} for cluster, names in topics.items() for topic in names]
+    return _rows(spark, told, topic="STRING")
+
+
+def _rows(spark: SparkSession, told: Sequence[Mapping[str, object]], **columns: str) -> DataFrame:
+    struct = ", ".join(f"{name}: {type_}" for name, type_ in {"cluster_id": "STRING", **columns}.items())
+    listed = F.from_json(F.lit(json.dumps(told)), f"array<struct<{struct}>>")
+    return spark.range(1, numPartitions=1).select(F.inline(listed))

@@ -1,0 +1,1 @@
+"""From records in Kafka or in files to bronze, batch by batch."""

@@ -1,0 +1,235 @@
+"""Finds what new states change of what lasts: outages, and counts of partitions.
+
+Each is found again from where the news begins, on what stands for all before: so it costs what is new,
+however long the history is. Nothing is written here.
+"""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from typing import Any, Final
+
+from attrs import frozen
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812
+
+from kafka_partition_events.spark import outages
+from kafka_partition_events.spark.events import LABELS
+from kafka_partition_events.spark.gold import partition_counts
+from kafka_partition_events.spark.gold.clusters import Clusters
+from kafka_partition_events.spark.gold.intervals import HOUR_US, day_of
+from kafka_partition_events.spark.gold.partition_outages import DECORATED, partition_outages
+from kafka_partition_events.spark.refresh.standing import TOGETHER, Standing, of_topics
+from kafka_partition_events.spark.tables.days import Days, Hours, since
+from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, STATES, Tables
+
+_TOPIC: Final = ("cluster_id", "topic")
+
+
+@frozen(kw_only=True)
+class Changed:
+    """Rows of a table that are not what they were.
+
+    Attributes:
+        rows: What shall be on these days.
+        days: The days of changed rows.
+        rated: The hours in which their values change what is counted.
+        settled: The hours for which it changes whether that is final.
+    """
+
+    rows: DataFrame | None = None
+    days: Sequence[date] = ()
+    rated: Sequence[Hours] = ()
+    settled: Sequence[Hours] = ()
+
+
+# -- outages -----------------------------------------------------------------------------------------------
+
+
+def changed_outages(
+    standing: Standing, topics: DataFrame | None, first: datetime | None, again: datetime | None,
+    clusters: Clusters,
+) -> Changed:  # fmt: skip
+    """Return what changes of ``gold/partition_outages``.
+
+    Args:
+        standing: What stands for all before.
+        topics: Those of which there is news that tells of outages; None: all are to be found again.
+        first: When that begins; None: there is none.
+        again: From when on causes, or blind time, may be others.
+        clusters: What is known of them.
+    """
+    moments = [moment for moment in (first, again) if moment is not None]
+    if not moments:
+        return Changed()
+    found, days = (None, set[date]()) if first is None else _outages_since(standing, topics, first)
+    if again is not None:
+        days |= set(standing.days_of_open(again) or ())
+    from_ = min(moments)
+    key = (*outages.KEY, "began_by")
+    near = standing.tables.read(OUTAGES, *standing.days_from(from_, days))
+    both = near.select(*key, F.struct(*DECORATED).alias("old"))
+    if found is not None and first is not None:
+        # All of these topics that began since then are found again, or are no more.
+        begin, _ = standing.at(first)
+        is_told = F.lit(True) if begin is None else F.col("began_by") >= F.lit(begin)
+        if topics is not None:
+            both = both.join(F.broadcast(topics.withColumn("_told", F.lit(True))), list(_TOPIC), "left")
+            is_told &= F.col("_told").isNotNull()
+        both = both.withColumn("_gone", is_told).join(
+            found.select(*key, F.struct(*outages.OUTAGE).alias("_found")), list(key), "full_outer"
+        )
+        now = F.coalesce(
+            "_found", F.when(~F.col("_gone"), F.struct(*(f"old.{name}" for name in outages.OUTAGE)))
+        )
+    else:
+        now = F.struct(*(f"old.{name}" for name in outages.OUTAGE))
+    others = [name for name in outages.OUTAGE if name not in key]
+    bare = both.withColumn("_now", now).select(
+        *key, *(f"_now.{name}" for name in others), "old", F.col("_now").isNotNull().alias("there")
+    )
+    around = [Days(day - timedelta(days=1), day + timedelta(days=1)) for day in days]
+    start, _ = standing.at(from_)
+    wanted = [] if start is None else [since(start - timedelta(days=1)), *around]
+    left = standing.tables.read(STATES, *wanted).where("name = 'broker.left'")
+    made = F.when(F.col("there"), F.struct(*DECORATED)).alias("new")
+    rows = partition_outages(bare, left, clusters, "old", "there").select(*key, "old", made)
+    changes, observed = _hours_of_outages(clusters), Observation()
+    rows = rows.observe(observed, F.collect_set(changes).alias("changes")).localCheckpoint()
+    return _changed(rows.where("new IS NOT NULL").select("new.*"), observed)
+
+
+def _outages_since(
+    standing: Standing, topics: DataFrame | None, first: datetime
+) -> tuple[DataFrame, set[date]]:
+    """Return the outages that are new or others, and the days on which others of them began."""
+    begin, known = standing.at(first)
+    told = of_topics(standing.told_since(begin), topics)
+    known = None if known is None else of_topics(known, topics)
+    found = outages.outages_of(outages.runs_of(told, known, begin))
+    if begin is None:
+        return found, set()
+    # Of what began before, only what is news: all days of other outages need not be read.
+    is_new, observed = F.col("began_by") >= F.lit(begin), Observation()
+    day = F.when(~is_new, day_of(F.unix_micros("began_by")))
+    found = found.where(is_new | F.col("news")).observe(observed, F.collect_set(day).alias("days"))
+    return found.localCheckpoint(), set(observed.get["days"])
+
+
+def _changed(rows: DataFrame, observed: Observation) -> Changed:
+    found = observed.get["changes"]
+    rated, settled = (_hours(span for row in found for span in row[name]) for name in ("rated", "settled"))
+    return Changed(rows=rows, days=sorted({row["day"] for row in found}), rated=rated, settled=settled)
+
+
+def _hours_of_outages(clusters: Clusters) -> Column:
+    """Return the day on which an outage began that changes, and the hours that it changes."""
+    old, new = (_bounds(side, clusters.last_news()) for side in ("old", "new"))
+    both = F.expr("old IS NOT NULL AND new IS NOT NULL")
+    begins = both & ~((old[0] == new[0]) & (old[1] == new[1]))
+    ends = both & F.expr("NOT (old.ended_by <=> new.ended_by AND old.ended_after <=> new.ended_after)")
+    closes = both & F.expr("(old.ended_by IS NULL) != (new.ended_by IS NULL)")
+    whole = (F.least(old[0], new[0]), F.greatest(old[3], new[3]))
+    rated = F.array(
+        _span(~both, *whole),
+        _span(begins, F.least(old[0], new[0]), F.greatest(old[1], new[1])),
+        _span(ends, F.least(old[2], new[2]), F.greatest(old[3], new[3])),
+    )
+    change = F.struct(
+        day_of(F.unix_micros("began_by")).alias("day"),
+        F.array_compact(rated).alias("rated"),
+        F.array_compact(F.array(_span(closes, *whole))).alias("settled"),
+    )
+    return F.when(F.expr("NOT (old <=> new)"), change)
+
+
+def _bounds(side: str, until: Column) -> tuple[Column, Column, Column, Column]:
+    """Return when an outage began, and when it ended, at the earliest and at the latest."""
+    first_seen = F.expr(f"unix_micros({side}.began_by)")
+    end = F.when(
+        F.expr(f"{side}.began_by IS NOT NULL"), F.coalesce(F.expr(f"unix_micros({side}.ended_by)"), until)
+    )
+    surely = F.expr(f"unix_micros(greatest({side}.began_by, coalesce({side}.ended_after, {side}.began_by)))")
+    begin = F.expr(f"unix_micros(coalesce({side}.began_after, {side}.began_by))")
+    return begin, first_seen, F.when(F.expr(f"{side}.ended_by IS NULL"), end).otherwise(surely), end
+
+
+def _span(wanted: Column, first: Column, last: Column) -> Column:
+    hours = F.struct(F.floor(first / HOUR_US).alias("first"), F.floor(last / HOUR_US).alias("last"))
+    return F.when(wanted, hours)
+
+
+# -- counts of partitions ----------------------------------------------------------------------------------
+
+
+def changed_counts(tables: Tables, topics: DataFrame | None, first: datetime, clusters: Clusters) -> Changed:
+    """Return what changes of ``gold/partition_count_history``.
+
+    Args:
+        tables: Where it is.
+        topics: Those of which there is news that tells of counts; None: all are to be found again.
+        first: When that begins.
+        clusters: What is known of them.
+    """
+    begin = Days(first.date(), first.date()).begin
+    columns = (*_TOPIC, "topic_id", "valid_from", "valid_to", "count", *LABELS)
+    history = of_topics(tables.read(COUNTS).select(*columns), topics).localCheckpoint()
+    near = of_topics(tables.read(STATES, since(begin - TOGETHER)), topics)
+    near = near.where((F.col("at") >= F.lit(begin - TOGETHER)) & F.col("name").isin(*partition_counts.NAMES))
+    # Of an event that somebody told before, what others tell of it now is in what stands for all before.
+    earlier = near.where((F.col("at") < F.lit(begin)) & ~F.col("initial")).select("cluster_id", "identity")
+    told = near.where(F.col("at") >= F.lit(begin)).join(earlier, ["cluster_id", "identity"], "left_anti")
+    known = partition_counts.standing(history, begin)
+    names = (*_TOPIC, "name", "initial", "identity", "at", "topic_id", "count_after", *LABELS)
+    found = partition_counts.spells(told.select(*names).unionByName(known.select(*names)))
+    last = (
+        history.where(F.col("valid_from") < F.lit(begin))
+        .groupBy(*_TOPIC)
+        .agg(F.max("valid_from").alias("_last"))
+    )
+    before = history.join(last, list(_TOPIC), "left").where("_last IS NULL OR valid_from >= _last")
+    key, observed = [*_TOPIC, "valid_from"], Observation()
+    old, new = (
+        rows.select(*key, F.struct(*columns).alias(side)) for rows, side in ((before, "old"), (found, "new"))
+    )
+    differs = (
+        old.join(new, key, "full_outer")
+        .where("NOT (old <=> new)")
+        .observe(observed, F.collect_set(_hours_of_counts(clusters)).alias("changes"))
+        .localCheckpoint()
+    )
+    changes = observed.get["changes"]
+    if not changes:
+        return Changed()
+    days = sorted({change["day"] for change in changes})
+    there = tables.read(COUNTS, *(Days(day, day) for day in days)).select(*columns)
+    rest = there.join(differs.select(*key), key, "left_anti")
+    rows = rest.unionByName(differs.where("new IS NOT NULL").select("new.*")).withColumn(
+        "day", day_of(F.unix_micros("valid_from"))
+    )
+    return Changed(rows=rows.localCheckpoint(), days=days, rated=_hours(changes))
+
+
+def _hours_of_counts(clusters: Clusters) -> Column:
+    """Return the day on which a spell began that changes, and the hours that it changes."""
+
+    def end(side: str) -> Column:
+        ended = F.coalesce(F.expr(f"unix_micros({side}.valid_to)"), clusters.last_news())
+        return F.when(F.col(side).isNotNull(), ended)
+
+    # A spell that only ends otherwise is another one from its earlier end on.
+    only_ends = F.expr("old.count <=> new.count")
+    first = F.when(only_ends, F.least(end("old"), end("new"))).otherwise(F.unix_micros("valid_from"))
+    last = F.greatest(end("old"), end("new"))
+    return F.struct(
+        day_of(F.unix_micros("valid_from")).alias("day"),
+        F.floor(first / HOUR_US).alias("first"),
+        F.floor(last / HOUR_US).alias("last"),
+    )
+
+
+def _hours(spans: Iterable[Any]) -> list[Hours]:
+    return [
+        Hours(span["first"], span["last"])
+        for span in spans
+        if span["first"] is not None and span["first"] <= span["last"]
+    ]

@@ -1,0 +1,257 @@
+"""Gold tables -> what the report says.
+
+Spark adds up and picks out: however large the fleet, only what is drawn comes to the driver, some thousand
+rows, and an hour's row for each hour of the period.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, Protocol
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.events import NO_CLUSTER
+from kafka_partition_events.spark.report.brokers import MAX_BROKERS
+from kafka_partition_events.spark.report.heatmap import MAX_HOURS, MAX_TOPICS
+from kafka_partition_events.spark.report.model import (
+    HOUR,
+    BrokerLoad,
+    Brokers,
+    BurnRate,
+    Change,
+    FleetData,
+    Outage,
+    RatedHour,
+    RatedTopic,
+    Span,
+)
+from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
+from kafka_partition_events.spark.tables.days import Days
+from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, UNTIL
+
+WINDOWS: Final = ("5m", "1h", "6h", "3d")
+MAX_CLUSTERS: Final = 20
+"""Clusters that are named where one is to be chosen."""
+
+_RATED: Final = {
+    "partition_s": "partition_seconds",
+    "offline_lo_s": "offline_seconds_lo",
+    "offline_hi_s": "offline_seconds_hi",
+    "blind_s": "blind_seconds",
+    "incidents": "incidents",
+}
+_BOUNDS: Final = ("began_after", "began_by", "ended_after", "ended_by")
+_HELD: Final = ("leaders", "replicas", "offline_replicas")
+_MOVED: Final = ("moved_from", "moved_to")
+
+
+class Reading(Protocol):
+    """What is needed of the tables."""
+
+    def read(self, name: str, *days: Days) -> DataFrame:
+        """Return a table, or its rows of these days."""
+
+
+def collect(tables: Reading, days: Days, *, cluster: str | None, target: float) -> FleetData:
+    """Compute what the gold tables tell of some days.
+
+    Args:
+        tables: The tables that ``kpe spark fleet`` keeps.
+        days: The days, in UTC.
+        cluster: The cluster's id; None if there is only one.
+        target: The availability that was promised, as a share.
+
+    Raises:
+        SparkJobError: there are no tables, none of this cluster, or several clusters and none was named.
+    """
+    rated = tables.read("gold/availability_hourly", days)
+    chosen = _cluster(rated, cluster, days)
+    of = F.col("cluster_id") == chosen
+    until = _until(tables.read(UNTIL).where(of), days)
+    found = tables.read(OUTAGES).where(of & _overlaps(days))
+    counts, longest = _outages(found, until)
+    burn = rows_of(
+        tables.read("gold/slo_burn", days)
+        .where(of & F.col("topic").isNull())
+        .orderBy(F.desc("window_start"))
+        .limit(1)
+    )
+    hours = rows_of(rated.where(of).groupBy("hour").agg(*_sums(_RATED)).orderBy("hour"))
+    topics, topic_count = _topics(rated.where(of), hours[-1]["hour"])
+    changes = _changes(tables.read(COUNTS).where(of), days)
+    held, churn = (tables.read(f"gold/{name}", days).where(of) for name in ("skew", "leader_churn"))
+    return FleetData(
+        cluster=chosen,
+        made_at=datetime.now(UTC),
+        days=days,
+        until=until,
+        target=target,
+        hours=tuple(RatedHour(hour=row["hour"], **_picked(row, _RATED)) for row in hours),
+        topics=topics,
+        topic_count=topic_count,
+        outages=longest,
+        outage_count=counts["found"],
+        open_count=counts["open"],
+        changes=tuple(map(_change, reversed(changes[:MAX_CHANGES]))),
+        changes_cut=len(changes) > MAX_CHANGES,
+        burn=_burn(burn[0]) if burn else (),
+        brokers=_brokers(held, churn),
+    )
+
+
+def rows_of(frame: DataFrame) -> list[dict[str, Any]]:
+    """Bring rows to the driver. By Arrow, because `collect` turns timestamps into naive local times."""
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
+
+
+def _sums(names: Mapping[str, str]) -> list[Column]:
+    return [F.sum(name).alias(to) for to, name in names.items()]
+
+
+def _picked(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {name: row[name] for name in names}
+
+
+def _cluster(rated: DataFrame, wanted: str | None, days: Days) -> str:
+    there = rated.select("cluster_id").distinct()
+    if wanted is not None and not there.where(F.col("cluster_id") == wanted).isEmpty():
+        return wanted
+    # What was told before a cluster's id was known is no cluster's, but better than nothing.
+    by_worth = there.orderBy(F.col("cluster_id") == NO_CLUSTER, "cluster_id").limit(MAX_CLUSTERS)
+    told = [str(row["cluster_id"]) for row in rows_of(by_worth)]
+    known = [name for name in told if name != NO_CLUSTER] or told
+    if not known:
+        raise SparkJobError(
+            f"the tables hold nothing of {days.first} to {days.last}: give other days by --days, or see "
+            "whether kpe spark fleet has taken in events of these"
+        )
+    if wanted is not None:
+        raise SparkJobError(f"the tables hold no cluster {wanted!r}, but {', '.join(known)}")
+    if len(known) > 1:
+        raise SparkJobError(f"the tables hold several clusters; name one by --cluster: {', '.join(known)}")
+    return known[0]
+
+
+def _until(news: DataFrame, days: Days) -> datetime:
+    (row,) = rows_of(news.agg(F.max("until").alias("until")))
+    last: datetime | None = row["until"]
+    return days.end if last is None else min(last, days.end)
+
+
+# -- availability ------------------------------------------------------------------------------------------
+
+
+def _topics(rated: DataFrame, last: datetime) -> tuple[tuple[RatedTopic, ...], int]:
+    """Return the topics with the most offline time and their latest hours, and how many topics there are."""
+    by_topic = rated.groupBy("topic").agg(*_sums(_RATED))
+    counted = by_topic.withColumn("topics", F.count("*").over(Window.partitionBy()))
+    worst = rows_of(counted.orderBy(F.desc("offline_hi_s"), "topic").limit(MAX_TOPICS))
+    cells: dict[str, list[RatedHour]] = {row["topic"]: [] for row in worst}
+    drawn = F.col("topic").isin(*cells) & (F.col("hour") > F.lit(last - MAX_HOURS * HOUR))
+    columns = (F.col(name).alias(to) for to, name in _RATED.items())
+    for row in rows_of(rated.where(drawn).select("topic", "hour", *columns).orderBy("topic", "hour")):
+        cells[row.pop("topic")].append(RatedHour(**row))
+    topics = (
+        RatedTopic(topic=row["topic"], hours=tuple(cells[row["topic"]]), **_picked(row, _RATED))
+        for row in worst
+    )
+    return tuple(topics), worst[0]["topics"]
+
+
+def _burn(row: Mapping[str, Any]) -> tuple[BurnRate, ...]:
+    return tuple(
+        BurnRate(window=window, lo=row[f"burn_{window}_lo"], hi=row[f"burn_{window}_hi"])
+        for window in WINDOWS
+        if row[f"burn_{window}_hi"] is not None
+    )
+
+
+# -- what happened -----------------------------------------------------------------------------------------
+
+
+def _overlaps(days: Days) -> Column:
+    begins = F.coalesce("began_after", "began_by") < F.lit(days.end)
+    return begins & (F.col("ended_by").isNull() | (F.col("ended_by") >= F.lit(days.begin)))
+
+
+def _outages(found: DataFrame, until: datetime) -> tuple[dict[str, int], tuple[Outage, ...]]:
+    """Return how many there are, how many of them are open, and the longest, as they lasted at the least."""
+    open_ = F.col("ended_by").isNull()
+    (counts,) = rows_of(found.agg(F.count("*").alias("found"), F.count_if(open_).alias("open")))
+    end = F.when(open_, F.lit(until)).otherwise(F.coalesce("ended_after", "began_by"))
+    lasted = F.greatest(F.lit(0), F.unix_micros(end) - F.unix_micros("began_by"))
+    longest = found.orderBy(lasted.desc(), "topic", "partition", "began_by").limit(MAX_OUTAGES)
+    return counts, tuple(_outage(row, until) for row in rows_of(longest))
+
+
+def _outage(row: Mapping[str, Any], until: datetime) -> Outage:
+    return Outage(
+        topic=row["topic"],
+        partition=row["partition"],
+        span=Span(**{name: row[name] for name in _BOUNDS}, seen_until=max(until, row["began_by"])),
+        leader_before=row["leader_before"],
+        leader_after=row["leader_after"],
+        cause=row["cause_broker"],
+    )
+
+
+def _changes(counts: DataFrame, days: Days) -> list[dict[str, Any]]:
+    """Return when topics grew or were created anew on these days, the latest first, and one too many.
+
+    What came before is known by the earlier row.
+    """
+    begin, end = F.lit(days.begin), F.lit(days.end)
+    in_time = Window.partitionBy("topic").orderBy("valid_from")
+    before = {f"{name}_before": F.lag(name).over(in_time) for name in ("count", "topic_id", "valid_to")}
+    return rows_of(
+        counts.where(
+            (F.col("valid_from") < end) & (F.col("valid_to").isNull() | (F.col("valid_to") >= begin))
+        )
+        .withColumns(before)
+        .where((F.col("valid_from") >= begin) & (F.col("valid_to_before") == F.col("valid_from")))
+        .select("topic", "valid_from", "count", "count_before", "topic_id", "topic_id_before")
+        .orderBy(F.desc("valid_from"), F.desc("topic"))
+        .limit(MAX_CHANGES + 1)
+    )
+
+
+def _change(row: Mapping[str, Any]) -> Change:
+    again = row["topic_id_before"] is not None and row["topic_id_before"] != row["topic_id"]
+    return Change(
+        name="topic.recreated" if again else "partitions.added",
+        after=None,
+        by=row["valid_from"],
+        topic=row["topic"],
+        detail=f"{row['count_before']} → {row['count']} partitions",
+    )
+
+
+# -- brokers -----------------------------------------------------------------------------------------------
+
+
+def _brokers(held: DataFrame, churn: DataFrame) -> Brokers:
+    (last,) = rows_of(
+        held.agg(
+            F.max("at").alias("counted_at"),
+            *(F.max_by(f"{what}_max_mean", "at").alias(f"{what}_spread") for what in ("leaders", "replicas")),
+        )
+    )
+    of_last = held.where(F.col("at") == F.lit(last["counted_at"])).select("broker", *_HELD)
+    moved = churn.groupBy("broker").agg(
+        F.sum("moves_from").alias("moved_from"), F.sum("moves_to").alias("moved_to")
+    )
+    everything = Window.partitionBy()
+    ranked = (
+        of_last.join(moved, "broker", "full")
+        .fillna(0, list(_MOVED))
+        .withColumns({"count": F.count("*").over(everything), "moves": F.sum("moved_from").over(everything)})
+        .orderBy(F.desc(F.col("moved_from") + F.col("moved_to")), "broker")
+        .limit(MAX_BROKERS)
+    )
+    rows = rows_of(ranked)
+    totals = {name: rows[0][name] for name in ("count", "moves")} if rows else {}
+    shown = tuple(BrokerLoad(**{name: row[name] for name in ("broker", *_HELD, *_MOVED)}) for row in rows)
+    return Brokers(shown=shown, **totals, **last)

@@ -1,0 +1,100 @@
+"""The fleet report as one self-contained HTML file. Pure."""
+
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Final
+
+from kafka_partition_events.spark import wording
+from kafka_partition_events.spark.page import page, section
+from kafka_partition_events.spark.report.brokers import brokers
+from kafka_partition_events.spark.report.budget import PERIOD_NOTE, budget
+from kafka_partition_events.spark.report.heatmap import heatmap, percent
+from kafka_partition_events.spark.report.model import FleetData, total
+from kafka_partition_events.spark.report.outages import changes, outages
+
+
+def render(
+    data: FleetData,
+    *,
+    heading: str = "",
+    note: str = "",
+    figures: Mapping[str, str] | None = None,
+    sections: Iterable[str] = (),
+) -> str:
+    """Return the whole page.
+
+    Args:
+        data: What it says.
+        heading: What whoever made the data has to say first; `verdict` then stands below it.
+        note: A line for the top.
+        figures: More numbers, before those of the fleet.
+        sections: More sections, after the outages.
+    """
+    judged = verdict(data)
+    return page(
+        __package__,
+        title=f"Partitions of cluster {data.cluster}",
+        heading=heading or judged,
+        under=f"{judged} {_when(data)}" if heading else _when(data),
+        note=note,
+        figures={**(figures or {}), **_figures(data)},
+        sections=(
+            section("Availability by topic and hour", heatmap(data), _HEAT_CAPTION),
+            section("Outages", outages(data), _OUTAGES_CAPTION),
+            *sections,
+            section("What else changed", changes(data.changes, cut=data.changes_cut)),
+            section("Error budget", budget(data), PERIOD_NOTE),
+            section("Brokers", brokers(data.brokers), _BROKER_CAPTION),
+        ),
+    )
+
+
+def verdict(data: FleetData) -> str:
+    """Return how it went, in one sentence or two."""
+    share = total(data.hours).availability
+    if share is None:
+        return "Nobody watched this cluster in the period."
+    said = f"Partitions were available {percent(share)} of the watched time."
+    promise = f"the promise of {100 * data.target:.6g}%"
+    if share[0] >= data.target:
+        return f"{said} {promise.capitalize()} was kept."
+    if share[1] < data.target:
+        return f"{said} {promise.capitalize()} was broken."
+    return f"{said} Whether {promise} was kept can't be told."
+
+
+def _when(data: FleetData) -> str:
+    return (
+        f"Cluster <code>{escape(data.cluster)}</code>, {data.days.first} to {data.days.last}, last news "
+        f"{data.until:%Y-%m-%d %H:%M:%S} UTC. Made {data.made_at:%Y-%m-%d %H:%M} UTC."
+    )
+
+
+def _figures(data: FleetData) -> dict[str, str]:
+    whole = total(data.hours)
+    unseen = f"{100 * whole.blind_s / whole.partition_s:.1f}%" if whole.partition_s else wording.DASH
+    return {
+        "Topics": wording.count(data.topic_count),
+        "Outages": wording.count(data.outage_count),
+        "Still open": wording.count(data.open_count),
+        "Longest outage": wording.lasted(*data.outages[0].span.seconds) if data.outages else "none",
+        "Leaders moved": wording.count(data.brokers.moves),
+        "Not watched": unseen,
+    }
+
+
+_HEAT_CAPTION: Final = (
+    "Each square is an hour (UTC), coloured by the least availability that the topic's partitions may "
+    "have had in it. The topics with the most offline time come first; on the right the whole period, from "
+    "the least to the most."
+)
+_OUTAGES_CAPTION: Final = (
+    "A partition is offline while no listed broker leads it. The cluster is looked at every so often, so a "
+    "begin and an end are known only to lie between two looks: solid is certain, hatched may be. All times "
+    "are UTC. Metadata go on naming a dead broker until its session times out (after 9 s, unless configured "
+    "otherwise), so writing may have failed sooner."
+)
+_BROKER_CAPTION: Final = (
+    "Leaders that moved away from a broker or to it in the period, elections of the same broker left out; "
+    "and what brokers held when the cluster was last summed up."
+)
