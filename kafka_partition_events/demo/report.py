@@ -84,7 +84,7 @@ def write_report(spark: "SparkSession", bootstrap_servers: str, played: Played, 
         mark = Pipeline(spark, fleet).run_once(events)
         today = datetime.now(UTC).date()
         days = Days(min((event.wall_time.date() for event in played.seen), default=today), today)
-        told = collect(open_tables(spark, tables, fleet.format), days, cluster=None, target=fleet.target)
+        told = collect(open_tables(spark, tables, fleet.format), days, cluster=None, targets=fleet.targets)
     changes = sorted([*told.changes, *_changes(played.seen)], key=lambda change: change.by)
     told = evolve(told, changes=tuple(changes))
     page = render(

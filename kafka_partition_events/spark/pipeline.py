@@ -6,8 +6,9 @@ Whatever is killed at any moment, and however often, goes on where it was: see `
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from functools import partial
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -26,13 +27,13 @@ from kafka_partition_events.spark.gold import partition_counts
 from kafka_partition_events.spark.gold.availability import Lasting
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.partition_outages import partition_outages
-from kafka_partition_events.spark.gold.slo_burn import TARGET, with_target
+from kafka_partition_events.spark.gold.slo_burn import slo_burn
 from kafka_partition_events.spark.ingest import batches
 from kafka_partition_events.spark.ingest.batches import Ingest
 from kafka_partition_events.spark.ingest.sources import Source
 from kafka_partition_events.spark.kafka import cause_of
 from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
-from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING
+from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING, LastingTable
 from kafka_partition_events.spark.refresh.refresher import Refresher
 from kafka_partition_events.spark.refresh.standing import states
 from kafka_partition_events.spark.session import own_session
@@ -48,6 +49,7 @@ from kafka_partition_events.spark.tables.tables import (
     STATES,
     open_tables,
 )
+from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 _ANY: Final = Days(date(2000, 1, 1), date(2000, 1, 1))
 _LOOK_S: Final = 0.2
@@ -63,13 +65,13 @@ class Fleet:
             table format the namespace (``catalog.schema``).
         format: The tables' format: ``parquet``, ``orc``, ``avro``, or a table format that the session has.
         work: The directory for checkpoints; by default ``_kpe`` in ``out``. A table format needs one.
-        target: Which part of the time partitions shall be online, for ``slo_burn``; between 0 and 1.
+        targets: Which part of the time partitions shall be online, for ``slo_burn``.
     """
 
     out: str = field(validator=min_len(1))
     format: str = "parquet"
     work: str | None = None
-    target: float = TARGET
+    targets: Targets = THREE_NINES
 
     @property
     def work_directory(self) -> str:
@@ -101,7 +103,6 @@ class Pipeline:
 
         Raises:
             SparkJobError: the directory or the format can't be used.
-            ValueError: the target is not between 0 and 1.
         """
         self._fleet = fleet
         if fleet.format in FILE_FORMATS:
@@ -114,7 +115,10 @@ class Pipeline:
         self._progress = _InTurn(progress or Progress())
         heard_by: object = progress
         self._listener = heard_by if isinstance(heard_by, StreamingQueryListener) else None
-        self._of_lasting = {**OF_LASTING, "slo_burn": with_target(fleet.target)}
+        self._of_lasting: Mapping[str, LastingTable] = {
+            **OF_LASTING,
+            "slo_burn": partial(slo_burn, targets=fleet.targets),
+        }
         self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, self._of_lasting)
         self._stopping = threading.Event()
         self._failure: Exception | None = None

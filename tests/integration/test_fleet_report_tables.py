@@ -93,11 +93,13 @@ def fleet(spark: "SparkSession", size: int, *others: str) -> Fleet:
 
 
 def told(
-    tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None
+    tables: Fleet, monkeypatch: pytest.MonkeyPatch, cluster: str | None = None, **by_topic: float
 ) -> tuple[FleetData, list[int]]:
     """Return what is told, and how many rows each query brought to the driver."""
     from kafka_partition_events.spark.report import collect  # noqa: PLC0415
+    from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
+    targets = Targets(0.999, by_topic)
     plain, brought = collect.rows_of, list[int]()
 
     def counting(frame: "DataFrame") -> list[dict[str, object]]:
@@ -107,7 +109,7 @@ def told(
 
     with monkeypatch.context() as patch:
         patch.setattr(collect, "rows_of", counting)
-        return collect.collect(tables, DAYS, cluster=cluster, target=0.999), brought
+        return collect.collect(tables, DAYS, cluster=cluster, targets=targets), brought
 
 
 def test_as_many_rows_come_to_the_driver_of_a_large_fleet_as_of_a_small_one(
@@ -149,12 +151,14 @@ def test_a_report_is_about_one_cluster(spark: "SparkSession", monkeypatch: pytes
     with pytest.raises(SparkJobError, match=r"no cluster 'c-3', but c-1, c-2$"):
         told(two, monkeypatch, "c-3")
     data, _ = told(fleet(spark, 3, "unknown"), monkeypatch)
-    assert (data.cluster, data.topic_count) == ("c-1", 3)
+    assert (data.cluster, data.topic_count, data.target) == ("c-1", 3, 0.999)
     assert [(one.name, one.topic, one.detail) for one in data.changes] == [
         ("partitions.added", "t-0", "6 → 12 partitions"),
         ("topic.recreated", "t-1", "6 → 12 partitions"),
         ("partitions.added", "t-2", "6 → 12 partitions"),
     ]
+    data, _ = told(two, monkeypatch, "c-1", **{"t-[12]": 0.99})
+    assert data.target == pytest.approx((0.999 + 2 * 0.99) / 3)
     data, _ = told(two, monkeypatch, "c-2")
     assert (data.topic_count, data.outages, data.changes, data.brokers) == (1, (), (), Brokers())
     with pytest.raises(SparkJobError, match="hold nothing of 2026-11-20 to 2026-11-21"):

@@ -42,11 +42,11 @@ PURE_CONTROL = (
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SPARK_ROOMS = {
     "tables": {"tables"},
-    "gold": {"events", "outages", "tables", "gold"},
+    "gold": {"events", "outages", "tables", "targets", "gold"},
     "ingest": {"events", "gold", "kafka", "progress", "tables", "ingest"},
     "control": {"events", "gold", "ingest", "kafka", "progress", "tables", "control"},
     "refresh": {"control", "events", "gold", "ingest", "outages", "progress", "tables", "refresh"},
-    "report": {"events", "page", "tables", "wording", "report"},
+    "report": {"events", "page", "tables", "targets", "wording", "report"},
     "partitioner": {"raised", "partitioner"},
     "whatif": {"kafka", "page", "partition_column", "partitioner", "raised", "wording", "whatif"},
 }
@@ -208,7 +208,7 @@ LARGEST = {
     "incidents": 1_720,
     "observe": 2_880,
     "control": 4_880,
-    "spark": 6_740,
+    "spark": 6_770,
     "demo": 1_100,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

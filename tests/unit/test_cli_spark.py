@@ -10,7 +10,7 @@ import pytest
 
 from kafka_partition_events.cli.app import run
 from kafka_partition_events.cli.common.errors import CliError
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
 from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.listeners import to_cloudevent, to_record
 from kafka_partition_events.metadata.cluster import EMPTY
@@ -39,6 +39,10 @@ class TestOptions:
 
     def test_target(self) -> None:
         assert parse_target("99.9%") == 0.999
+        assert parse_targets(["a=b.*=99%", "c=99.99%", "c=1%"]) == {"a=b.*": 0.99, "c": 0.9999}
+        for text in ("99%", "=99%", "(=99%", "a=100%", "a="):
+            with pytest.raises(CliError):
+                parse_targets([text])
         for text in ("99.9", "0%", "100%", "high"):
             with pytest.raises(CliError, match=r"is no availability; write a percentage"):
                 parse_target(text)

@@ -15,9 +15,15 @@ from kafka_partition_events.cli.common.options import (
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import OutputChoice, choose_output, write_line
-from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_target, run_fleet
+from kafka_partition_events.cli.spark.fleet import (
+    FleetJob,
+    parse_days,
+    parse_target,
+    parse_targets,
+    run_fleet,
+)
 from kafka_partition_events.cli.spark.maintain import maintain_command
-from kafka_partition_events.cli.spark.options import Cores, Format, Out, Work
+from kafka_partition_events.cli.spark.options import Cores, Format, Out, Target, TargetOf, Work
 from kafka_partition_events.cli.spark.report import report_command
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.cli.spark.whatif import whatif_command
@@ -95,9 +101,8 @@ def fleet_command(
             metavar="FROM..TO", help="Parse what came on these days anew, in quarantine, too; take in none."
         ),
     ] = None,
-    target: Annotated[
-        str, typer.Option(metavar="PERCENT", help="The availability that slo_burn holds topics against.")
-    ] = "99.9%",
+    target: Target = "99.9%",
+    target_of: TargetOf = None,
     max_per_batch: Annotated[
         int | None,
         typer.Option(min=1, metavar="N", help="So many records in a batch at most (files: files)."),
@@ -155,6 +160,7 @@ def fleet_command(
         format=format_,
         work=work,
         target=parse_target(target),
+        target_of=parse_targets(target_of or ()),
         bootstrap=bootstrap,
         events_topic=events_topic,
         options=parse_pairs(client_options or ()),

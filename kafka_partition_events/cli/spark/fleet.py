@@ -5,7 +5,7 @@ import math
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from decimal import Decimal
 from types import FrameType
@@ -47,6 +47,7 @@ class FleetJob:
     format: str
     work: str | None
     target: float
+    target_of: Mapping[str, float]
     bootstrap: str | None
     events_topic: str
     options: Mapping[str, str] = field(repr=False)
@@ -114,6 +115,27 @@ def parse_target(text: str) -> float:
     return target
 
 
+def parse_targets(pairs: Iterable[str]) -> dict[str, float]:
+    """Return the targets by pattern that ``payments.*=99.99%`` and others name, in their order.
+
+    Raises:
+        CliError: one names no pattern or no percentage.
+    """
+    targets: dict[str, float] = {}
+    for pair in pairs:
+        pattern, equals, percent = pair.rpartition("=")
+        if not equals or not pattern:
+            raise CliError(
+                f"--target-of {pair!r} is not of the form REGEX=PERCENT, such as 'payments.*=99.99%'"
+            )
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            raise CliError(f"--target-of {pair!r}: no regular expression: {error}") from error
+        targets.setdefault(pattern, parse_target(percent))
+    return targets
+
+
 # -- running -----------------------------------------------------------------------------------------------
 
 
@@ -128,7 +150,9 @@ def run_fleet(job: FleetJob) -> None:
     with needing_spark():
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-    fleet = Fleet(out=job.out, format=job.format, work=job.work, target=job.target)
+        from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
+    targets = Targets(job.target, job.target_of)
+    fleet = Fleet(out=job.out, format=job.format, work=job.work, targets=targets)
     with contextlib.ExitStack() as told:
         documents = None if job.output is Output.TABLE else told.enter_context(Documents(job.output))
         progress: Progress = told.enter_context(

@@ -22,4 +22,14 @@ Work = Annotated[
     str | None,
     typer.Option(metavar="DIR", help="Where checkpoints are kept. By default DIR/_kpe of --out."),
 ]
+Target = Annotated[
+    str, typer.Option(metavar="PERCENT", help="How much of the time partitions are to be online.")
+]
+TargetOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="REGEX=PERCENT",
+        help="The same for topics whose whole name matches; the first that does counts. Repeatable.",
+    ),
+]
 Cores = Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")]

@@ -9,7 +9,8 @@ import typer
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose, check_out, write_out
 from kafka_partition_events.cli.common.output import write_line
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
+from kafka_partition_events.cli.spark.options import Target, TargetOf
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.spark.session import opened_session
 from kafka_partition_events.spark.tables.days import last_days
@@ -35,9 +36,8 @@ def report_command(
     cluster: Annotated[
         str | None, typer.Option(metavar="ID", help="The cluster, if the tables hold several.")
     ] = None,
-    target: Annotated[
-        str, typer.Option(metavar="PERCENT", help="The availability that was promised.")
-    ] = "99.9%",
+    target: Target = "99.9%",
+    target_of: TargetOf = None,
     cores: Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")] = 2,
     print_submit: PrintSubmit = False,
     verbose: Verbose = False,
@@ -49,7 +49,8 @@ def report_command(
 
     \b
     kpe spark report --tables /data/kpe
-    kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 --out week.html --target 99.95%
+    kpe spark report --tables /data/kpe --days 2026-11-01..2026-11-07 --out week.html \\
+        --target 99.9% --target-of 'payments.*=99.99%'
 
     On a cluster, spark-submit runs the same: --print-submit prints the whole line.
 
@@ -59,7 +60,7 @@ def report_command(
     configure_logs(verbose=verbose)
     check_out(out)
     chosen = last_days(datetime.now(UTC), _DAYS_BY_DEFAULT) if days is None else parse_days(days)
-    promised = parse_target(target)
+    promised, of_topics = parse_target(target), parse_targets(target_of or ())
     if print_submit:
         write_line(submit_line(context, kafka=False))
         return
@@ -67,7 +68,9 @@ def report_command(
         from kafka_partition_events.spark.report.collect import collect  # noqa: PLC0415 - needs PySpark
         from kafka_partition_events.spark.report.page import render, verdict  # noqa: PLC0415
         from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
+        from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
-        told = collect(open_tables(spark, tables, format_), chosen, cluster=cluster, target=promised)
+        targets = Targets(promised, of_topics)
+        told = collect(open_tables(spark, tables, format_), chosen, cluster=cluster, targets=targets)
     write_out(out, render(told))
     write_line(f"{out}: {verdict(told)}")

@@ -1,8 +1,6 @@
 """How fast the error budget burns: the part of time that partitions were offline, against a target."""
 
-from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -21,8 +19,8 @@ from kafka_partition_events.spark.gold.intervals import (
     time_of,
 )
 from kafka_partition_events.spark.tables.days import Period
+from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
-TARGET: Final = 0.999
 STEP: Final = timedelta(minutes=5)
 REACH: Final = timedelta(days=3)
 """The longest window: a step's rows follow from so much time before it."""
@@ -33,18 +31,7 @@ _TOPIC: Final = ("cluster_id", "topic")
 _SUMS: Final = ("observed", "low", "high")
 
 
-def with_target(target: float) -> Callable[[Lasting, Period], DataFrame]:
-    """Return the table for another target.
-
-    Raises:
-        ValueError: ``target`` is not between 0 and 1, both excluded.
-    """
-    if not 0 < target < 1:
-        raise ValueError(f"the target must be between 0 and 1, both excluded, but is {target}")
-    return partial(slo_burn, target=target)
-
-
-def slo_burn(lasting: Lasting, period: Period, target: float = TARGET) -> DataFrame:
+def slo_burn(lasting: Lasting, period: Period, targets: Targets = THREE_NINES) -> DataFrame:
     """Return how fast topics burned their error budgets, every five minutes of a period.
 
     A rate of 1 uses up exactly what the target allows; 14.4 over one hour uses up 2% of 30 days' budget.
@@ -62,13 +49,12 @@ def slo_burn(lasting: Lasting, period: Period, target: float = TARGET) -> DataFr
     Args:
         lasting: With the outages of three more days before the period.
         period: The time.
-        target: Which part of the time partitions shall be online.
+        targets: Which part of the time partitions shall be online.
     """
     begin, end = micros(period.begin), micros(period.end)
     changes = _changes(lasting, begin - REACH // timedelta(microseconds=1), end)
-    allowed = f"{1.0 - target!r}D"
     rates = [
-        f"IF(observed_{window} > 0, least(1D, {name}_{window} / observed_{window}) / {allowed}, NULL) "
+        f"IF(observed_{window} > 0, least(1D, {name}_{window} / observed_{window}) / (1D - target), NULL) "
         f"AS burn_{window}_{bound}"
         for window in _WINDOWS
         for bound, name in (("lo", "low"), ("hi", "high"))
@@ -76,10 +62,11 @@ def slo_burn(lasting: Lasting, period: Period, target: float = TARGET) -> DataFr
     return (
         _windows(changes, lasting.clusters, begin, end)
         .where("high_3d > 0 OR topic IS NULL AND observed_3d > 0")
+        .withColumn("target", targets.of(F.col("topic")))
         .select(
             *_TOPIC,
             time_of(F.col("step")).alias("window_start"),
-            F.lit(target).alias("target"),
+            "target",
             *map(F.expr, rates),
             *parts_of(F.col("step")),
         )

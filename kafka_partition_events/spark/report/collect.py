@@ -30,6 +30,7 @@ from kafka_partition_events.spark.report.model import (
 from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, UNTIL
+from kafka_partition_events.spark.targets import Targets
 
 WINDOWS: Final = ("5m", "1h", "6h", "3d")
 MAX_CLUSTERS: Final = 20
@@ -54,14 +55,14 @@ class Reading(Protocol):
         """Return a table, or its rows of these days."""
 
 
-def collect(tables: Reading, days: Days, *, cluster: str | None, target: float) -> FleetData:
+def collect(tables: Reading, days: Days, *, cluster: str | None, targets: Targets) -> FleetData:
     """Compute what the gold tables tell of some days.
 
     Args:
         tables: The tables that ``kpe spark fleet`` keeps.
         days: The days, in UTC.
         cluster: The cluster's id; None if there is only one.
-        target: The availability that was promised, as a share.
+        targets: The availability that was promised of topics. The report tells what they come to together.
 
     Raises:
         SparkJobError: there are no tables, none of this cluster, or several clusters and none was named.
@@ -87,7 +88,7 @@ def collect(tables: Reading, days: Days, *, cluster: str | None, target: float) 
         made_at=datetime.now(UTC),
         days=days,
         until=until,
-        target=target,
+        target=_target(rated.where(of), targets),
         hours=tuple(RatedHour(hour=row["hour"], **_picked(row, _RATED)) for row in hours),
         topics=topics,
         topic_count=topic_count,
@@ -159,6 +160,16 @@ def _topics(rated: DataFrame, last: datetime) -> tuple[tuple[RatedTopic, ...], i
         for row in worst
     )
     return tuple(topics), worst[0]["topics"]
+
+
+def _target(rated: DataFrame, targets: Targets) -> float:
+    """Return what is promised of all that was watched, when of each topic that is which has a target."""
+    if not targets.by_topic:
+        return targets.rest
+    watched = F.greatest(F.lit(0), F.col("partition_seconds") - F.col("blind_seconds"))
+    promised = F.sum(watched * targets.of(F.col("topic"))) / F.nullif(F.sum(watched), F.lit(0))
+    (row,) = rows_of(rated.agg(promised.alias("target")))
+    return targets.rest if row["target"] is None else float(row["target"])
 
 
 def _burn(row: Mapping[str, Any]) -> tuple[BurnRate, ...]:
