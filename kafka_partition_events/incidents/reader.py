@@ -274,6 +274,8 @@ class IncidentReader:
         done: _TakeOver | None = None
         if up_to is not None:
             if take_over is not None and theirs is not None:
+                # Before it, for what somebody has closed is not to be told anew.
+                told += self._decided(now)
                 # Not before the journal is read: it may have the beginning of what they have told.
                 told += self._taken_over(take_over, theirs, told, now)
                 done = take_over
@@ -281,14 +283,18 @@ class IncidentReader:
             if up_to >= ticked_to:
                 told += self._as_entries(reducer.tick(up_to), now)
                 ticked_to = up_to
-        for decision in self._decisions.of(self._outbox.values(DECISIONS)):
-            told += self._as_entries(reducer.decide(decision, now), now)
+        told += self._decided(now)
         if entries or told or done:  # what time alone has changed, and nobody is told, it would change again
             self._write(entries, told)
         with self._condition:
             if self._take_over is done:  # else `lead` has been called again since
                 self._take_over = None
         self._restarted, self._taken_in_at, self._ticked_to = False, now, ticked_to
+
+    def _decided(self, now: datetime) -> list[Entry]:
+        decisions = self._decisions.of(self._outbox.values(DECISIONS))
+        notices = (notice for each in decisions for notice in self._reducer.decide(each, now))
+        return self._as_entries(notices, now)
 
     def _told_by_the_former(self, now: datetime) -> Sequence[Opened] | None:
         values = self._told_by_others()

@@ -218,7 +218,6 @@ class Reducer:
             over.closed_for = "over when another observer took over"
             over.began = Bounds(None, opened.opened_at)
             self._told.append(incident_notice("incident.closed", Trouble(opened.cause), over, now))
-        self._advance(now)
         return self._collected()
 
     def _adopt(self, trouble: Trouble, incident: Incident, known: Opened) -> None:
@@ -274,6 +273,9 @@ class Reducer:
         """
         for trouble in self.troubles.values():
             trouble.forget_the_future(now, limit)
+            if (incident := trouble.incident) is not None and incident.opened_at is None and trouble.members:
+                found = due(trouble.members, trouble.planned, self.rules)
+                incident.due = min(incident.due, max(now, found))
         self._wake = min(self._deadlines(), default=None)
 
     @property
@@ -318,6 +320,10 @@ class Reducer:
         seen = seen_cause_of(happening)
         cause = self._causes[member] = self._bounded(inferred_cause_of(happening) if seen is None else seen)
         trouble = self.troubles.setdefault(cause, Trouble(cause))
+        if not trouble.members and trouble.incident is not None and trouble.incident.closed_by is not None:
+            trouble.incident = (
+                None  # it stayed for it flapped; what goes down after somebody closed it is new
+            )
         was_down = trouble.down
         trouble.members[member] = happening.bounds
         if happening.planned:

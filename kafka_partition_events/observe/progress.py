@@ -51,11 +51,19 @@ def decode_report(text: str | None) -> Report | None:
         return None
     try:
         document = json.loads(text)
-        progress = {name: datetime.fromisoformat(moment) for name, moment in document["sinks"].items()}
-        return Report(at=datetime.fromisoformat(document["at"]), progress=progress)
+        progress = {name: _moment(text) for name, text in document["sinks"].items()}
+        return Report(at=_moment(document["at"]), progress=progress)
     except (ValueError, TypeError, AttributeError, KeyError):
         _log.warning("election_progress_unreadable")
         return None
+
+
+def _moment(text: str) -> datetime:
+    """Return what `encode_time` made a text of; of a year from which one can count back and forth."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None or not 1970 < moment.year < 9000:
+        raise ValueError(text)
+    return moment
 
 
 @define
@@ -69,7 +77,8 @@ class LeadersClock:
 
     _report_at: datetime | None = None
     _asked_at: float | None = None
-    _at_zero: datetime | None = None  # what the leader's clock said when this one's monotonic time was 0 s
+    _at_zero: datetime | None = None
+    """What the leader's clock said when this one's monotonic time was 0 s; None: nobody knows."""
 
     def here(self, report: Report | None, *, asked_at: float, now: datetime, monotonic: float) -> Progress:
         """Return a report's moments by this clock, early rather than late: what lies before is passed over.
@@ -84,10 +93,26 @@ class LeadersClock:
         if report is None:
             return {}
         own = now - timedelta(seconds=monotonic)
-        if report.at != self._report_at or self._at_zero is None:
-            ahead = report.at - now
-            if ahead < timedelta():
-                oldest = COMMIT + timedelta(seconds=monotonic - (asked_before or 0.0))
-                ahead = timedelta() if asked_before is None else min(timedelta(), ahead + oldest)
-            self._report_at, self._at_zero = report.at, own + ahead
+        if report.at != self._report_at:
+            known = None if self._at_zero is None else self._at_zero - own
+            unasked = None if asked_before is None else timedelta(seconds=monotonic - asked_before)
+            ahead = _ahead(report.at - now, unasked, known)
+            self._report_at, self._at_zero = report.at, None if ahead is None else own + ahead
+        if self._at_zero is None:
+            return {}
         return {name: moment - (self._at_zero - own) for name, moment in report.progress.items()}
+
+
+def _ahead(seems: timedelta, unasked: timedelta | None, known: timedelta | None) -> timedelta | None:
+    """Return by how much the leader's clock is ahead; None: that can't be told before its next report.
+
+    Args:
+        seems: By how much it is if the report was made just now: at the least.
+        unasked: For how long nobody had asked, so that the report may be as old; None if nobody ever had.
+        known: What was found last.
+    """
+    if unasked is not None and (unasked <= COMMIT or known is not None):
+        # What is usual is 0, unless somebody has not asked for long: then, that nothing has changed.
+        usual = timedelta() if unasked <= COMMIT or known is None else known
+        return min(max(usual, seems), seems + COMMIT + unasked)
+    return None if seems > COMMIT else max(timedelta(), seems)

@@ -8,6 +8,7 @@ from functools import partial
 
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock
+from kafka_partition_events.observe.clock_steps import ClockSteps
 from kafka_partition_events.observe.settings import Kafka
 from kafka_partition_events.observe.sink_settings import SinkSettings
 from kafka_partition_events.observe.sinks import make_sink
@@ -60,6 +61,8 @@ class SinkRunner:
         self._sinks = {sink.name: sink for sink in sinks}
         self._margin = timedelta(seconds=margin)
         self._holds_to = holds_to
+        self._steps = ClockSteps(clock)
+        self._passed: dict[str, int] = {}
         self._lock = threading.Lock()
         self._deliverers: dict[str, Deliverer] = {}
         for sink in sinks:
@@ -67,6 +70,7 @@ class SinkRunner:
             make(sink, kafka).close()  # what is wrong with it is told now, not when it is elected
             # A new pager must not be told a week of old incidents; `kpe events replay` brings the past.
             outbox.subscribe(sink.name, Stream(sink.stream), from_start=False)
+            self._passed[sink.name] = outbox.stats(sink.name).cursor
 
     def start(self) -> None:
         """Begin to deliver. Idempotent."""
@@ -104,6 +108,7 @@ class SinkRunner:
         observer that can't look or can't write, or whose incidents are stuck, has nothing that waits for its
         sinks, and would else pass for one that has delivered all.
         """
+        self._note_steps()
         found: dict[str, datetime] = {}
         for name, sink in self._sinks.items():
             # Before the look at what waits: what is written in between is not claimed.
@@ -119,23 +124,20 @@ class SinkRunner:
 
         Its journal and this one tell of one change at different moments: each tells when it looked.
         """
+        self._note_steps()
         for name, moment in progress.items():
             sink = self._sinks.get(name)
             if sink is not None:
                 self._pass_over(name, Stream(sink.stream), moment - self._margin)
 
     def incidents_passed(self) -> int:
-        """Return the place behind which no sink of incidents has got or passed over anything."""
-        cursors = (
-            self._outbox.stats(name).cursor
-            for name, sink in self._sinks.items()
-            if sink.stream == Stream.INCIDENTS
-        )
-        return max(cursors, default=sys.maxsize)
+        """Return the place behind which sinks of incidents get what is told here, or have got it."""
+        places = (self._passed[name] for name, sink in self._sinks.items() if sink.stream == Stream.INCIDENTS)
+        return max(places, default=sys.maxsize)
 
     def _waiting_since(self, name: str) -> datetime | None:
         waiting = self._outbox.read(name, 1)
-        return waiting[0].at if waiting else None
+        return self._steps.made(waiting[0])[0] if waiting else None
 
     def _pass_over(self, name: str, stream: Stream, before: datetime) -> None:
         waiting = self._outbox.read(name, 1)
@@ -143,15 +145,28 @@ class SinkRunner:
             return
         last, now = 0, self._clock.now()
         for entry in self._outbox.history(stream, after_seq=waiting[0].seq - 1):
-            if (
-                entry.at > now
-            ):  # by a clock that has been set back since: what follows it tells how late it was
+            made = self._steps.made(entry)[1]
+            if made > now:  # by a clock that was set back before this process: what follows tells how late
                 continue
-            if entry.at >= before:
+            if made >= before:
                 break
             last = entry.seq
         if last:
             self._outbox.write(Write(cursors={name: last}))
+            self._passed[name] = last
+
+    def _note_steps(self) -> None:
+        cursors = {name: self._outbox.stats(name).cursor for name in self._sinks}
+
+        def last() -> int:
+            waiting = (
+                entry.seq
+                for name, cursor in cursors.items()
+                for entry in self._outbox.history(Stream(self._sinks[name].stream), after_seq=cursor)
+            )
+            return max(waiting, default=0)
+
+        self._steps.note(min(cursors.values(), default=0), last)
 
     # -- how it is doing -----------------------------------------------------------------------------
 

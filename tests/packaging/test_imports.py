@@ -206,7 +206,7 @@ LARGEST = {
     "outbox": 1_020,
     "events": 790,
     "incidents": 1_720,
-    "observe": 2_880,
+    "observe": 2_940,
     "control": 4_880,
     "spark": 6_770,
     "demo": 1_100,

@@ -194,6 +194,20 @@ class TestWhatIsWritten:
         assert again.name == "incident.opened"
         assert json.loads(again.body)["data"]["incident_id"] != id_
 
+    def test_what_goes_down_again_after_it_flapped_and_was_closed_is_told(self, watch: Watch) -> None:
+        for _ in range(2):
+            watch.world.down(2)
+            watch.look()
+            watch.after(40)
+            watch.world.up(2)
+            watch.look()
+            watch.after(5)
+        watch.decide("close", "known")
+        watch.after(60)
+        watch.world.down(2)
+        watch.look()
+        assert "incident.opened" in [entry.name for entry in watch.after(40)]
+
     def test_who_looks_after_it_is_told_once_and_nobody_is_reminded(self, watch: Watch) -> None:
         watch.world.down(2)
         watch.look()

@@ -151,6 +151,43 @@ def test_what_was_open_here_for_it_flapped_and_is_up_is_not_told(watch: Watch) -
     assert [entry.name for entry in watch.after(1) + watch.after(1000)] == ["flapping.stopped"]
 
 
+def test_what_the_next_look_may_find_up_is_not_told_at_the_take_over(watch: Watch) -> None:
+    watch.world.down(1)
+    watch.look()
+    watch.read()
+    watch.looked_to = watch.clock.now()
+    watch.clock.advance(40)
+    watch.lead()
+    assert watch.read() == []
+    watch.ahead = -15.0  # what comes now was found 25 s after it went down, before its hold-down was over
+    watch.world.up(1)
+    watch.look()
+    watch.looked_to = watch.clock.now()
+    assert watch.after(60) == []
+
+
+def test_what_was_begun_anew_by_a_clock_that_was_ahead_is_told_by_the_right_one(watch: Watch) -> None:
+    watch.world.down(1)
+    watch.look()
+    watch.after(60)
+    watch.clock.advance(86_400)
+    watch.lead()
+    watch.read()
+    watch.clock.set_back(86_400)
+    watch.reader = watch.another_reader()
+    watch.reader.lead(watch.outbox.stats("a sink").cursor)
+    assert told(watch.after(1) + watch.after(60)) == [("opened", 1, False)]
+
+
+def test_what_somebody_has_closed_meanwhile_is_not_told_anew(watch: Watch) -> None:
+    watch.world.down(2)
+    watch.look()
+    watch.after(60)
+    watch.decide("close", "known")
+    watch.lead()
+    assert told(watch.after(1) + watch.after(60)) == [("closed", 2, False)]
+
+
 def test_it_says_what_it_has_told_only_when_it_has_taken_over(watch: Watch) -> None:
     watch.theirs = None
     said = [watch.reader.stats.told_open]

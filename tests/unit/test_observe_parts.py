@@ -26,7 +26,7 @@ from kafka_partition_events.observe.sink_settings import (
     WebhookSinkSettings,
 )
 from kafka_partition_events.observe.sinks import make_sink
-from kafka_partition_events.outbox import Deliverer, DeliveryStats, RetryPolicy, Stream
+from kafka_partition_events.outbox import Deliverer, DeliveryStats, RetryPolicy, Stream, Write
 from kafka_partition_events.testing import ManualClock, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 from kafka_partition_events_listeners.kafka_sink import KafkaSink
@@ -43,8 +43,8 @@ SETTINGS = (KafkaSinkSettings(name="journal"), WebhookSinkSettings(name="pager",
 class World:
     """An outbox, two sinks that can be looked into, and a runner."""
 
-    def __init__(self) -> None:
-        self.clock = ManualClock()
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        self.clock = clock or ManualClock()
         self.outbox = scratch_journal(clock=self.clock)
         self.made: dict[str, list[ScriptedSink]] = {"journal": [], "pager": []}
         self.holds_to: dict[Stream, datetime | None] = {}  # if it is not what it was just now
@@ -249,10 +249,87 @@ def test_a_report_fits_into_an_offsets_metadata() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [None, "", "x", "[]", "{}", '{"at": 1, "sinks": {}}', '{"at": "yesterday", "sinks": {}}']
+    "text",
+    [
+        *(None, "", "x", "[]", "{}", '{"at": 1, "sinks": {}}', '{"at": "yesterday", "sinks": {}}'),
+        '{"at": "2026-11-20T10:00:00", "sinks": {}}',
+        '{"at": "2026-11-20T10:00:00Z", "sinks": {"pager": "0001-01-01T00:00:00Z"}}',
+        '{"at": "9999-12-31T23:59:59Z", "sinks": {}}',
+    ],
 )
 def test_what_is_no_report_is_none(text: str | None) -> None:
     assert decode_report(text) is None
+
+
+# -- a leader whose target is dead, and clocks that are set ------------------------------------------------
+
+
+class Stepping(ManualClock):
+    """A clock that is off by some seconds of another one's."""
+
+    def __init__(self, true: ManualClock) -> None:
+        super().__init__()
+        self.true, self.off = true, 0.0
+
+    def monotonic(self) -> float:
+        return self.true.monotonic()
+
+    def now(self) -> datetime:
+        return self.true.now() + timedelta(seconds=self.off)
+
+
+@pytest.mark.parametrize("delivered", [False, True])
+@pytest.mark.parametrize(
+    ("before", "after", "seconds"),
+    [
+        ((0, 0), (0, 600), 10),
+        ((0, 0), (0, 120), 10),
+        ((0, -600), (0, 0), 10),
+        ((0, 0), (-600, 0), 660),
+        ((0, 0), (-100, 0), 120),
+        ((600, 0), (0, 0), 660),
+        ((60, 0), (0, 0), 70),
+        ((0, 0), (600, 0), 700),
+        ((0, 0), (0, -600), 700),
+        ((0, 90_000), (0, 0), 700),
+        ((600, 600), (0, 0), 700),
+    ],
+)
+def test_a_clock_that_is_set_while_a_page_waits_loses_none(
+    before: tuple[float, float], after: tuple[float, float], seconds: int, *, delivered: bool
+) -> None:
+    """The leader's page waits, or is delivered at last; the follower asks every five seconds."""
+    true = ManualClock()
+    clocks = Stepping(true), Stepping(true)
+    leader, follower = worlds = [World(clock) for clock in clocks]
+    known = LeadersClock()
+
+    def pass_time(seconds: int) -> None:
+        for _ in range(seconds // 5):
+            true.advance(3)
+            report = Report(at=clocks[0].now(), progress=leader.runner.progress())
+            true.advance(2)
+            now, monotonic = clocks[1].now(), true.monotonic()
+            here = known.here(report, asked_at=monotonic, now=now, monotonic=monotonic)
+            follower.runner.skip_delivered(here)
+
+    def set_clocks(off: tuple[float, float]) -> None:
+        clocks[0].off, clocks[1].off = off
+
+    set_clocks(before)
+    pass_time(60)
+    for world in worlds:
+        append(world.outbox, entry("page", at=world.clock.now()))
+    pass_time(10)
+    set_clocks(after)
+    pass_time(seconds)
+    assert follower.waiting("journal") == ["page"]
+    if delivered:
+        leader.outbox.write(Write(cursors={"journal": 1}))
+        pass_time(200)
+        assert follower.waiting("journal") == []
+    for world in worlds:
+        world.outbox.close()
 
 
 # -- the leader's clock ------------------------------------------------------------------------------------
@@ -264,19 +341,28 @@ class Leader:
     def __init__(self, off: float = 0.0) -> None:
         self.off, self.clock, self.ours = off, LeadersClock(), 0.0
 
-    def heard(self, at: float, reported: float | None = None) -> float:
+    def heard(self, at: float, reported: float | None = None) -> float | None:
         """Return which moment a report of ``reported`` is for who asks at ``at``, in true seconds."""
         made = NOW + timedelta(seconds=(at if reported is None else reported) + self.off)
         report = Report(at=made, progress={"pager": made})
         now = NOW + timedelta(seconds=at + self.ours)
-        here = self.clock.here(report, asked_at=at, now=now, monotonic=at)["pager"]
-        return (here - NOW).total_seconds() - self.ours
+        here = self.clock.here(report, asked_at=at, now=now, monotonic=at).get("pager")
+        return None if here is None else (here - NOW).total_seconds() - self.ours
 
 
 @pytest.mark.parametrize("off", [0.0, 3600.0])
 def test_the_moments_of_a_clock_that_is_ahead_are_put_back(off: float) -> None:
-    leader = Leader(off)
+    leader = Leader()
+    assert leader.heard(0) == 0
+    leader.off = off
     assert [leader.heard(5), leader.heard(10), leader.heard(15, reported=10)] == [5, 10, 10]
+
+
+def test_a_report_from_the_future_of_which_nobody_knows_the_age_tells_nothing() -> None:
+    leader = Leader(3600.0)
+    assert [leader.heard(1000, reported=10), leader.heard(1005, reported=10)] == [None, None]
+    assert leader.heard(1010) == 1010
+    assert leader.heard(3000, reported=1020) == 1020  # nobody could ask for half an hour
 
 
 def test_an_old_report_is_old_and_not_from_a_clock_that_is_behind() -> None:
