@@ -321,9 +321,8 @@ class Reducer:
         cause = self._causes[member] = self._bounded(inferred_cause_of(happening) if seen is None else seen)
         trouble = self.troubles.setdefault(cause, Trouble(cause))
         if not trouble.members and trouble.incident is not None and trouble.incident.closed_by is not None:
-            trouble.incident = (
-                None  # it stayed for it flapped; what goes down after somebody closed it is new
-            )
+            # It stayed for it flapped; what goes down after somebody closed it is a new one.
+            trouble.incident = None
         was_down = trouble.down
         trouble.members[member] = happening.bounds
         if happening.planned:

@@ -111,8 +111,8 @@ def _ahead(seems: timedelta, unasked: timedelta | None, known: timedelta | None)
         unasked: For how long nobody had asked, so that the report may be as old; None if nobody ever had.
         known: What was found last.
     """
-    if unasked is not None and (unasked <= COMMIT or known is not None):
-        # What is usual is 0, unless somebody has not asked for long: then, that nothing has changed.
-        usual = timedelta() if unasked <= COMMIT or known is None else known
-        return min(max(usual, seems), seems + COMMIT + unasked)
-    return None if seems > COMMIT else max(timedelta(), seems)
+    # What is usual is 0, unless nobody has asked for long: then, that nothing has changed.
+    usual = timedelta() if unasked is not None and unasked <= COMMIT else known
+    if unasked is None or usual is None:
+        return None if seems > COMMIT else max(timedelta(), seems)
+    return min(max(usual, seems), seems + COMMIT + unasked)

@@ -1,4 +1,4 @@
-"""Options by which `kpe spark fleet` and `kpe spark maintain` find the same tables."""
+"""Options that several of the commands on the fleet's tables have."""
 
 from typing import Annotated
 

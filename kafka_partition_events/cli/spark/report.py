@@ -10,7 +10,7 @@ from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose, check_out, write_out
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
-from kafka_partition_events.cli.spark.options import Target, TargetOf
+from kafka_partition_events.cli.spark.options import Cores, Target, TargetOf
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.spark.session import opened_session
 from kafka_partition_events.spark.tables.days import last_days
@@ -38,7 +38,7 @@ def report_command(
     ] = None,
     target: Target = "99.9%",
     target_of: TargetOf = None,
-    cores: Annotated[int, typer.Option(min=1, metavar="N", help="Threads, if Spark runs here.")] = 2,
+    cores: Cores = 2,
     print_submit: PrintSubmit = False,
     verbose: Verbose = False,
 ) -> None:
