@@ -165,8 +165,9 @@ class IncidentReader:
         """Start the thread. Idempotent."""
         with self._condition:
             if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="kpe-incidents", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name="kpe-incidents", daemon=True)
+                thread.start()
+                self._thread = thread  # not before it runs: somebody may ask meanwhile whether it lives
 
     def lead(self, after_seq: int) -> None:
         """Tell what is open as the leader from the next round on: go on with what the former one has told.

@@ -88,7 +88,7 @@ class Election:
         self._unfit_since: float | None = None
         self._has_left = False  # since it was fit last
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kpe-election", daemon=True)
+        self._thread: threading.Thread | None = None  # none before it runs
         self._clock = clock
         self._leaders_clock = LeadersClock()
         self._leader = False
@@ -97,7 +97,7 @@ class Election:
     @property
     def alive(self) -> bool:
         """Whether its thread runs, or is not to."""
-        return self._thread.ident is None or self._stopping.is_set() or self._thread.is_alive()
+        return self._thread is None or self._stopping.is_set() or self._thread.is_alive()
 
     @property
     def leader(self) -> bool:
@@ -106,12 +106,14 @@ class Election:
 
     def start(self) -> None:
         """Begin to take part."""
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="kpe-election", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def close(self, timeout: float = 15.0) -> None:
         """Leave; the leader hands over first. Idempotent."""
         self._stopping.set()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join(timeout)
 
     # -- the thread ----------------------------------------------------------------------------------

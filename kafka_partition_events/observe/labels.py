@@ -66,7 +66,7 @@ class EventLabels:
         self._clock = clock
         self._ledger = Ledger()
         self._condition = threading.Condition()
-        self._thread = threading.Thread(target=self._run, name="kpe-labels", daemon=True)
+        self._thread: threading.Thread | None = None  # none before it runs
         self._closed = False
         self._plans = Plans(())
         self._read_from = float("-inf")  # when the reading that found the plans began
@@ -77,19 +77,21 @@ class EventLabels:
 
     def start(self) -> None:
         """Begin to read."""
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="kpe-labels", daemon=True)
+        thread.start()
+        self._thread = thread
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs, or is not to."""
-        return self._thread.ident is None or self._closed or self._thread.is_alive()
+        return self._thread is None or self._closed or self._thread.is_alive()
 
     def close(self) -> None:
         """Stop, and close the link. Idempotent."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join(READ_LIMIT_S + 1.0)
         self._link.close()
 

@@ -119,12 +119,12 @@ class Shared:
         self._copy: dict[str, bytes] | None = None  # as the topic has it; None while that is not known
         self._answered = True
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kpe-shared", daemon=True)
+        self._thread: threading.Thread | None = None  # none before it runs
 
     @property
     def alive(self) -> bool:
         """Whether its thread runs, or is not to."""
-        return self._thread.ident is None or self._stopping.is_set() or self._thread.is_alive()
+        return self._thread is None or self._stopping.is_set() or self._thread.is_alive()
 
     def opened(self) -> Mapping[str, bytes] | None:
         """Return what the topic has as open, by name; None while it is not read to its end."""
@@ -146,12 +146,14 @@ class Shared:
 
     def start(self) -> None:
         """Begin to read."""
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="kpe-shared", daemon=True)
+        thread.start()
+        self._thread = thread
 
     def close(self, timeout: float = 15.0) -> None:
         """Stop. Idempotent."""
         self._stopping.set()
-        if self._thread.ident is not None:
+        if self._thread is not None:
             self._thread.join(timeout)
 
     # -- the thread ----------------------------------------------------------------------------------

@@ -416,3 +416,18 @@ class TestTheThread:
         watch.reader.close()
         watch.reader.start()
         assert "kpe-incidents" not in {thread.name for thread in threading.enumerate()}
+
+    def test_while_it_is_being_started_it_passes_for_alive(
+        self, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The system may take its time to begin a thread, and somebody asks `/livez` meanwhile."""
+        start, heard = threading.Thread.start, list[bool]()
+
+        def slowly(thread: threading.Thread) -> None:
+            heard.append(watch.reader.alive)
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", slowly)
+        with watch.reader:
+            assert heard == [True]
+            assert watch.reader.alive
