@@ -141,7 +141,7 @@ def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
 
 def doubles_of(told: DataFrame) -> int:
     """Return how many observations are of an event that another one of them tells, too."""
-    by_event = told.groupBy("cluster_id", F.xxhash64("source", "id")).count()
+    by_event = told.groupBy(F.xxhash64("cluster_id", "source", "id")).count()
     (row,) = by_event.agg(F.coalesce(F.sum(F.col("count") - 1), F.lit(0)).alias("doubles")).collect()
     return int(row["doubles"])
 
