@@ -24,7 +24,8 @@ INTERPRETED: Final = {
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 """For sessions that fleet pipelines make of the one below. A refresh has many plans for few rows: compiling
-them takes longer than interpreting. Where a pipeline is a process of its own, it compiles."""
+them takes longer than interpreting. Where a pipeline is a process of its own, it compiles, unless it is there
+to be killed."""
 COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """Spark's defaults."""
 
@@ -63,6 +64,14 @@ def spark() -> "Iterator[SparkSession]":
         session.conf.set(name, value)
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def pipelines_spark(spark: "SparkSession") -> "SparkSession":
+    """A session as pipelines make theirs, for tests that use parts of one."""
+    from kafka_partition_events.spark.session import own_session  # noqa: PLC0415
+
+    return own_session(spark)
 
 
 @pytest.fixture(scope="session")

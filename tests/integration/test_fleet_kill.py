@@ -37,6 +37,7 @@ from tests.fleet_kit import (
     recovered,
     tables_of,
 )
+from tests.integration.conftest import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +100,7 @@ class Mortal:
 
 
 def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
-    spark: "SparkSession", tmp_path: Path
+    pipelines_spark: "SparkSession", tmp_path: Path
 ) -> None:
     from kafka_partition_events.spark.ingest.batches import Ingest  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
@@ -107,6 +108,7 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
     from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
 
+    spark = pipelines_spark
     work = Storage(spark, str(tmp_path / "_kpe"))
     tables, ledger = tables_of(spark, tmp_path), Ledger(work)
     Pipeline(spark, Fleet(out=str(tmp_path)))._ensure(as_taken_in(spark, [], WRITTEN))
@@ -139,6 +141,9 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
 def driver(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
     """Start ``kpe spark fleet`` in a session of its own, and kill what is left of it in the end."""
     program = "import sys; from kafka_partition_events.cli import main; main()"
+    defaults = log.with_name("conf") / "spark-defaults.conf"
+    defaults.parent.mkdir(exist_ok=True)
+    defaults.write_text("".join(f"{name} {value}\n" for name, value in INTERPRETED.items()))
     with log.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-c", program, "spark", "fleet", *arguments],
@@ -146,7 +151,7 @@ def driver(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
             stdout=out,
             stderr=out,
             start_new_session=True,
-            env={**os.environ, **BRIEF_JVM},
+            env={**os.environ, **BRIEF_JVM, "SPARK_CONF_DIR": str(defaults.parent)},
         )
     try:
         yield process

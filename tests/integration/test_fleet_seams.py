@@ -143,15 +143,17 @@ def stories() -> dict[str, Story]:
 
 
 @pytest.fixture(scope="module")
-def bit_by_bit(spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory) -> tuple[Gold, Gold]:
+def bit_by_bit(
+    pipelines_spark: "SparkSession", tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Gold, Gold]:
     """Gold after three refreshes, and that of the batch computation."""
     told = stories()
     batches = [[value for story in told.values() for value in story[number]] for number in range(3)]
     batches[2] += map(end, told)
     out = tmp_path_factory.mktemp("seams")
-    refresh_each(spark, out, batches)
+    refresh_each(pipelines_spark, out, batches)
     everything = [value for batch in batches for value in batch]
-    return gold_of(spark, out), gold_at_once(spark, everything, Days(DAY, THIRD))
+    return gold_of(pipelines_spark, out), gold_at_once(pipelines_spark, everything, Days(DAY, THIRD))
 
 
 def refresh_each(spark: "SparkSession", out: Path, batches: list[list[bytes]]) -> None:
