@@ -166,15 +166,18 @@ def test_importing_the_package_imports_no_client_no_spark_no_cli(first: str) -> 
     assert not done.stdout.split()
 
 
-def test_the_pytest_plugin_is_cheap_to_load() -> None:
+@pytest.mark.parametrize(
+    ("module", "with_it"), [("testing.plugin", set()), ("cli.app", {"typer", "sqlite3"})]
+)
+def test_what_starts_often_is_cheap_to_load_and_needs_no_other_extra(module: str, with_it: set[str]) -> None:
     program = (
-        "import sys, kafka_partition_events.testing.plugin;"
-        f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY!r}))"
+        f"import sys, kafka_partition_events.{module};"
+        f"print(*({{m.partition('.')[0] for m in sys.modules}} & {HEAVY | {'py4j'}!r}))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60
     )
-    assert not done.stdout.split()
+    assert set(done.stdout.split()) <= with_it
 
 
 def code_lines(file: Path) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 from attrs import asdict
 
-from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, needing, one_line
 from kafka_partition_events.cli.common.options import parse_address, parse_duration, with_options
 from kafka_partition_events.cli.common.output import Listing, tell
 from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics, log_as_service
@@ -109,15 +109,11 @@ def tracker_group(
     log_as_service(found.loaded, verbose=where.verbose)
     seconds, address = parse_duration(interval), parse_address(listen, "--listen")
     try:
-        for each in (found.config, found.control):
-            check_options(each)
-        _check_topics(found)
-        service = _Service(found, seconds, address)
-    except ModuleNotFoundError as error:
-        raise CliError(
-            f"the tracker needs {error.name}; "
-            'run: pip install "kafka-partition-events[confluent,cli,metrics]"'
-        ) from error
+        with needing("confluent,cli,metrics"):
+            for each in (found.config, found.control):
+                check_options(each)
+            _check_topics(found)
+            service = _Service(found, seconds, address)
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
     faulthandler.enable(2)  # librdkafka aborts the process where it finds itself wrong

@@ -1,5 +1,8 @@
 """What ends a command early."""
 
+import contextlib
+from collections.abc import Iterator
+
 from kafka_partition_events.errors import KafkaPartitionEventsError
 
 EXIT_DIFFERENT = 1
@@ -14,3 +17,20 @@ class CliError(KafkaPartitionEventsError):
 def one_line(error: object) -> str:
     """Return a message as one line, whatever a client library put into it."""
     return " ".join(str(error).split()) or repr(error)
+
+
+@contextlib.contextmanager
+def needing(extras: str) -> Iterator[None]:
+    """Tell what to install where a module is missing that comes with an extra.
+
+    Raises:
+        CliError: one is.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("kafka_partition_events"):
+            raise
+        raise CliError(
+            f'this needs {error.name}; run: pip install "kafka-partition-events[{extras}]"'
+        ) from error

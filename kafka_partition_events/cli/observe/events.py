@@ -15,7 +15,7 @@ from attrs import frozen
 from rich.console import Console
 from rich.text import Text
 
-from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.event_text import counted, styled
 from kafka_partition_events.cli.common.options import (
     Bootstrap,
@@ -39,7 +39,6 @@ from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.errors import ConfigurationError
-from kafka_partition_events.events import digests
 from kafka_partition_events.observe.sink_settings import KafkaSinkSettings
 from kafka_partition_events.observe.sinks import make_sink
 from kafka_partition_events.outbox import DeliveryError, Entry, Sink, Stream
@@ -407,7 +406,11 @@ def _follow(outbox: SqliteOutbox, selection: Selection, services: Services, limi
 
 
 def _shown(entries: Iterable[Entry], *, unfold: bool) -> Iterable[Entry]:
-    return (each for entry in entries for each in digests.unfold(entry)) if unfold else entries
+    if not unfold:
+        return entries
+    with needing("events"):
+        from kafka_partition_events.events.digests import unfold as unfolded  # noqa: PLC0415
+    return (each for entry in entries for each in unfolded(entry))
 
 
 def _write(entries: Iterable[Entry], listing: Listing) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.errors import CliError, needing
 from kafka_partition_events.cli.common.options import with_options
 from kafka_partition_events.cli.common.output import Listing, tell, write_json, write_line
 from kafka_partition_events.cli.observe.config import OutboxOptions
@@ -150,12 +150,8 @@ def _decide(
 
 
 def _standing(outbox: SqliteOutbox, services: Services) -> list[Mapping[str, Any]]:
-    try:
+    with needing("observe"):
         from kafka_partition_events.incidents import standing  # noqa: PLC0415 - an extra
-    except ModuleNotFoundError as error:
-        raise CliError(
-            f'incidents need {error.name}; run: pip install "kafka-partition-events[observe]"'
-        ) from error
     return standing.standing_in(outbox, services.clock.now())
 
 

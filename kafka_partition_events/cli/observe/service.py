@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by, log_as_service
@@ -94,17 +94,14 @@ def observe_command(
     log_as_service(loaded, verbose=where.verbose)
     services: Services = context.obj
     try:
-        from kafka_partition_events.observe.audit import in_force  # noqa: PLC0415
-        from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
+        with needing("observe"):
+            from kafka_partition_events.observe.audit import in_force  # noqa: PLC0415
+            from kafka_partition_events.observe.service import Service  # noqa: PLC0415 - takes an extra
 
-        with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
-            for each in settings.by_cluster().values():
-                check_options(connecting_by(each))
-        service = Service(settings, clock=services.clock)
-    except ModuleNotFoundError as error:
-        raise CliError(
-            f'the service needs {error.name}; run: pip install "kafka-partition-events[observe]"'
-        ) from error
+            with contextlib.suppress(ImportError):  # without it nobody uses what it alone knows
+                for each in settings.by_cluster().values():
+                    check_options(connecting_by(each))
+            service = Service(settings, clock=services.clock)
     except ConfigurationError as error:
         raise CliError(one_line(error)) from None
     service.note("configuration.loaded", **in_force(loaded))

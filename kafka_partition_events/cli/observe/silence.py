@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.errors import CliError, needing
 from kafka_partition_events.cli.common.options import parse_duration, with_options
 from kafka_partition_events.cli.common.output import Listing, tell, write_json, write_line
 from kafka_partition_events.cli.observe.config import OutboxOptions
@@ -188,10 +188,6 @@ def _in_words(record: bytes, now: datetime) -> str:
 
 def _silences() -> ModuleType:
     """Return the module that knows them; it takes the extra of the service."""
-    try:
+    with needing("observe"):
         from kafka_partition_events.incidents import silences  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise CliError(
-            f'silences need {error.name}; run: pip install "kafka-partition-events[observe]"'
-        ) from error
     return silences

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
+from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, needing, one_line
 from kafka_partition_events.cli.common.options import parse_duration, with_options
 from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import FileOptions
@@ -150,10 +150,6 @@ def _wait(services: Services, seconds: float) -> None:
 
 def _tests() -> ModuleType:
     """Return the module that makes incidents; it takes the extra of the service."""
-    try:
+    with needing("observe"):
         from kafka_partition_events.incidents import rehearsal  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise CliError(
-            f'incidents need {error.name}; run: pip install "kafka-partition-events[observe]"'
-        ) from error
     return rehearsal

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 
-from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.errors import CliError, needing
 from kafka_partition_events.cli.common.output import Documents, Output, write_line
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.spark.progress import Progress
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from kafka_partition_events.spark.ingest.sources import Source
     from kafka_partition_events.spark.pipeline import Pipeline
     from kafka_partition_events.spark.tables.ledger import Mark
+
+EXTRAS: Final = "cli,events,spark"
+"""What the pipeline needs."""
 
 _DAYS: Final = re.compile(r"(\d{4}-\d\d-\d\d)(?:\.\.(\d{4}-\d\d-\d\d))?")
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)%")
@@ -147,7 +150,7 @@ def run_fleet(job: FleetJob) -> None:
         SparkJobError: it failed.
         KeyboardInterrupt: it was to run once, and was interrupted.
     """
-    with needing_spark():
+    with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
         from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
@@ -176,7 +179,7 @@ def run_fleet(job: FleetJob) -> None:
 @contextlib.contextmanager
 def metrics_at(address: tuple[str, int], progress: Progress) -> Iterator[Progress]:
     """Let Prometheus find at an address what a pipeline tells."""
-    with needing_spark("cli,events,spark,metrics"):
+    with needing(f"{EXTRAS},metrics"):
         from prometheus_client import CollectorRegistry, start_http_server  # noqa: PLC0415
 
         from kafka_partition_events.spark.ingest.metrics import Metrics  # noqa: PLC0415
@@ -228,20 +231,6 @@ def _control(job: FleetJob) -> "Source | None":
         options=job.options,
         max_per_batch=job.max_per_batch,
     )
-
-
-@contextlib.contextmanager
-def needing_spark(extras: str = "cli,events,spark") -> Iterator[None]:
-    """Tell what to install where something is not."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
-        if missing not in {"pyspark", "py4j", "pyarrow", "numpy", "google", "prometheus_client"}:
-            raise
-        raise CliError(
-            f"this needs {error.name}; run: pip install 'kafka-partition-events[{extras}]'"
-        ) from error
 
 
 @contextlib.contextmanager

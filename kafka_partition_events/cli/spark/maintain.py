@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 
+from kafka_partition_events.cli.common.errors import needing
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose
 from kafka_partition_events.cli.common.output import write_line
-from kafka_partition_events.cli.spark.fleet import needing_spark
+from kafka_partition_events.cli.spark.fleet import EXTRAS
 from kafka_partition_events.cli.spark.options import Cores, Format, Out, Work
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
@@ -52,7 +53,7 @@ def maintain_command(
     if print_submit:
         write_line(submit_line(context, kafka=False))
         return
-    with needing_spark():
+    with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     with shown() as progress:

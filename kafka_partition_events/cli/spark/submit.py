@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.cli.common.errors import needing
 
 SCRIPT: Final = Path(__file__).parents[2] / "spark" / "submit" / "kpe_spark.py"
 """What spark-submit runs: ``kpe spark ...`` on the Spark that it gives."""
@@ -51,8 +51,6 @@ def _given(context: typer.Context) -> Iterator[str]:
 
 
 def _connector() -> str:
-    try:
+    with needing("spark"):
         from kafka_partition_events.spark.kafka import CONNECTOR  # noqa: PLC0415 - needs PySpark
-    except ModuleNotFoundError as error:
-        raise CliError("PySpark is not installed: pip install 'kafka-partition-events[spark]'") from error
     return CONNECTOR

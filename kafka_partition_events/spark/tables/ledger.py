@@ -16,14 +16,16 @@ import threading
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 from attrs import field, frozen
 
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.days import Days, Hours, joined_days, joined_hours
-from kafka_partition_events.spark.tables.storage import Storage
+
+if TYPE_CHECKING:
+    from kafka_partition_events.spark.tables.storage import Storage
 
 INGEST: Final = "ingest"
 CONTROL: Final = "control"
@@ -193,7 +195,7 @@ _OF_DAYS: Final = frozenset({"began", "grown"})
 class Ledger:
     """Reads and writes these files. Several threads may note batches while one refreshes."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: "Storage") -> None:
         """Make a ledger.
 
         Args:
