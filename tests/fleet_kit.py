@@ -1,6 +1,7 @@
 """Events as records, and tables from them, for the tests of the fleet pipeline's transforms."""
 
 import json
+import os
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 DAY = date(2026, 11, 20)
 BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
 """An environment for processes with a JVM that are over before it has warmed up."""
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
+"""For sessions of fleet pipelines. A refresh has many plans for few rows: compiling them takes longer than
+interpreting. The demo's compiles, as everybody's does; so do the computations that they are held against."""
 Gold = dict[str, list[tuple[Any, ...]]]
 """The rows of each gold table, in some order of their values."""
 
@@ -27,6 +34,14 @@ TABLES = (
 )  # fmt: skip
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def interpreting(directory: Path) -> dict[str, str]:
+    """Return an environment for a process whose Spark is `INTERPRETED`, and brief; a file there says so."""
+    directory.mkdir(exist_ok=True)
+    told = "".join(f"{name} {value}\n" for name, value in INTERPRETED.items())
+    (directory / "spark-defaults.conf").write_text(told)
+    return {**os.environ, **BRIEF_JVM, "SPARK_CONF_DIR": str(directory)}
 
 
 def moment(text: str, day: date = DAY) -> datetime:

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyspark
@@ -11,7 +12,7 @@ from kafka_partition_events.jvm import spark_jars
 from tests.fleet_kit import BRIEF_JVM
 
 
-def submit(*arguments: str) -> "subprocess.CompletedProcess[str]":
+def submit(*arguments: str, env: Mapping[str, str] = BRIEF_JVM) -> "subprocess.CompletedProcess[str]":
     """Run a program and its arguments; what it writes is all in ``stdout``."""
     program = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     # spark.sql.shuffle.partitions: 200 is for clusters, and takes minutes here.
@@ -25,7 +26,7 @@ def submit(*arguments: str) -> "subprocess.CompletedProcess[str]":
         timeout=300,
         env={
             **os.environ,
-            **BRIEF_JVM,
+            **env,
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
         },

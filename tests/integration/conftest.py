@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from tests.fleet_feed import STORY
-from tests.fleet_kit import Gold, gold_at_once
+from tests.fleet_kit import INTERPRETED, Gold, gold_at_once
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,13 +19,6 @@ if TYPE_CHECKING:
     from kafka_partition_events.testing import KafkaCluster
 
 
-INTERPRETED: Final = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-"""For sessions that fleet pipelines make of the one below. A refresh has many plans for few rows: compiling
-them takes longer than interpreting. Where a pipeline is a process of its own, it compiles, unless it is there
-to be killed."""
 COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """Spark's defaults."""
 

@@ -21,13 +21,13 @@ from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_feed import STORY
 from tests.fleet_kit import (
-    BRIEF_JVM,
     DAY,
     as_taken_in,
     created,
     gold_at_once,
     gold_of,
     grown,
+    interpreting,
     left,
     moment,
     moved,
@@ -37,7 +37,6 @@ from tests.fleet_kit import (
     recovered,
     tables_of,
 )
-from tests.integration.conftest import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,9 +140,6 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
 def driver(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
     """Start ``kpe spark fleet`` in a session of its own, and kill what is left of it in the end."""
     program = "import sys; from kafka_partition_events.cli import main; main()"
-    defaults = log.with_name("conf") / "spark-defaults.conf"
-    defaults.parent.mkdir(exist_ok=True)
-    defaults.write_text("".join(f"{name} {value}\n" for name, value in INTERPRETED.items()))
     with log.open("ab") as out:
         process = subprocess.Popen(
             [sys.executable, "-c", program, "spark", "fleet", *arguments],
@@ -151,7 +147,7 @@ def driver(log: Path, *arguments: str) -> "Iterator[subprocess.Popen[bytes]]":
             stdout=out,
             stderr=out,
             start_new_session=True,
-            env={**os.environ, **BRIEF_JVM, "SPARK_CONF_DIR": str(defaults.parent)},
+            env=interpreting(log.with_name("conf")),
         )
     try:
         yield process

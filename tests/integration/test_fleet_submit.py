@@ -10,6 +10,7 @@ from kafka_partition_events.cli.spark.submit import SCRIPT
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
 from tests.fleet_feed import Feed
+from tests.fleet_kit import interpreting
 from tests.submit_kit import connector, submit
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
@@ -33,7 +34,8 @@ def test_the_example_and_the_command_run_on_the_session_that_spark_submit_gives(
 ) -> None:
     example = str(ROOT / "examples" / "spark" / "fleet.py")
     out = tmp_path / "out"
-    done = submit(*connector(), example, kafka_cluster.bootstrap_servers, str(out), topic)
+    env = interpreting(tmp_path / "conf")
+    done = submit(*connector(), example, kafka_cluster.bootstrap_servers, str(out), topic, env=env)
     assert done.returncode == 0, done.stdout
     assert f"{len(FEED.records):,} read" in done.stdout
     assert "cause_broker" in done.stdout
@@ -41,7 +43,7 @@ def test_the_example_and_the_command_run_on_the_session_that_spark_submit_gives(
 
     # The command goes on where the example has stopped: with nothing.
     arguments = ("fleet", "-b", kafka_cluster.bootstrap_servers, "--events-topic", topic, "--once")
-    done = submit(*connector(), str(SCRIPT), *arguments, "--out", str(out))
+    done = submit(*connector(), str(SCRIPT), *arguments, "--out", str(out), env=env)
     assert done.returncode == 0, done.stdout
     assert f"{len(FEED.records):,} read" in done.stdout
 
