@@ -28,8 +28,9 @@ setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
 demo: setup            ## run the main job and write demo-report.html
 	@$(BIN)/kpe demo
 
+# Files in the order of their names: those of small tests come last, so that both processes end at one time.
 test: setup            ## run all tests, files in two processes (AT_ONCE=1: in one)
-	@$(BIN)/python -m pytest $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile)
+	@$(BIN)/python -m pytest $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile --no-loadscope-reorder)
 
 lint: $(VENV)/.ready   ## ruff: style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
