@@ -39,12 +39,10 @@ CLIENTS = (
     "confluent_source",
     "confluent_producer",
     "confluent_feedback",
-    "confluent_drop_in",
     "kafka_python_clients",
     "kafka_python_feedback",
     "kafka_python_idempotence",
     "confluent_and_kafka_python_faults",
-    "uniform_sticky_clients",
     "stale_answers",
     "growth_under_load",
     "group_hooks",
@@ -59,16 +57,12 @@ KAFKA = (
     "secured_cluster",
     "acls",
     *CLIENTS,
-    "growth_safe",
     "control_topics",
     "change_failures",
     "tracker",
-    "kafka_events",
     "kafka_sink",
     "observe_election",
     "observe_service",
-    "cli_doctor",
-    "cli_replicas",
 )
 SPARK = (
     "partition_column",
@@ -111,7 +105,7 @@ def all_rows() -> dict[str, Row]:
     rows = {f"kafka-{v}": Row(_files(KAFKA), environment={"KPE_KAFKA_VERSION": v}) for v in KAFKA_VERSIONS}
     for each in ("lowest", "newest"):
         rows[f"clients-{each}"] = _beside(
-            f"clients-{each}", ("tests/unit/test_unassigned.py", *_files(CLIENTS))
+            f"clients-{each}", ("tests/unit/test_unassigned.py", *_files(("confluent_drop_in", *CLIENTS)))
         )
     rows["pyspark-4.1"] = _beside("spark-4.1", (*SPARK_4_1_LEAVES_SOCKETS, *_files(SPARK)))
     rows["pyspark-4.2"] = Row(_files(SPARK))
