@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 AT_ONCE ?= 2
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers odd-entries lake wheel lock clean setup
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers odd-entries matrix lake wheel lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -65,9 +65,18 @@ chaos-observers: setup ## two observers and three brokers, tormented at random f
 odd-entries: setup      ## 100,000 mutated entries through incidents and all sinks (six minutes)
 	@KPE_ODD_ENTRIES=100000 $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py
 
-$(VENV)/spark-4.1: requirements/spark41.txt $(VENV)/.ready
-	@echo "setup: PySpark 4.1 beside the one of the virtual environment (a minute, once)"
-	@rm -rf $@ && $(BIN)/python -m pip install --quiet --no-deps --require-hashes --target $@ -r requirements/spark41.txt
+# Packages that hide those of the virtual environment, with PYTHONPATH.
+$(VENV)/%: requirements/%.txt $(VENV)/.ready
+	@echo "setup: $* beside the virtual environment (a minute, once)"
+	@rm -rf $@ && $(BIN)/python -m pip install --quiet --no-deps --require-hashes --target $@ -r $<
+
+# Without hashes, each time anew: what has come out since the lock is what is to be tried.
+$(VENV)/clients-newest: $(VENV)/.ready
+	@rm -rf $@ && $(BIN)/python -m pip install --quiet --no-deps --target $@ \
+	  $(shell sed -nE 's/^(confluent|kafka-python) = \[(.*)\]/\2/p' pyproject.toml)
+
+matrix: setup          ## the tests on each supported version (three hours; ONLY=kafka-3.7: a row; ONLY=--help)
+	@$(BIN)/python -m tests.matrix $(ONLY)
 
 lake: setup $(VENV)/spark-4.1  ## the fleet pipeline on Spark 4.1, and in tables of Delta and Iceberg
 	@PYTHONPATH=$(VENV)/spark-4.1 $(BIN)/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning \

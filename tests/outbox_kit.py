@@ -42,10 +42,11 @@ def entry(
 
 
 def scratch_journal(**options: Any) -> SqliteOutbox:
-    """Return a journal in a directory of its own, which goes with it."""
+    """Return a journal in a directory of its own; when nobody has it any more, it is closed and both go."""
     directory = tempfile.mkdtemp(prefix="kpe-journal-")
     made = SqliteOutbox(Path(directory) / "outbox.db", **options)
     weakref.finalize(made, shutil.rmtree, directory, ignore_errors=True)
+    weakref.finalize(made, made._db.close)  # since Python 3.13 SQLite warns if nobody does
     return made
 
 

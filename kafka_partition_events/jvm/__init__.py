@@ -1,9 +1,9 @@
 """What the test kit and the Spark jobs need of the JVM: Java, Kafka's jars, Spark's Kafka connector.
 
-Neither Docker nor a Kafka installation is needed. PySpark brings Apache Ivy, which fetches the jars that
-`ivy.xml` pins; every jar is checked against `jars.sha256` before it is used. The jars are kept outside the
-source tree, in ``$XDG_CACHE_HOME/kafka-partition-events`` (by default ``~/.cache``), one directory per
-content of `ivy.xml`.
+Neither Docker nor a Kafka installation is needed. PySpark brings Apache Ivy, which fetches the jars that a
+lock pins (``kafka-4.1.xml``, ``spark.xml``, ...); every jar is checked against the lock's checksums
+(``kafka-4.1.sha256``) before it is used. The jars are kept outside the source tree, in
+``$XDG_CACHE_HOME/kafka-partition-events`` (by default ``~/.cache``), one directory per content of a lock.
 
 ``python -m kafka_partition_events.jvm`` fetches them ahead of time.
 """
@@ -13,11 +13,28 @@ import os
 from importlib import metadata
 from pathlib import Path
 
+from kafka_partition_events.errors import JvmError
 from kafka_partition_events.jvm.ivy import fetch
 from kafka_partition_events.jvm.java import JAVA_MISSING, find_java
 from kafka_partition_events.jvm.store import JarStore
 
-__all__ = ["JAVA_MISSING", "ensure_jars", "jar_store", "java", "kafka_classpath", "spark_jars"]
+__all__ = [
+    "JAVA_MISSING",
+    "KAFKA_VERSIONS",
+    "SPARK",
+    "ensure_jars",
+    "jar_store",
+    "java",
+    "kafka_classpath",
+    "kafka_lock",
+    "spark_jars",
+]
+
+KAFKA_VERSIONS = ("3.7", "3.9", "4.0", "4.1")
+"""The versions of Kafka that there are locks of, oldest first."""
+
+SPARK = "spark"
+"""The lock of Spark's Kafka connector."""
 
 _HERE = Path(__file__).parent
 
@@ -31,39 +48,54 @@ def java() -> Path | None:
     return find_java(os.environ)
 
 
-def jar_store() -> JarStore:
-    """Return the store of the pinned jars, whether they have been fetched or not."""
+def kafka_lock(version: str | None = None) -> str:
+    """Return the name of the lock of a version of Kafka.
+
+    Args:
+        version: One of `KAFKA_VERSIONS`; None: what the environment variable ``KPE_KAFKA_VERSION`` says, and
+            the newest where it is not set.
+
+    Raises:
+        JvmError: there is no such lock.
+    """
+    version = version or os.environ.get("KPE_KAFKA_VERSION") or KAFKA_VERSIONS[-1]
+    if version not in KAFKA_VERSIONS:
+        raise JvmError(f"there are no jars of Kafka {version}, only of {', '.join(KAFKA_VERSIONS)}")
+    return f"kafka-{version}"
+
+
+def jar_store(lock: str) -> JarStore:
+    """Return the store of the jars of a lock, whether they have been fetched or not."""
     cache = os.environ.get("XDG_CACHE_HOME")
     parent = Path(cache) if cache else Path.home() / ".cache"
     return JarStore.of(
-        ivy_file=_HERE / "ivy.xml",
-        checksums_file=_HERE / "jars.sha256",
+        ivy_file=_HERE / f"{lock}.xml",
+        checksums_file=_HERE / f"{lock}.sha256",
         parent=parent / "kafka-partition-events",
     )
 
 
-def ensure_jars() -> Path:
-    """Fetch and verify the jars unless that has been done before, and return their directory.
+def ensure_jars(lock: str) -> Path:
+    """Fetch and verify the jars of a lock unless that has been done before, and return their directory.
 
-    Takes about a minute and 63 MB the first time, some milliseconds afterwards. Safe to call from several
-    threads and processes at once: one fetches, the others wait for it.
+    Takes about half a minute the first time (Kafka's: 45 MB), some milliseconds afterwards. Safe to call from
+    several threads and processes at once: one fetches, the others wait for it.
 
     Raises:
         JvmError: Java or PySpark is missing, or the download was incomplete or corrupt; the message names
             the jars at fault and how to try again.
     """
-    store = jar_store()
-    return store.ensure(functools.partial(fetch, java=java()))
+    return jar_store(lock).ensure(functools.partial(fetch, java=java()))
 
 
-def kafka_classpath() -> str:
+def kafka_classpath(version: str | None = None) -> str:
     """Return the class path of a Kafka server, fetching the jars first if need be.
 
     Raises:
-        JvmError: as `ensure_jars`.
+        JvmError: as `kafka_lock` and `ensure_jars`.
     """
     # The JVM expands the wildcard itself; 46 paths spelled out would hide everything else in `ps`.
-    return str(ensure_jars() / "kafka" / "*")
+    return str(ensure_jars(kafka_lock(version)) / "kafka" / "*")
 
 
 def spark_jars() -> list[Path]:
@@ -79,4 +111,4 @@ def spark_jars() -> list[Path]:
         is_4_1 = metadata.version("pyspark").startswith("4.1.")
     except metadata.PackageNotFoundError:  # it is a Spark's own copy, without metadata
         is_4_1 = False
-    return sorted((ensure_jars() / ("spark-4.1" if is_4_1 else "spark")).glob("*.jar"))
+    return sorted((ensure_jars(SPARK) / ("spark-4.1" if is_4_1 else "spark")).glob("*.jar"))

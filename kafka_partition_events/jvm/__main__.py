@@ -3,20 +3,21 @@
 import sys
 
 from kafka_partition_events.errors import JvmError
-from kafka_partition_events.jvm import ensure_jars, jar_store
+from kafka_partition_events.jvm import SPARK, ensure_jars, jar_store, kafka_lock
 
 
 def main() -> int:
-    """Fetch the jars, saying so in one line, and return the exit code."""
-    store = jar_store()
-    count = len(store.checksums)
-    if store.is_complete():
-        sys.stdout.write(f"jvm: {count} verified jars in {store.directory}\n")
-        return 0
-    sys.stdout.write(f"jvm: fetching {count} jars to {store.directory} (63 MB, about a minute, once)\n")
-    sys.stdout.flush()
+    """Fetch the jars of Kafka and of Spark's connector, a line for each, and return the exit code."""
     try:
-        ensure_jars()
+        for lock in (kafka_lock(), SPARK):
+            store = jar_store(lock)
+            count = len(store.checksums)
+            if store.is_complete():
+                sys.stdout.write(f"jvm: {count} verified jars in {store.directory}\n")
+                continue
+            sys.stdout.write(f"jvm: fetching {count} jars to {store.directory} (half a minute, once)\n")
+            sys.stdout.flush()
+            ensure_jars(lock)
     except JvmError as error:
         sys.stderr.write(f"error: {error}\n")
         return 1

@@ -2,7 +2,7 @@
 
 The directory appears by one rename, after every jar in it has been hashed, so whoever sees it sees all of
 it. A *stamp* in it records the names and sizes that were verified: comparing those takes about a
-millisecond, where hashing 63 MB takes a good part of a second.
+millisecond, where hashing 45 MB takes a good part of a second.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def find_faults(directory: Path, checksums: Mapping[str, str]) -> tuple[list[str
 
 @frozen(kw_only=True)
 class JarStore:
-    """The jars of one `ivy.xml`.
+    """The jars of one lock.
 
     Attributes:
         directory: Where the verified jars are, or will be.
@@ -106,11 +106,11 @@ class JarStore:
             staged.rename(self.directory)
 
     def _complaint(self, missing: list[str], wrong: list[str], said: str) -> str:
-        parts = [f"the download of Kafka's jars to {self.directory} failed"]
+        parts = [f"the download of jars to {self.directory} failed"]
         if missing:
             parts.append(f"{len(missing)} of {len(self.checksums)} missing: {', '.join(missing)}")
         if wrong:
-            parts.append(f"sha256 differs from jars.sha256: {', '.join(wrong)}")
+            parts.append(f"sha256 differs from the lock's: {', '.join(wrong)}")
         parts.append(f"nothing was installed; look at the network or its proxy and try again: {RETRY}")
         return "; ".join(parts) + (f"\nIvy's last words:\n{said}" if said else "")
 

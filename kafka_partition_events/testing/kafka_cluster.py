@@ -33,6 +33,8 @@ class KafkaCluster:
     Args:
         brokers: How many brokers.
         controllers: How many controllers (100, 101, ...). A quorum of three survives the loss of one.
+        version: Of Kafka: ``"3.7"``, ``"3.9"``, ``"4.0"`` or ``"4.1"``. By default what the environment
+            variable ``KPE_KAFKA_VERSION`` says, and where it is not set the newest.
         session_timeout_ms: How long the cluster goes on naming a killed or frozen broker as a leader. Kafka's
             default is 9000.
         broker_config: More settings for all nodes, or other values for ours (Kafka's names, values as text).
@@ -46,7 +48,7 @@ class KafkaCluster:
         progress: Called with one line of text before each step that takes long.
 
     Raises:
-        JvmError: (`start`) the jars can not be had.
+        JvmError: (`start`) the jars can not be had, or not of this version.
         KitError: (`start` and everything after it) Java or confluent-kafka is missing, or Kafka
             did not do what it was asked in time; the message quotes the end of a log and names the
             directory, which is then kept.
@@ -57,6 +59,7 @@ class KafkaCluster:
         brokers: int = 3,
         *,
         controllers: int = 1,
+        version: str | None = None,
         session_timeout_ms: int = 3000,
         broker_config: Mapping[str, str] | None = None,
         auto_create_topics: bool = False,
@@ -73,6 +76,7 @@ class KafkaCluster:
             Plan(
                 brokers=brokers,
                 controllers=controllers,
+                version=version,
                 secured=secured,
                 links=_link_mode(links),
                 slow_disks=slow_disks,
@@ -263,7 +267,8 @@ class KafkaCluster:
     ) -> None:
         """Let each broker slow clients down that send or fetch more than so much; None: as much as they like.
 
-        Kafka counts over about ten seconds: as much as is allowed in that time passes at once.
+        It holds some milliseconds later. Kafka counts over about ten seconds: as much as is allowed in that
+        time passes at once.
 
         Args:
             producer_bytes_per_s: What a client may send to each broker.
@@ -285,8 +290,9 @@ class KafkaCluster:
         if not partitions:
             raise KitError(f"there is no topic {topic}")
         elect_leaders(*self._any_broker(), topic, partitions, unclean=unclean)
+        is_so = _is_served if unclean else _is_led_by_first_replicas
         what = f"leaders of {topic} elected"
-        self._nodes.await_everywhere(what, lambda view: _is_served(view, topic, len(partitions)))
+        self._nodes.await_everywhere(what, lambda view: is_so(view, topic, len(partitions)))
 
     # --- trouble ---
 
@@ -457,6 +463,12 @@ def _is_served(view: BrokerView, topic: str, partitions: int) -> bool:
         # A partition whose replicas are all down (assigned to a killed broker) has no leader to wait for.
         p.leader >= 0 or not view.brokers.intersection(p.replicas)
         for p in found.values()
+    )
+
+
+def _is_led_by_first_replicas(view: BrokerView, topic: str, partitions: int) -> bool:
+    return _is_served(view, topic, partitions) and all(
+        p.leader == p.replicas[0] for p in view.topics[topic].values()
     )
 
 

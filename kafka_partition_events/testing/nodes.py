@@ -12,7 +12,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from kafka_partition_events.jvm import JAVA_MISSING, jar_store, java, kafka_classpath
+from kafka_partition_events.jvm import JAVA_MISSING, jar_store, java, kafka_classpath, kafka_lock
 from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.kafka_node import (
@@ -40,6 +40,7 @@ class Plan:
 
     brokers: int
     controllers: int
+    version: str | None
     secured: bool
     links: LinkMode | None
     slow_disks: bool
@@ -91,9 +92,9 @@ class Nodes:
         java_executable = java()
         if java_executable is None:
             raise KitError(f"{JAVA_MISSING}: install it, or let JAVA_HOME name it")
-        if not jar_store().is_complete():
-            self._progress("fetching Kafka's jars (about a minute, once)")
-        classpath = kafka_classpath()
+        if not jar_store(kafka_lock(self._plan.version)).is_complete():
+            self._progress("fetching Kafka's jars (half a minute, once)")
+        classpath = kafka_classpath(self._plan.version)
         self.directory = directory = Path(tempfile.mkdtemp(prefix="kafka-cluster-"))
         (directory / "logs").mkdir()
         if self._plan.slow_disks:

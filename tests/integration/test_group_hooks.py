@@ -17,6 +17,7 @@ from kafka_partition_events.control.agents import kafka_python as of_kafka_pytho
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.testing import KafkaCluster
 from tests.control_kit import NEW, Link, grown, growth
+from tests.kafka_version import HAS_NEW_GROUPS
 
 pytestmark = [
     pytest.mark.kafka,
@@ -154,7 +155,10 @@ def grow_and_write(cluster: KafkaCluster, producer: Producer, topic: str) -> Non
     assert producer.flush(LIMIT_S) == 0
 
 
-@pytest.fixture(params=[eager, cooperative, kip848, kafka_python], ids=lambda make: make.__name__)
+PROTOCOLS = [eager, cooperative, *([kip848] if HAS_NEW_GROUPS else []), kafka_python]
+
+
+@pytest.fixture(params=PROTOCOLS, ids=lambda make: make.__name__)
 def make(request: pytest.FixtureRequest) -> Iterator[MakesReader]:
     made: list[Reader] = []
 

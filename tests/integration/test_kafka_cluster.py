@@ -10,6 +10,7 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
+from kafka_partition_events.jvm import kafka_lock
 from kafka_partition_events.testing import KafkaCluster, KitError
 
 pytestmark = pytest.mark.kafka
@@ -35,6 +36,12 @@ def topic() -> str:
 def seen_by(cluster: KafkaCluster, broker: int, topic: str) -> int:
     """How many partitions of a topic one particular broker knows of."""
     return len(cluster._node(broker).ask().topics.get(topic, {}))
+
+
+def test_it_is_the_kafka_that_was_asked_for(kafka_cluster: KafkaCluster) -> None:
+    assert kafka_cluster._directory is not None
+    log = (kafka_cluster._directory / "logs" / "broker-1.log").read_text()
+    assert f"Kafka version: {kafka_lock().removeprefix('kafka-')}." in log
 
 
 def test_topic_changes_are_visible_on_every_broker_at_once(kafka_cluster: KafkaCluster, topic: str) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pyspark
 import pytest
 
-from kafka_partition_events.jvm import jar_store, java
+from kafka_partition_events.jvm import SPARK, jar_store, java
 from kafka_partition_events.jvm.ivy import fetch
 from kafka_partition_events.jvm.store import JarStore
 from kafka_partition_events.spark.errors import SparkJobError
@@ -44,7 +44,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
     store = JarStore.of(
         ivy_file=HERE / "ivy.xml",
         checksums_file=HERE / "jars.sha256",
-        parent=jar_store().directory.parent,
+        parent=jar_store(SPARK).directory.parent,
     )
     jars = sorted(store.ensure(partial(fetch, java=java())).glob("*/*.jar"))
     place = tmp_path_factory.mktemp("lake")

@@ -4,6 +4,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -282,8 +283,7 @@ class TestSqliteOutbox:
 
 class TestIncidentReader:
     def test_is_closed_in_a_child(self, tmp_path: Path) -> None:
-        outbox = SqliteOutbox(tmp_path / "outbox.db")
-        with IncidentReader(outbox) as reader:
+        with closing(SqliteOutbox(tmp_path / "outbox.db")) as outbox, IncidentReader(outbox) as reader:
 
             def check() -> None:
                 reader.start()
@@ -298,11 +298,11 @@ class TestIncidentReader:
 class TestListenersOfOneProcess:
     def test_hear_nothing_in_a_child(self, tmp_path: Path) -> None:
         everywhere = Counting()
-        journal, recorder = (
-            JournalListener(SqliteOutbox(tmp_path / "outbox.db")),
-            RecorderListener(tmp_path / "events"),
-        )
-        with MetadataPoller(Flapping(), interval=0.002, min_interval=0.001) as poller:
+        with (
+            closing(SqliteOutbox(tmp_path / "outbox.db")) as outbox,
+            MetadataPoller(Flapping(), interval=0.002, min_interval=0.001) as poller,
+        ):
+            journal, recorder = JournalListener(outbox), RecorderListener(tmp_path / "events")
             registrations = [poller.register(one) for one in (everywhere, journal, recorder)]
             eventually(lambda: journal.stats.written > 5 and recorder.stats.recorded > 5)
 

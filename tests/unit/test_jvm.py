@@ -16,6 +16,7 @@ from kafka_partition_events.jvm import ivy
 from kafka_partition_events.jvm.__main__ import main
 from kafka_partition_events.jvm.java import find_java
 from kafka_partition_events.jvm.store import RETRY, JarStore, find_faults, read_checksums
+from kafka_partition_events.testing import KafkaCluster
 
 JARS = {"kafka/server-1.jar": b"server", "kafka/clients-1.jar": b"clients", "spark/connector-2.jar": b"spark"}
 
@@ -93,7 +94,7 @@ def test_missing_jars_are_named_and_what_has_arrived_is_kept(store: JarStore) ->
 
 def test_a_corrupt_jar_is_named_and_not_kept(store: JarStore) -> None:
     fetch = FakeFetch({**JARS, "kafka/clients-1.jar": b"clientz"})
-    with pytest.raises(JvmError, match=r"sha256 differs from jars.sha256: kafka/clients-1\.jar;"):
+    with pytest.raises(JvmError, match=r"sha256 differs from the lock's: kafka/clients-1\.jar;"):
         store.ensure(fetch)
     assert not store.directory.exists()
     assert not store.directory.with_suffix(".ivy").exists()  # else Ivy would hand it out again
@@ -139,13 +140,36 @@ def test_find_faults_tells_missing_from_wrong(tmp_path: Path) -> None:
     assert find_faults(tmp_path, dict.fromkeys(("a.jar", "b.jar", "c.jar"), digest)) == (["c.jar"], ["b.jar"])
 
 
-def test_the_committed_checksums_cover_all_class_paths() -> None:
-    names = jvm.jar_store().checksums
-    assert sum(name.startswith("kafka/kafka-server-4") for name in names) == 1
+@pytest.mark.parametrize("version", jvm.KAFKA_VERSIONS)
+def test_each_lock_of_kafka_has_its_server(version: str) -> None:
+    names = jvm.jar_store(jvm.kafka_lock(version)).checksums
+    assert sum(name.startswith(f"kafka/kafka-server-{version}.") for name in names) == 1
+    assert sum(name.startswith("kafka/slf4j-simple-") for name in names) == 1
+
+
+def test_the_lock_of_spark_has_a_connector_for_each_version() -> None:
+    names = jvm.jar_store(jvm.SPARK).checksums
     for spark in ("spark", "spark-4.1"):
         assert len([name for name in names if name.startswith(f"{spark}/")]) == 4
-    assert all(len(digest) == 64 for digest in names.values())
+
+
+@pytest.mark.parametrize("lock", [*map(jvm.kafka_lock, jvm.KAFKA_VERSIONS), jvm.SPARK])
+def test_committed_checksums_are_whole(lock: str) -> None:
+    assert all(len(digest) == 64 for digest in jvm.jar_store(lock).checksums.values())
+
+
+def test_checksums_are_read_as_sha256sum_writes_them() -> None:
     assert read_checksums(f"{'0' * 64} *x/y.jar\n\n") == {"x/y.jar": "0" * 64}
+
+
+def test_kafka_is_the_newest_unless_another_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KPE_KAFKA_VERSION", raising=False)
+    assert jvm.kafka_lock() == "kafka-4.1"
+    monkeypatch.setenv("KPE_KAFKA_VERSION", "3.9")
+    assert jvm.kafka_lock() == "kafka-3.9"
+    assert jvm.kafka_lock("3.7") == "kafka-3.7"
+    with pytest.raises(JvmError, match=r"no jars of Kafka 2\.8, only of 3\.7, 3\.9, 4\.0, 4\.1"):
+        KafkaCluster(version="2.8").start()
 
 
 def make_java(home: Path, version: str) -> Path:
@@ -174,7 +198,7 @@ def test_without_java_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pyt
     monkeypatch.delenv("JAVA_HOME", raising=False)
     assert jvm.java() is None
     with pytest.raises(JvmError, match="Java 17 or newer is not installed: install it, or let JAVA_HOME"):
-        jvm.ensure_jars()
+        jvm.ensure_jars(jvm.SPARK)
 
 
 def test_the_command_reports_a_failure(
