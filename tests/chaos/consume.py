@@ -5,10 +5,12 @@
 
 import sys
 import threading
+from itertools import chain
 from typing import Any, Final
 
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
+from kafka.errors import KafkaError
 
 from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
@@ -67,9 +69,13 @@ def consume_kafka_python(task: Task, diary: Diary, stop: threading.Event) -> Non
     agent = agent_of(task, KafkaPythonControlLink(servers))
     KafkaPythonHook(consumer, agent).subscribe([GROUP])
     while not stop.is_set():
-        for records in consumer.poll(timeout_ms=1_000).values():
-            for record in records:
-                diary.note("c", record.partition, record.offset)
+        try:
+            polled = consumer.poll(timeout_ms=1_000)
+        except KafkaError:  # it raises what its connections meet, and goes on when it is asked again
+            stop.wait(0.5)
+            continue
+        for record in chain.from_iterable(polled.values()):
+            diary.note("c", record.partition, record.offset)
     consumer.close()
     agent.close()
 

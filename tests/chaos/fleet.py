@@ -47,12 +47,14 @@ class Fleet:
     Attributes:
         page_url: Where observers send pages.
         frozen: When each was suspended.
+        started: When each was started last.
     """
 
     cluster: KafkaCluster
     directory: Path
     page_url: str
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
+    started: dict[str, float] = field(factory=dict)
     _processes: dict[str, SupervisedProcess] = field(factory=dict)
     _runs: Counter[str] = field(factory=Counter)
     _configs: dict[str, Path] = field(factory=dict)
@@ -77,6 +79,7 @@ class Fleet:
         for name in names:
             self._runs[name] += 1
             log = self.directory / f"{name}.log"
+            self.started[name] = time.time()
             self._processes[name] = SupervisedProcess(self._command(name), log=log)
 
     def _command(self, name: str) -> list[str | Path]:

@@ -34,7 +34,7 @@ class Writer:
     client: Literal["confluent", "kafka-python", "spark"]
     ours: bool = True
     topics: tuple[str, ...] = ("orders", "volatile")
-    rate: float = 60.0
+    rate: float = 25.0
     keyed: float = 0.5
     acks: Literal["all", "1"] = "all"
     idempotent: bool = True
@@ -53,12 +53,12 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "keyed-c": Writer(client="confluent", keyed=1.0, special={"standby_keys"}),
     "pinned-c": Writer(client="confluent", topics=("pinned",), keyed=0.8, special={"pinned"}),
     "capped-c": Writer(client="confluent", topics=("orders",), keyed=0.0, special={"capped"}),
-    "gated-c": Writer(client="confluent", topics=("gated",), rate=30.0, special={"gated"}),
+    "gated-c": Writer(client="confluent", topics=("gated",), special={"gated"}),
     "loose-c": Writer(client="confluent", topics=("loose",), acks="1", idempotent=False),
-    "plain-k": Writer(client="kafka-python", ours=False, rate=30.0, idempotent=False),
-    "ours-k": Writer(client="kafka-python", rate=30.0),
-    "hedge-k": Writer(client="kafka-python", rate=30.0, rescue="hedge", keyed=0.2),
-    "gated-k": Writer(client="kafka-python", topics=("gated",), rate=30.0, special={"gated"}),
+    "plain-k": Writer(client="kafka-python", ours=False, idempotent=False),
+    "ours-k": Writer(client="kafka-python"),
+    "hedge-k": Writer(client="kafka-python", rescue="hedge", keyed=0.2),
+    "gated-k": Writer(client="kafka-python", topics=("gated",), special={"gated"}),
 }
 SPARK: Final = Writer(client="spark", topics=("orders",), idempotent=False)
 

@@ -220,7 +220,7 @@ class World:
         deadline = time.monotonic() + RECOVERY_LIMIT_S
         self.cluster.heal()
         for name in self.fleet.dead():
-            self.note(Step(0.0, 0.0, "ended", name), time.time(), "has ended by itself")
+            self.note(Step(0.0, 0.0, "ended", name), self.fleet.started[name], "has ended by itself")
             self.fleet.start(name)
         while wrong := self._wrong():
             if time.monotonic() > deadline:

@@ -1,7 +1,9 @@
 """What was true of the cluster, and when: the controllers' log, as `kafka-dump-log` prints it. Pure."""
 
+import base64
 import json
 import re
+import uuid
 from bisect import bisect_right
 from collections.abc import Iterable
 from math import inf
@@ -92,9 +94,17 @@ def parse(lines: Iterable[str]) -> Truth:
             _count(truth, grown)
         elif found := _PAYLOAD.search(line):
             entry = json.loads(found[2])
-            _take(truth, grown, int(found[1]) / 1e3, entry["type"], entry["data"])
+            data = entry["data"]
+            if "topicId" in data:
+                data["topicId"] = as_clients_tell(data["topicId"])
+            _take(truth, grown, int(found[1]) / 1e3, entry["type"], data)
     _count(truth, grown)
     return truth
+
+
+def as_clients_tell(topic_id: str) -> str:
+    """Return a topic id, which the tool prints in base64, in hexadecimal digits."""
+    return str(uuid.UUID(bytes=base64.urlsafe_b64decode(topic_id + "==")))
 
 
 def _count(truth: Truth, grown: dict[str, float]) -> None:

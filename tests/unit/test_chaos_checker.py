@@ -1,8 +1,10 @@
 """What the judge of a campaign takes for a violation: each check with good histories and bad ones."""
 
+import ast
 import random
 from collections.abc import Callable, Iterator
 from math import inf
+from pathlib import Path
 
 import pytest
 from confluent_kafka import murmur2
@@ -135,6 +137,14 @@ def test_order_and_doubles_within_a_partition(
     assert found(checker.idempotent_records_are_there_once_and_in_order, seen) == expected
 
 
+def test_what_is_on_its_way_when_another_record_times_out_may_be_there_twice() -> None:
+    rows = {(0, 0): named(0, "keyed-c"), (0, 1): named(0, "keyed-c")}
+    for heard_at, expected in ((200.5, []), (300.0, ["written twice"])):
+        given_up = sent(1, at=150.0, acked=False, heard_at=heard_at)
+        seen = history(run_of("keyed-c", sent(0, key="k"), given_up), rows)
+        assert found(checker.idempotent_records_are_there_once_and_in_order, seen) == expected
+
+
 @pytest.mark.parametrize("length", range(1, 30))
 def test_murmur2_is_that_of_kafka(length: int) -> None:
     key = "".join(random.Random(length).choices("abcdefgh-0123456789", k=length))
@@ -226,3 +236,17 @@ def test_what_processes_take(growth: tuple[int, int, int], expected: list[str]) 
     samples = [taken(100.0 + 5 * number) for number in range(200)]
     seen = history(run_of("ours-c", sent(0)), {}, samples=samples, calm=[(0.0, 2_000.0)])
     assert found(checker.memory_threads_and_files_are_flat, seen) == expected
+
+
+@pytest.mark.parametrize(
+    "module",
+    ["checker", "event_checker", "history", "truth", "promises", "plan", "diary", "verdict"],
+)
+def test_who_judges_knows_nothing_of_the_library(module: str) -> None:
+    tree = ast.parse(Path(checker.__file__).with_name(f"{module}.py").read_text())
+    named = [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    named += [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    judges = {"checker", "event_checker", "history", "truth", "promises", "plan", "diary"}
+    for name in named:
+        assert not name.startswith("kafka_partition_events"), name
+        assert not name.startswith("tests.") or name.rpartition(".")[2] in judges, name

@@ -10,6 +10,7 @@ from tests.chaos.checker import Check
 from tests.chaos.history import History, Page, Told, unfolded
 from tests.chaos.truth import Truth, parse
 
+IN_BASE64, ID = "EjRWeJCrze8SNFZ4kKvN7w", "12345678-90ab-cdef-1234-567890abcdef"
 HEAD = "| offset: 7 CreateTime: {at} keySize: -1 valueSize: 9 sequence: -1 headerKeys: [] payload: "
 
 
@@ -24,24 +25,24 @@ def batch(*lines: str) -> list[str]:
 
 def partition(at: int, id_: int) -> str:
     born = {"leader": 1, "leaderEpoch": 0, "isr": [1, 2], "replicas": [1, 2]}
-    return line(at, "PARTITION_RECORD", partitionId=id_, topicId="t1", **born)
+    return line(at, "PARTITION_RECORD", partitionId=id_, topicId=IN_BASE64, **born)
 
 
 def change(at: int, **data: Any) -> str:
-    return line(at, "PARTITION_CHANGE_RECORD", partitionId=0, topicId="t1", **data)
+    return line(at, "PARTITION_CHANGE_RECORD", partitionId=0, topicId=IN_BASE64, **data)
 
 
 LOG = [
     *batch(line(90, "REGISTER_BROKER_RECORD", brokerId=1, fenced=True)),
     *batch(line(91, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=1, fenced=-1)),
-    *batch(line(100, "TOPIC_RECORD", name="orders", topicId="t1"), partition(100, 0), partition(100, 1)),
+    *batch(line(100, "TOPIC_RECORD", name="orders", topicId=IN_BASE64), partition(100, 0), partition(100, 1)),
     *batch(partition(200, 2), partition(200, 3)),
     *batch(change(300, isr=[1])),
     *batch(change(310, leader=-1), line(310, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=1, fenced=1)),
     *batch(
         change(500, leader=1, isr=[1]), line(500, "BROKER_REGISTRATION_CHANGE_RECORD", brokerId=1, fenced=-1)
     ),
-    *batch(line(900, "REMOVE_TOPIC_RECORD", topicId="t1")),
+    *batch(line(900, "REMOVE_TOPIC_RECORD", topicId=IN_BASE64)),
 ]
 
 
@@ -50,7 +51,7 @@ def truth() -> Truth:
 
 
 def test_what_is_read_of_the_log() -> None:
-    topic = truth().topics["t1"]
+    topic = truth().topics[ID]
     assert (topic.name, topic.created, topic.removed) == ("orders", 100.0, 900.0)
     assert topic.counts == [(100.0, 2), (200.0, 4)]
     assert [topic.count_at(at) for at in (50, 150, 200, 800)] == [0, 2, 4, 4]
@@ -72,7 +73,7 @@ def test_when_a_broker_was_fenced(begin: float, end: float, was: bool) -> None:
 
 
 def told(name: str, at: float, id_: str = "e1", prev_at: float | None = None, **data: Any) -> Told:
-    known = {"topic": "orders", "topic_id": "t1", "identity": "transition"}
+    known = {"topic": "orders", "topic_id": ID, "identity": "transition"}
     return Told(id_, name, {**known, **data}, at - 1 if prev_at is None else prev_at, at)
 
 
@@ -155,12 +156,12 @@ def test_a_digest_is_unfolded() -> None:
     digest = {
         "id": "d1",
         "type": "io.x.partition.offline.v2",
-        "data": {"topic_id": "t1", "snapshot": snapshot, "changes": [change, {**change, "id": "c2"}]},
+        "data": {"topic_id": ID, "snapshot": snapshot, "changes": [change, {**change, "id": "c2"}]},
     }
     one, other = unfolded(digest, float)
     assert (one.id, other.id, one.name, one.prev_at, one.at) == ("c1", "c2", "partition.offline", -inf, 12.0)
-    assert (one.data["topic_id"], one.data["partitions"], one.data["after"]) == ("t1", "3", {"leader": 1})
-    alone = {**digest, "type": "io.x.topic.created.v1", "data": {"topic_id": "t1", "snapshot": snapshot}}
+    assert (one.data["topic_id"], one.data["partitions"], one.data["after"]) == (ID, "3", {"leader": 1})
+    alone = {**digest, "type": "io.x.topic.created.v1", "data": {"topic_id": ID, "snapshot": snapshot}}
     assert [each.id for each in unfolded(alone, float)] == ["d1"]
 
 
