@@ -15,6 +15,8 @@ from tests.chaos.history import History, Page, Sample, life_of, received, run_of
 from tests.chaos.truth import parse
 
 _SHOWN: Final = 5
+_STARTING_S: Final = 180.0
+"""Who is started in a storm and reaches nobody may say so and end: whoever watches it starts it again."""
 _AROUND_S: Final = 30.0
 """Faults that were over for so long are not told as those that a violation may come from."""
 
@@ -62,10 +64,7 @@ def judge(directory: Path) -> int:
     history, story = history_of(directory), list(_lines(directory / "story.jsonl"))
     seed = (directory / "seed").read_text().split()
     found = [violation for check in (*CHECKS, *EVENT_CHECKS) for violation in check(history)]
-    found += [Violation("ended", f"{name} did not end in good order", at) for name, at in
-              _lines(directory / "unclean.jsonl")]  # fmt: skip
-    found += [Violation("ended", f"{step['target']} has ended by itself", step["began"]) for step in story
-              if step["kind"] == "ended"]  # fmt: skip
+    found += _ended(directory, story)
     _say_figures(history, story)
     for name, count in Counter(violation.check for violation in found).items():
         _say(f"\nVIOLATED: {name}, {count} times (seed {seed[0]}, {seed[1]} s; {directory})")
@@ -89,6 +88,15 @@ def _say_figures(history: History, story: list[dict[str, Any]]) -> None:
     _say(", ".join(f"{kind} {count}" for kind, count in sorted(done.items())))
     failed = Counter(step["kind"] for step in story if step["error"])
     _say("cut short or skipped: " + ", ".join(f"{kind} {count}" for kind, count in sorted(failed.items())))
+
+
+def _ended(directory: Path, story: list[dict[str, Any]]) -> Iterator[Violation]:
+    """Yield who has ended by itself, and who did not end in good order when it was told to."""
+    for name, at in _lines(directory / "unclean.jsonl"):
+        yield Violation("ended", f"{name} did not end in good order", at)
+    for step in story:
+        if step["kind"] == "ended" and step["ended"] - step["began"] > _STARTING_S:
+            yield Violation("ended", f"{step['target']} has ended by itself", step["ended"])
 
 
 def _around(story: list[dict[str, Any]], at: float) -> list[str]:
