@@ -28,7 +28,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
@@ -88,7 +88,9 @@ def _begin(world: World, *, spark: bool) -> None:
     world.fleet.start("tracker", *CONSUMERS, *OBSERVERS)
     world.fleet.start(*WRITERS, *(["spark"] if spark else []))
     deadline = time.monotonic() + _START_LIMIT_S
-    while not _has_positions(world.cluster):
+    # One client for all that is asked: librdkafka 2.16 has crashed where one was ended just after a failure.
+    admin = AdminClient({"bootstrap.servers": world.cluster.bootstrap_servers, "log_level": 2})
+    while not _has_positions(admin):
         if time.monotonic() > deadline:
             raise KitError("the group has no positions")
         if dead := world.fleet.dead():
@@ -97,14 +99,13 @@ def _begin(world: World, *, spark: bool) -> None:
     _append(world.directory / "group.jsonl", time.time())
 
 
-def _has_positions(cluster: KafkaCluster) -> bool:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 2})
+def _has_positions(admin: AdminClient) -> bool:
     answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])
     try:
         found = answer[GROUP].result().topic_partitions
     except Exception:  # noqa: BLE001 - the coordinator is not there yet
         return False
-    return sum(each.offset >= 0 for each in found) == TOPICS[GROUP]
+    return len([each for each in found if each.offset >= 0]) == TOPICS[GROUP]
 
 
 def _end(world: World, *, spark: bool) -> None:

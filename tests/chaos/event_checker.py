@@ -64,7 +64,7 @@ def _untrue_of_topic(truth: Truth, told: Told, until: float) -> str:
     if told.name == "topic.deleted" and topic.removed > until:
         return "it was not deleted yet"
     if told.name == "topic.recreated":
-        old = truth.topics.get((told.data["before"] or {}).get("topic_id"))
+        old = truth.topics.get((told.data["before"] or {}).get("topic_id", ""))
         return "" if old is not None and old.removed <= until else "the former one was not deleted"
     if told.name == "partitions.added":
         before, after = told.data["before"]["count"], told.data["after"]["count"]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from attrs import field, frozen
+from attrs import frozen
 
 DELIVERY_S = 20.0
 """The time-out of one delivery, for every client."""
@@ -39,7 +39,7 @@ class Writer:
     acks: Literal["all", "1"] = "all"
     idempotent: bool = True
     rescue: Literal["hedge"] | None = None
-    special: frozenset[str] = field(factory=frozenset, converter=frozenset)
+    special: frozenset[str] = frozenset()
 
     @property
     def hash(self) -> Hash:
@@ -50,15 +50,15 @@ WRITERS: Final[Mapping[str, Writer]] = {
     "plain-c": Writer(client="confluent", ours=False),
     "ours-c": Writer(client="confluent", topics=("orders", "volatile", "single"), idempotent=False),
     "hedge-c": Writer(client="confluent", rescue="hedge", keyed=0.2),
-    "keyed-c": Writer(client="confluent", keyed=1.0, special={"standby_keys"}),
-    "pinned-c": Writer(client="confluent", topics=("pinned",), keyed=0.8, special={"pinned"}),
-    "capped-c": Writer(client="confluent", topics=("orders",), keyed=0.0, special={"capped"}),
-    "gated-c": Writer(client="confluent", topics=("gated",), special={"gated"}),
+    "keyed-c": Writer(client="confluent", keyed=1.0, special=frozenset({"standby_keys"})),
+    "pinned-c": Writer(client="confluent", topics=("pinned",), keyed=0.8, special=frozenset({"pinned"})),
+    "capped-c": Writer(client="confluent", topics=("orders",), keyed=0.0, special=frozenset({"capped"})),
+    "gated-c": Writer(client="confluent", topics=("gated",), special=frozenset({"gated"})),
     "loose-c": Writer(client="confluent", topics=("loose",), acks="1", idempotent=False),
     "plain-k": Writer(client="kafka-python", ours=False, idempotent=False),
     "ours-k": Writer(client="kafka-python"),
     "hedge-k": Writer(client="kafka-python", rescue="hedge", keyed=0.2),
-    "gated-k": Writer(client="kafka-python", topics=("gated",), special={"gated"}),
+    "gated-k": Writer(client="kafka-python", topics=("gated",), special=frozenset({"gated"})),
 }
 SPARK: Final = Writer(client="spark", topics=("orders",), idempotent=False)
 

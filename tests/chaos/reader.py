@@ -54,9 +54,10 @@ def messages(servers: str, topic: str, limit: float) -> Iterator[Message]:
         left = set(found)
         while left:
             message = consumer.poll(0.5)
-            if message is not None and message.error() is None:
+            error = None if message is None else message.error()
+            if message is not None and error is None:
                 yield message
-            elif message is not None and message.error().code() == KafkaError._PARTITION_EOF:
+            elif message is not None and error is not None and error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition())
             elif time.monotonic() > deadline:
                 raise UnreadableError(f"{topic}: no end of partitions {sorted(left)} within {limit:.0f} s")
