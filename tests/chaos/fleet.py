@@ -141,7 +141,7 @@ class Fleet:
         with (self.directory / "samples.jsonl").open("a", buffering=1) as file:
             while not self._over.wait(SAMPLE_S):
                 for name, process in list(self._processes.items()):
-                    with contextlib.suppress(OSError, StopIteration):
+                    with contextlib.suppress(OSError, KeyError):  # it is ending
                         rss, threads, files = _measured(process.pid)
                         life = f"{name}.{self._runs[name]}"
                         file.write(json.dumps([round(time.time(), 1), life, rss, threads, files]) + "\n")

@@ -10,7 +10,7 @@ from attrs import frozen
 from tests.chaos.promises import WRITERS
 
 BROKERS: Final = (1, 2, 3)
-STORM_S, QUIET_S = 70.0, 35.0
+STORM_S, QUIET_S = 70.0, 45.0
 """How long faults come, and for how long nothing happens afterwards but that the cluster recovers."""
 FAULT_GAP_S, CHANGE_GAP_S = 5.0, 20.0
 MOST_DOWN = 2

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from attrs import define, field
 
-from tests.chaos.checker import CHECKS, Violation
+from tests.chaos.checker import CHECKS, Violation, written_twice
 from tests.chaos.event_checker import EVENT_CHECKS
 from tests.chaos.history import History, Page, Sample, life_of, received, run_of, unfolded
 from tests.chaos.truth import parse
@@ -84,6 +84,8 @@ def _say_figures(history: History, story: list[dict[str, Any]]) -> None:
     _say(f"{sum(len(life.rows) for life in history.lives):,} read in {len(history.lives)} lives of topics, "
          f"{len(history.received):,} by the group")  # fmt: skip
     _say(f"{len(history.told):,} transitions told, {len(history.pages)} pages")
+    twice = ", ".join(f"{writer} {count}" for writer, count in sorted(written_twice(history).items()))
+    _say(f"written twice by idempotent producers: {twice or 'nothing'}")
     done = Counter(step["kind"] for step in story if not step["error"].startswith("skipped"))
     _say(", ".join(f"{kind} {count}" for kind, count in sorted(done.items())))
     failed = Counter(step["kind"] for step in story if step["error"])

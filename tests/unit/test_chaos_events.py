@@ -180,6 +180,7 @@ def page(at: float, incident: str = "i1", id_: str = "p1", broker: int = 1, **mo
         ([page(340.0), page(350.0)], []),  # handed over
         ([page(340.0), page(440.0)], ["page twice"]),
         ([page(340.0), page(341.0, note="else")], ["two bodies"]),
+        ([page(340.0, observer="one"), page(341.0, observer="other")], []),
         ([page(250.0)], ["false page"]),
     ],
 )
