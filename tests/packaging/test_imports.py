@@ -207,7 +207,7 @@ LARGEST = {
     "events": 790,
     "incidents": 1_720,
     "observe": 2_940,
-    "control": 4_880,
+    "control": 4_890,
     "spark": 6_770,
     "demo": 1_100,
 }

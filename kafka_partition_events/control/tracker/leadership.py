@@ -5,6 +5,7 @@ import hashlib
 import math
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -146,6 +147,7 @@ class Tenure:
             }
         )
         with contextlib.ExitStack() as parts:
+            parts.callback(_destroy, self._producer)
             self._log = parts.enter_context(contextlib.closing(ControlLog(setting.config, setting.prefix)))
             self._log.skipped = setting.skipped
             self._producer.init_transactions(_LIMIT_S)
@@ -268,6 +270,18 @@ class Tenure:
             self._clock = self._clock.heard(appended_ms, time.monotonic(), leader)
             if self._lease.born_ms is None:
                 self._lease = evolve(self._lease, born_ms=appended_ms)
+
+
+def _destroy(producer: Producer) -> None:
+    """End a producer here and now, whatever still waits in it.
+
+    What it raised holds it, and so would the connections and threads of each term of office stay until the
+    garbage collection, which may be hours.
+    """
+    producer.purge()
+    with warnings.catch_warnings():  # of a transaction that can't be aborted: the next tracker fences it
+        warnings.simplefilter("ignore", RuntimeWarning)
+        producer.close()
 
 
 def _named(ack: Ack) -> Ack:

@@ -1,0 +1,44 @@
+"""A term of office that ends leaves nothing behind, however it has ended."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+
+from kafka_partition_events.control.changes.policy import Policy
+from kafka_partition_events.control.protocol.codec import Skipped
+from kafka_partition_events.control.tracker import leadership
+from kafka_partition_events.control.tracker.leadership import Setting, Tenure, Watcher
+from kafka_partition_events.control.tracker.topic_growth import Grower
+
+NOBODY = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
+
+
+def clients() -> int:
+    """Return how many librdkafka clients this process has: each has one main thread."""
+    names = (thread / "comm" for thread in Path("/proc/self/task").iterdir())
+    return sum(name.read_text() == "rdk:main\n" for name in names)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted by /proc")
+def test_no_client_stays_although_somebody_holds_what_was_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leadership, "_LIMIT_S", 0.2)
+    watcher, grower = Watcher(NOBODY, 1.0), Grower(NOBODY)
+    setting = Setting(
+        config=NOBODY,
+        prefix="kpe.",
+        name="kpe-tracker",
+        watcher=watcher,
+        grower=grower,
+        open_prober=None,
+        policy=Policy(),
+        skipped=Skipped(),
+    )
+    before = clients()
+    with pytest.raises(KafkaException) as held:
+        Tenure(setting)
+    assert clients() == before
+    assert held.value.args[0].name() == "_TIMED_OUT"
+    watcher.poller.close()
+    grower.close()
