@@ -204,6 +204,17 @@ def the_group_has_received_everything(history: History) -> Iterator[Violation]:
             yield Violation("missed by the group", what, sent.at)
 
 
+def an_offset_has_one_record(history: History) -> Iterator[Violation]:
+    """Whoever reads it, and whenever: what the group has read must not be replaced by something else."""
+    for life in history.lives:
+        if life.topic != "gated":
+            continue
+        for place, found in history.received.items():
+            if found != {life.rows.get(place)}:
+                what = f"gated {place}: read {sorted(found)}, there is {life.rows.get(place)}"
+                yield Violation("read otherwise", what, life.read_at)
+
+
 def everybody_is_served_when_all_is_calm(history: History) -> Iterator[Violation]:
     """After a storm each producer gets on, on each of its topics, and nothing fails that is sent then."""
     for begin, end in history.calm:
@@ -294,6 +305,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     keys_are_where_promised,
     nothing_is_beyond_the_cap,
     the_group_has_received_everything,
+    an_offset_has_one_record,
     everybody_is_served_when_all_is_calm,
     memory_threads_and_files_are_flat,
 )

@@ -18,7 +18,7 @@ from kafka_partition_events.control.agents.confluent import RebalanceHook as Con
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
 from kafka_partition_events.control.agents.kafka_python import RebalanceHook as KafkaPythonHook
-from tests.chaos.diary import Diary, Task, stopped_by_sigterm
+from tests.chaos.diary import Diary, Task, named, stopped_by_sigterm
 
 GROUP: Final = "gated"
 """And the topic that it reads."""
@@ -51,7 +51,7 @@ def consume_confluent(task: Task, diary: Diary, stop: threading.Event) -> None:
     while not stop.is_set():
         message = consumer.poll(0.5)
         if message is not None and message.error() is None:
-            diary.note("c", message.partition(), message.offset())
+            diary.note("c", message.partition(), message.offset(), named(message.value()))
             consumer.store_offsets(message)
     consumer.close()
     agent.close()
@@ -75,7 +75,7 @@ def consume_kafka_python(task: Task, diary: Diary, stop: threading.Event) -> Non
             stop.wait(0.5)
             continue
         for record in chain.from_iterable(polled.values()):
-            diary.note("c", record.partition, record.offset)
+            diary.note("c", record.partition, record.offset, named(record.value))
     consumer.close()
     agent.close()
 

@@ -74,6 +74,11 @@ def read(path: Path) -> Iterator[list[Any]]:
                 yield json.loads(line)
 
 
+def named(value: bytes | None) -> str:
+    """Return the id of a record."""
+    return (value or b"?").split(None, 1)[0].decode(errors="replace")
+
+
 def stopped_by_sigterm() -> threading.Event:
     """Return what is set when the process shall stop."""
     stop = threading.Event()

@@ -116,7 +116,7 @@ class History:
     Attributes:
         calm: (begin, end) of each time without faults, after the cluster had recovered.
         frozen: When processes of ours were suspended: name -> (begin, end).
-        received: What the group noted of ``gated``.
+        received: What the group noted of ``gated``: records by partition and offset.
         group_since: When it had committed on all partitions; before, a member that dies begins at the end.
     """
 
@@ -127,7 +127,7 @@ class History:
     frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
     told: list[Told] = field(factory=list)
     pages: list[Page] = field(factory=list)
-    received: set[tuple[int, int]] = field(factory=set)
+    received: dict[tuple[int, int], set[str]] = field(factory=dict)
     group_since: float = -inf
     samples: list[Sample] = field(factory=list)
 
@@ -160,10 +160,14 @@ def _hear(sent: Sent, acked: bool, at: float, what: list[Any]) -> None:
         sent.error = what[0]
 
 
-def received(paths: Iterable[Path]) -> set[tuple[int, int]]:
-    """Return (partition, offset) of all that the group's members noted."""
-    lines = (line for path in paths for line in read(path))
-    return {(line[2], line[3]) for line in lines if line[0] == "c"}
+def received(paths: Iterable[Path]) -> dict[tuple[int, int], set[str]]:
+    """Return what the group's members noted: which records, by partition and offset."""
+    found: dict[tuple[int, int], set[str]] = {}
+    for kind, _, *what in (line for path in paths for line in read(path)):
+        if kind == "c":
+            partition, offset, id_ = what
+            found.setdefault((partition, offset), set()).add(id_)
+    return found
 
 
 def unfolded(event: dict[str, Any], moment: Any) -> Iterator[Told]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 
 from kafka_partition_events.jvm import java, kafka_classpath
+from tests.chaos.diary import named
 
 _DUMP_LIMIT_S = 300.0
 
@@ -27,8 +28,7 @@ def read_life(servers: str, topic: str, created_at: float, path: Path, limit: fl
     with part.open("w") as file:
         file.write(json.dumps([topic, created_at, asked_at]) + "\n")
         for message in messages(servers, topic, limit):
-            words = (message.value() or b"?").split(None, 1)
-            file.write(f"{message.partition()} {message.offset()} {words[0].decode(errors='replace')}\n")
+            file.write(f"{message.partition()} {message.offset()} {named(message.value())}\n")
     part.rename(path)
 
 

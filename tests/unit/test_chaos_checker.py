@@ -187,9 +187,23 @@ def test_the_cap_holds_when_all_is_calm(at: float, begun_at: float, expected: li
 
 def test_the_group_must_have_received_what_was_acknowledged() -> None:
     run = run_of("gated-c", sent(0, "gated"), sent(1, "gated", acked=False), sent(2, "gated"))
-    assert found(checker.the_group_has_received_everything, history(run, {}, received={(0, 0), (0, 2)})) == []
-    seen = history(run, {}, received={(0, 0)})
+    assert (
+        found(
+            checker.the_group_has_received_everything,
+            history(run, {}, received={(0, 0): set(), (0, 2): set()}),
+        )
+        == []
+    )
+    seen = history(run, {}, received={(0, 0): set()})
     assert found(checker.the_group_has_received_everything, seen) == ["missed by the group"]
+
+
+@pytest.mark.parametrize(
+    ("read", "expected"), [({"a"}, []), ({"b"}, ["read otherwise"]), ({"a", "b"}, ["read otherwise"])]
+)
+def test_what_was_read_stays(read: set[str], expected: list[str]) -> None:
+    seen = history(run_of("gated-c", sent(0, "gated")), {(0, 0): "a"}, received={(0, 0): read})
+    assert found(checker.an_offset_has_one_record, seen) == expected
 
 
 def test_everybody_is_served_in_calm() -> None:
