@@ -27,8 +27,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from confluent_kafka import ConsumerGroupTopicPartitions
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
@@ -95,24 +94,24 @@ def _begin(world: World, *, spark: bool) -> None:
     world.fleet.start("tracker", *CONSUMERS, *OBSERVERS)
     world.fleet.start(*WRITERS, *(["spark"] if spark else []))
     deadline = time.monotonic() + _START_LIMIT_S
-    admin = AdminClient({"bootstrap.servers": world.cluster.bootstrap_servers, "log_level": 2})
-    while not _has_positions(admin):
+    servers = {"bootstrap.servers": world.cluster.bootstrap_servers, "log_level": 2}
+    member = Consumer({**servers, "group.id": GROUP})  # which never joins
+    while not _has_positions(member):
         if time.monotonic() > deadline:
             raise KitError("the group has no positions")
         if dead := world.fleet.dead():
             raise KitError(f"{dead} did not start; see their logs")
         time.sleep(0.5)
+    member.close()
     _append(world.directory / "group.jsonl", time.time())
 
 
-def _has_positions(admin: AdminClient) -> bool:
-    # Nothing shorter: librdkafka crashes if its own time is over before it knows the coordinator (#4605).
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)], request_timeout=3_600)
+def _has_positions(member: Consumer) -> bool:
     try:
-        found = asked[GROUP].result(10.0).topic_partitions
-    except Exception:  # noqa: BLE001 - the coordinator is not there yet
-        return False
-    return len([each for each in found if each.offset >= 0]) == TOPICS[GROUP]
+        found = member.committed([TopicPartition(GROUP, number) for number in range(TOPICS[GROUP])], 5.0)
+    except KafkaException:
+        return False  # the coordinator is not there yet
+    return all(each.offset >= 0 for each in found)
 
 
 def _end(world: World, *, spark: bool) -> None:
