@@ -85,7 +85,7 @@ def main(text: str) -> None:
     diary = Diary(task.diary)
     diary.note("begin")
     {"consumer-c": consume_confluent, "consumer-k": consume_kafka_python}[task.name](task, diary, stop)
-    diary.note("end", 0)
+    diary.note("end")
 
 
 if __name__ == "__main__":

@@ -30,11 +30,7 @@ class Sent:
 
 @define
 class Run:
-    """One life of a producing process: what it sent, by number; when it was told to end, and had ended.
-
-    Attributes:
-        left: How many records had no outcome when it ended, as its client counted them.
-    """
+    """One life of a producing process: what it sent, by number; when it was told to end, and had ended."""
 
     writer: str
     number: int
@@ -42,7 +38,6 @@ class Run:
     begun_at: float = inf
     stopped_at: float = inf
     ended_at: float = inf
-    left: int = 0
 
     @property
     def name(self) -> str:
@@ -67,13 +62,6 @@ class Life:
     created_at: float
     read_at: float
     rows: dict[tuple[int, int], str]
-
-    def places(self) -> dict[str, list[tuple[int, int]]]:
-        """Return where each record lies, in order."""
-        found: dict[str, list[tuple[int, int]]] = {}
-        for place in sorted(self.rows):
-            found.setdefault(self.rows[place], []).append(place)
-        return found
 
 
 @frozen
@@ -143,7 +131,7 @@ def run_of(path: Path) -> Run:
             case "stop":
                 run.stopped_at = at
             case "end":
-                run.ended_at, run.left = at, what[0]
+                run.ended_at = at
             case "i":
                 record, topic, key = what
                 run.sent[record] = Sent(record, topic, key, at)

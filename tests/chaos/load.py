@@ -44,9 +44,7 @@ class Sender(Protocol):
 
     def send(self, number: int, topic: str, key: bytes | None, value: bytes) -> None: ...
     def wait(self, seconds: float) -> None: ...
-    def close(self) -> int:
-        """End in good order; return how many records still have no outcome."""
-        ...
+    def close(self) -> None: ...
 
 
 class ConfluentSender:
@@ -91,11 +89,10 @@ class ConfluentSender:
     def wait(self, seconds: float) -> None:
         self._producer.poll(seconds)
 
-    def close(self) -> int:
-        left = self._producer.flush(_FINISH_S)
+    def close(self) -> None:
+        self._producer.flush(_FINISH_S)
         if isinstance(self._producer, PartitioningProducer):
             self._producer.close()
-        return left
 
 
 class KafkaPythonSender:
@@ -143,12 +140,11 @@ class KafkaPythonSender:
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
-    def close(self) -> int:
+    def close(self) -> None:
         deadline = time.monotonic() + _FINISH_S
         while self._outstanding and time.monotonic() < deadline:
             time.sleep(0.1)
         self._producer.close(timeout=10)
-        return len(self._outstanding)
 
 
 SENDERS: Final[dict[str, Callable[[Task, Writer, Diary], Sender]]] = {
@@ -193,7 +189,8 @@ def main(text: str) -> None:
         sender.send(number, topic, key.encode() if key else None, named + b" " + _FILLING)
         number += 1
     diary.note("stop")
-    diary.note("end", sender.close())
+    sender.close()
+    diary.note("end")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ def main(text: str) -> None:
                     diary.acked(number, None, None)
             batch += 1
         diary.note("stop")
-    diary.note("end", 0)
+    diary.note("end")
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from tests.chaos.reader import read_life
 from tests.http_receiver import Receiver
 
 RECOVERY_LIMIT_S: Final = 240.0
-READ_LIMIT_S: Final = 20.0
+READ_LIMIT_S: Final = 60.0
 _KPE_LIMIT_S: Final = 60.0
 TOPICS: Final = {**FIXED, **{topic: least for topic, (least, _) in SIZES.items()}}
 """With how many partitions each topic begins."""

@@ -70,10 +70,6 @@ class Truth:
         """Return the lives of a topic, in order."""
         return sorted((t for t in self.topics.values() if t.name == name), key=lambda topic: topic.created)
 
-    def life_at(self, name: str, at: float) -> Topic | None:
-        """Return the topic that had this name at a moment."""
-        return next((t for t in self.lives(name) if t.created <= at < t.removed), None)
-
     def was_fenced(self, broker: int, begin: float, end: float) -> bool:
         """Tell whether a broker was fenced at any moment of a time."""
         was = False
