@@ -62,6 +62,7 @@ def history_of(directory: Path) -> History:
 def judge(directory: Path) -> int:
     """Print what did not hold, and figures; return the exit code."""
     history, story = history_of(directory), list(_lines(directory / "story.jsonl"))
+    _bury(history, story)
     seed = (directory / "seed").read_text().split()
     found = [violation for check in (*CHECKS, *EVENT_CHECKS) for violation in check(history)]
     found += _ended(directory, story)
@@ -90,6 +91,17 @@ def _say_figures(history: History, story: list[dict[str, Any]]) -> None:
     _say(", ".join(f"{kind} {count}" for kind, count in sorted(done.items())))
     failed = Counter(step["kind"] for step in story if step["error"])
     _say("cut short or skipped: " + ", ".join(f"{kind} {count}" for kind, count in sorted(failed.items())))
+
+
+def _bury(history: History, story: list[dict[str, Any]]) -> None:
+    """Note in each run that was killed when that was: nothing can be expected of it from then on."""
+    for step in story:
+        if step["kind"] == "kill_process":
+            alive = [
+                run for run in history.runs if run.writer == step["target"] and run.begun_at < step["began"]
+            ]
+            for run in alive:
+                run.stopped_at = min(run.stopped_at, step["began"])
 
 
 def _ended(directory: Path, story: list[dict[str, Any]]) -> Iterator[Violation]:

@@ -171,9 +171,9 @@ def test_a_key_goes_by_the_size_that_its_topic_has(writer: str) -> None:
 
 @pytest.mark.parametrize(
     ("at", "begun_at", "expected"),
-    [(725.0, 110.0, ["beyond the cap"]), (600.0, 110.0, []), (705.0, 110.0, []), (725.0, 715.0, [])],
+    [(735.0, 110.0, ["beyond the cap"]), (600.0, 110.0, []), (725.0, 110.0, []), (735.0, 715.0, [])],
 )
-def test_the_cap_holds_when_all_is_calm(at: float, begun_at: float, expected: list[str]) -> None:
+def test_the_cap_holds_at_the_end_of_a_calm(at: float, begun_at: float, expected: list[str]) -> None:
     within = [sent(number, at=735.0) for number in range(2 * CAP)]
     run = run_of("capped-c", *within, sent(99, at=at), begun_at=begun_at)
     rows = {(each.number % CAP, each.number): named(each.number, "capped-c") for each in within}
