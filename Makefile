@@ -8,8 +8,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 AT_ONCE ?= 2
+CHAOS_S ?= 3600
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos-observers odd-entries matrix lake wheel lock clean setup $(VENV)/clients-newest
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -58,6 +59,9 @@ bench-converge: setup  ## one change under 1,000 - 10,000 simulated instances (1
 
 bench-spark: setup     ## the Spark jobs: partition column, what-if, fleet tables; see docs/spark-partition-column.md
 	@$(BIN)/python -m benchmarks.spark
+
+chaos: setup           ## everything that can go wrong at once, judged from outside (CHAOS_S=3600 CHAOS_SEED=42); see docs/reliability.md
+	@$(BIN)/python -m tests.chaos --seconds $(CHAOS_S) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) $(ARGS)
 
 chaos-observers: setup ## two observers and three brokers, tormented at random for an hour (ARGS="--seconds 600 --seed 7")
 	@$(BIN)/python -m tests.chaos.observers $(ARGS)

@@ -1,0 +1,309 @@
+"""What must hold of records, groups and processes, decided from outside. Pure; it knows no library of ours.
+
+Each check yields what does not hold. What is documented is no violation: the bounds stand beside the checks.
+"""
+
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from statistics import median
+from typing import Final
+
+from attrs import frozen
+
+from tests.chaos.history import History, Life, Run, Sample, Sent
+from tests.chaos.promises import CAP, DELIVERY_S, SPARK, WEAK, WRITERS, Hash, Writer
+
+LATE_S: Final = 4 * DELIVERY_S + 70.0
+"""A rescue sends a record up to four times, each with the whole time-out of a delivery."""
+STALE_S: Final = 100.0
+"""For how long a client of ours may place keys by a former number of partitions: a storm, during which it may
+reach nobody, and then some. A plain one asks every five minutes."""
+PLAIN_STALE_S: Final = 400.0
+FIRST_LOOK_S: Final = 30.0
+"""For how long a producer that has just begun may have no metadata, and so no cap."""
+RECOVERY_S, WINDOW_S = 20.0, 10.0
+"""Within which time of a calm everybody must be served again; how long its end is that is looked at."""
+LIVED_S: Final = 600.0
+"""How long a process must have lived for its memory to be judged."""
+
+
+@frozen
+class Violation:
+    """What did not hold, and about when."""
+
+    check: str
+    what: str
+    at: float
+
+
+Check = Callable[[History], Iterator[Violation]]
+
+
+def promises(run: Run) -> Writer:
+    return WRITERS.get(run.writer, SPARK)
+
+
+@frozen
+class Written:
+    """A record that lies in a topic, and who sent it."""
+
+    run: Run
+    sent: Sent
+    place: tuple[int, int]
+
+
+def written(history: History, life: Life) -> Iterator[Written]:
+    """Yield what lies in a life of a topic, in the order of each partition, as far as somebody sent it."""
+    runs = {run.name: run for run in history.runs}
+    for place in sorted(life.rows):
+        name, _, number = life.rows[place].partition("/")
+        if name in runs and number.isdigit() and int(number) in runs[name].sent:
+            yield Written(runs[name], runs[name].sent[int(number)], place)
+
+
+# -- records -------------------------------------------------------------------------------------------
+
+
+def acknowledged_records_are_there(history: History) -> Iterator[Violation]:
+    """What was sent while the topic was there, and acknowledged before it was read, must be in it.
+
+    Who sent a record before a re-creation and hears after it may mean either topic, so that is not judged.
+    """
+    lives, known = defaultdict[str, list[Life]](list), dict[int, set[str]]()
+    for life in history.lives:
+        lives[life.topic].append(life)
+        known[id(life)] = set(life.rows.values())
+    for run, sent in _sent(history):
+        if not sent.acked or sent.topic in WEAK:
+            continue
+        for life in lives[sent.topic]:
+            if life.created_at <= sent.at and sent.heard_at <= life.read_at:
+                name, at = f"{run.name}/{sent.number}", (sent.partition, sent.offset)
+                told = sent.partition is not None and sent.offset is not None and sent.offset >= 0
+                if name not in known[id(life)]:
+                    yield Violation("lost", f"{name} of {sent.topic}, acknowledged at {at}", sent.at)
+                elif told and life.rows.get((sent.partition or 0, sent.offset or 0)) != name:
+                    yield Violation("elsewhere", f"{name} of {sent.topic} is not at {at}", sent.at)
+
+
+def nothing_is_there_that_nobody_sent(history: History) -> Iterator[Violation]:
+    topics = {f"{run.name}/{sent.number}": sent.topic for run, sent in _sent(history)}
+    for life in history.lives:
+        for place, name in life.rows.items():
+            if topics.get(name) != life.topic:
+                yield Violation("invented", f"{life.topic} {place}: {name}", life.read_at)
+
+
+def each_record_has_one_outcome(history: History) -> Iterator[Violation]:
+    """Who ends in good order has heard of each record, once; who was killed, of none twice."""
+    for run, sent in _sent(history):
+        name = f"{run.name}/{sent.number} of {sent.topic}"
+        if sent.outcomes > 1:
+            yield Violation("outcome twice", f"{name}: {sent.outcomes} times", sent.at)
+        if sent.outcomes == 0 and run.ended:
+            yield Violation("no outcome", name, sent.at)
+        waited = sent.heard_at - sent.at - _frozen_for(history, run.writer, sent)
+        if sent.outcomes and waited > LATE_S:
+            yield Violation("late outcome", f"{name}: after {waited:.0f} s", sent.at)
+
+
+def keys_are_in_order(history: History) -> Iterator[Violation]:
+    """Within a partition, what an idempotent producer was told is written; by its first appearance.
+
+    What has failed may still arrive. Who sent before a topic was created anew may find a broker that has
+    forgotten its sequence.
+    """
+    for life in history.lives:
+        last, seen = dict[tuple[str, str, int], int](), set[str]()
+        for each in written(history, life):
+            run, sent, (partition, offset) = each.run, each.sent, each.place
+            name = f"{run.name}/{sent.number}"
+            idempotent = promises(run).idempotent and sent.key is not None and sent.acked
+            if not idempotent or sent.at < life.created_at or name in seen:
+                continue
+            seen.add(name)
+            way = (run.name, sent.key or "", partition)
+            if sent.number < last.get(way, -1):
+                what = f"{name} of {life.topic} at {partition}, {offset} comes after {last[way]}"
+                yield Violation("out of order", what, sent.at)
+            last[way] = max(sent.number, last.get(way, -1))
+
+
+def written_twice(history: History) -> Counter[str]:
+    """Return how many records each idempotent writer has twice in a partition.
+
+    Not judged: when a sequence breaks (a time-out, a leader that moves, a topic that is created anew),
+    librdkafka begins another one and sends again what is on its way, written or not; a plain producer shows
+    the same.
+    """
+    found = Counter[str]()
+    for life in history.lives:
+        seen = set[tuple[str, int, int]]()
+        for each in written(history, life):
+            record = (each.run.name, each.sent.number, each.place[0])
+            copied = each.sent.key is None and promises(each.run).rescue
+            if promises(each.run).idempotent and not copied and record in seen:
+                found[each.run.writer] += 1
+            seen.add(record)
+    return found
+
+
+def keys_are_where_promised(history: History) -> Iterator[Violation]:
+    """By the hash of their client, over a number of partitions that the topic had when they were sent."""
+    for life in history.lives:
+        first = history.truth.lives(life.topic)[0].counts[0][1]
+        for each in written(history, life):
+            run, sent, (partition, _) = each.run, each.sent, each.place
+            if sent.key is None:
+                continue
+            promised, stale = promises(run), STALE_S if promises(run).ours else PLAIN_STALE_S
+            sizes = {first}
+            if "pinned" not in promised.special:
+                lives = history.truth.lives(life.topic)
+                window = (sent.at - stale, sent.at + LATE_S)
+                sizes = {n for topic in lives if topic.created <= window[1] for n in topic.sizes(*window)}
+            if partition not in {hash_of(promised.hash, sent.key) % size for size in sizes}:
+                what = f"{run.name}/{sent.number}, key {sent.key}: partition {partition} of {life.topic}"
+                yield Violation("misplaced key", f"{what}, never by {sorted(sizes)}", sent.at)
+
+
+def nothing_is_beyond_the_cap(history: History) -> Iterator[Violation]:
+    """No process uses more partitions than the cap at the end of a calm.
+
+    Before, others may stand in: for those without a leader, and where all of its own need a broker that has
+    fallen silent, which on a busy machine takes some time to be over.
+    """
+    for life in history.lives:
+        used = defaultdict[tuple[str, float], list[Written]](list)
+        for each in written(history, life):
+            at, run = each.sent.at, each.run
+            if "capped" in promises(run).special and at > run.begun_at + FIRST_LOOK_S:
+                for end in (end for _, end in history.calm if end - WINDOW_S < at < end):
+                    used[run.name, end].append(each)
+        for (name, end), found in used.items():
+            partitions = sorted({each.place[0] for each in found})
+            if len(partitions) > CAP:
+                yield Violation("beyond the cap", f"{name} uses {partitions} of {life.topic}", end)
+
+
+# -- groups, processes ---------------------------------------------------------------------------------
+
+
+def the_group_has_received_everything(history: History) -> Iterator[Violation]:
+    """All that was acknowledged, on new partitions, too: producers wait until the group is there."""
+    for run, sent in _sent(history):
+        if sent.topic != "gated" or not sent.acked or sent.at < history.group_since:
+            continue
+        if sent.partition is None or sent.offset is None:
+            continue
+        if sent.offset >= 0 and (sent.partition, sent.offset) not in history.received:
+            what = f"{run.name}/{sent.number} at {sent.partition}, {sent.offset}"
+            yield Violation("missed by the group", what, sent.at)
+
+
+def an_offset_has_one_record(history: History) -> Iterator[Violation]:
+    """Whoever reads it, and whenever: what the group has read must not be replaced by something else."""
+    for life in history.lives:
+        if life.topic != "gated":
+            continue
+        for place, found in history.received.items():
+            if found != {life.rows.get(place)}:
+                what = f"gated {place}: read {sorted(found)}, there is {life.rows.get(place)}"
+                yield Violation("read otherwise", what, life.read_at)
+
+
+def everybody_is_served_when_all_is_calm(history: History) -> Iterator[Violation]:
+    """After a storm each producer gets on, on each of its topics, and nothing fails that is sent then."""
+    for begin, end in history.calm:
+        for run in _latest(history.runs, begin).values():
+            if run.stopped_at < end or run.begun_at > begin:
+                continue
+            served = {
+                s.topic
+                for s in run.sent.values()
+                if s.acked and s.heard_at <= end and s.heard_at > end - WINDOW_S
+            }
+            for topic in set(promises(run).topics) - served if run.writer in WRITERS else ():
+                yield Violation("not served", f"{run.name} gets nothing into {topic} when all is calm", end)
+            for sent in run.sent.values():
+                if _in_calm(history, sent.at) and begin < sent.at and sent.heard_at < end and not sent.acked:
+                    what = f"{run.name}/{sent.number} of {sent.topic}: {sent.error or 'no outcome'}"
+                    yield Violation("failed in calm", what, sent.at)
+
+
+def memory_threads_and_files_are_flat(history: History) -> Iterator[Violation]:
+    """Between the first and the last third of what was sampled in calm, of processes that lived long."""
+    by_process = defaultdict[str, list[Sample]](list)
+    for sample in history.samples:
+        if any(begin <= sample.at <= end for begin, end in history.calm):
+            by_process[sample.process].append(sample)
+    for process, samples in by_process.items():
+        third = len(samples) // 3
+        if third < 3 or samples[-1].at - samples[0].at < LIVED_S:
+            continue
+        first, last = samples[:third], samples[-third:]
+        for what, more, of in _MEASURES:
+            early, late = median(map(of, first)), median(map(of, last))
+            if late > early + more(early):
+                yield Violation("grows", f"{process}: {what} {early:.0f} -> {late:.0f}", last[0].at)
+
+
+_MEASURES: Final[tuple[tuple[str, Callable[[float], float], Callable[[Sample], float]], ...]] = (
+    ("memory in MB", lambda early: max(30.0, 0.25 * early), lambda sample: sample.rss_mb),
+    ("threads", lambda _: 10.0, lambda sample: sample.threads),
+    ("open files", lambda _: 20.0, lambda sample: sample.files),
+)
+
+
+def _in_calm(history: History, at: float) -> bool:
+    return any(begin + RECOVERY_S < at < end for begin, end in history.calm)
+
+
+# -- what they share -----------------------------------------------------------------------------------
+
+
+def hash_of(name: Hash, key: str) -> int:
+    """Return the hash of librdkafka's default (CRC-32), or that of Java and kafka-python (murmur2)."""
+    return zlib.crc32(key.encode()) if name == "crc32" else _murmur2(key.encode()) & 0x7FFFFFFF
+
+
+def _murmur2(data: bytes) -> int:
+    mask, m = 0xFFFFFFFF, 0x5BD1E995
+    h, whole = 0x9747B28C ^ len(data), len(data) & ~3
+    for start in range(0, whole, 4):
+        k = int.from_bytes(data[start : start + 4], "little") * m & mask
+        h = (h * m & mask) ^ ((k ^ k >> 24) * m & mask)
+    if rest := data[whole:]:
+        h = (h ^ int.from_bytes(rest, "little")) * m & mask
+    h = (h ^ h >> 13) * m & mask
+    return h ^ h >> 15
+
+
+def _sent(history: History) -> Iterator[tuple[Run, Sent]]:
+    return ((run, sent) for run in history.runs for sent in run.sent.values())
+
+
+def _latest(runs: list[Run], at: float) -> Mapping[str, Run]:
+    """Return the run of each writer that had begun last at a moment."""
+    in_order = sorted(runs, key=lambda run: run.number)
+    return {run.writer: run for run in in_order if run.begun_at <= at}
+
+
+def _frozen_for(history: History, name: str, sent: Sent) -> float:
+    times = history.frozen.get(name, [])
+    return sum(max(0.0, min(sent.heard_at, end) - max(sent.at, begin)) for begin, end in times)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    acknowledged_records_are_there,
+    nothing_is_there_that_nobody_sent,
+    each_record_has_one_outcome,
+    keys_are_in_order,
+    keys_are_where_promised,
+    nothing_is_beyond_the_cap,
+    the_group_has_received_everything,
+    an_offset_has_one_record,
+    everybody_is_served_when_all_is_calm,
+    memory_threads_and_files_are_flat,
+)

@@ -1,0 +1,155 @@
+"""The processes of a campaign beside Kafka's: writers, consumers, observers, a tracker, Spark."""
+
+import contextlib
+import json
+import signal
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from attrs import define, field
+
+from kafka_partition_events.testing import KafkaCluster
+from kafka_partition_events.testing.ports import HOST, free_ports
+from kafka_partition_events.testing.processes import SupervisedProcess
+from tests.chaos.diary import Task
+from tests.chaos.promises import WRITERS
+from tests.observe_kit import Observer, election, kafka_sink
+
+CONSUMERS: Final = ("consumer-c", "consumer-k")
+OBSERVERS: Final = ("observer-1", "observer-2")
+EVENTS: Final = "chaos-events"
+HOLD_DOWN_S: Final = 20
+SAMPLE_S: Final = 5.0
+_CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
+_OBSERVE: Final = """
+[incidents]
+hold_down = "{hold_down}s"
+broker_hold_down = "{hold_down}s"
+[[sinks]]
+name = "pager"
+type = "webhook"
+stream = "incidents"
+url = "{url}"
+allow_private = true
+max_delay = "5s"
+"""
+
+
+@define
+class Fleet:
+    """All processes by name: each can be killed, frozen, and started again. Thread-safe for different names.
+
+    Attributes:
+        page_url: Where observers send pages.
+        frozen: When each was suspended.
+        started: When each was started last.
+    """
+
+    cluster: KafkaCluster
+    directory: Path
+    page_url: str
+    frozen: dict[str, list[tuple[float, float]]] = field(factory=dict)
+    started: dict[str, float] = field(factory=dict)
+    _processes: dict[str, SupervisedProcess] = field(factory=dict)
+    _runs: Counter[str] = field(factory=Counter)
+    _configs: dict[str, Path] = field(factory=dict)
+    _over: threading.Event = field(factory=threading.Event)
+    _tracker_port: int = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        (self._tracker_port,) = free_ports(1)
+        more = _OBSERVE.format(hold_down=HOLD_DOWN_S, url=self.page_url)
+        more += kafka_sink(EVENTS) + election("chaos")
+        for name in OBSERVERS:
+            topics = "orders|volatile|pinned|gated|loose|single"
+            self._configs[name] = Observer(self.directory, self.cluster, name, more, topics=topics).config
+        threading.Thread(target=self._sample, daemon=True).start()
+
+    @property
+    def bootstrap(self) -> str:
+        return self.cluster.bootstrap_servers
+
+    def start(self, *names: str) -> None:
+        """Start some, the next life of each."""
+        for name in names:
+            self._runs[name] += 1
+            log = self.directory / f"{name}.log"
+            self.started[name] = time.time()
+            self._processes[name] = SupervisedProcess(self._command(name), log=log)
+
+    def _command(self, name: str) -> list[str | Path]:
+        if name in OBSERVERS:
+            return [*_CLI, "observe", "--config", self._configs[name]]
+        if name == "tracker":
+            listen = f"{HOST}:{self._tracker_port}"
+            return [*_CLI, "tracker", "-b", self.bootstrap, "--interval", "2s", "--listen", listen]
+        role = "load" if name in WRITERS else "consume" if name in CONSUMERS else "spark_load"
+        task = Task(
+            role=role,
+            name=name,
+            run=self._runs[name],
+            bootstrap=self.bootstrap,
+            directory=str(self.directory),
+        )
+        return [sys.executable, "-m", f"tests.chaos.{role}", task.told()]
+
+    def kill(self, name: str) -> None:
+        self._processes[name].kill()
+
+    @contextlib.contextmanager
+    def suspended(self, name: str) -> Iterator[None]:
+        """Suspend one for the time of a ``with``."""
+        process, began = self._processes[name], time.time()
+        process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            process.send_signal(signal.SIGCONT)
+            self.frozen.setdefault(name, []).append((began, time.time()))
+
+    def dead(self) -> list[str]:
+        """Return who has ended by itself, of all that were started."""
+        return [name for name, process in self._processes.items() if not process.alive]
+
+    def stop(self, *names: str, limit: float) -> list[str]:
+        """Tell some to end in good order; return who did not in time, or not with exit code 0."""
+        for name in names:
+            self._processes[name].send_signal(signal.SIGTERM)
+        deadline, failed = time.monotonic() + limit, []
+        for name in names:
+            try:
+                code = self._processes[name].wait(max(0.1, deadline - time.monotonic()))
+            except Exception:  # noqa: BLE001 - of subprocess, or of a process that has ended before
+                code = -1
+                self._processes[name].kill()
+            if code != 0:
+                failed.append(name)
+        return failed
+
+    def close(self) -> None:
+        """Kill all."""
+        self._over.set()
+        for process in self._processes.values():
+            process.kill()
+
+    def _sample(self) -> None:
+        with (self.directory / "samples.jsonl").open("a", buffering=1) as file:
+            while not self._over.wait(SAMPLE_S):
+                for name, process in list(self._processes.items()):
+                    with contextlib.suppress(OSError, KeyError):  # it is ending
+                        rss, threads, files = _measured(process.pid)
+                        life = f"{name}.{self._runs[name]}"
+                        file.write(json.dumps([round(time.time(), 1), life, rss, threads, files]) + "\n")
+
+
+def _measured(pid: int) -> tuple[float, int, int]:
+    """Return MB, threads and open files of a process."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    values = dict(line.split(":", 1) for line in lines)
+    files = sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+    return int(values["VmRSS"].split()[0]) / 1024, int(values["Threads"]), files

@@ -1,0 +1,197 @@
+"""``python -m tests.chaos.load TASK``: one producer, at a steady rate, until SIGTERM.
+
+Everything that the application hears is in the diary, and nothing else.
+"""
+
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+from confluent_kafka import KafkaException, Producer
+from kafka import KafkaProducer
+from kafka.errors import KafkaError
+
+from kafka_partition_events import (
+    BufferBudget,
+    DefaultPartitioner,
+    FilePinStore,
+    GrowthSafePartitioner,
+    MetadataPoller,
+    Partitioner,
+)
+from kafka_partition_events.clients.confluent import PartitioningProducer
+from kafka_partition_events.clients.kafka_python import attach
+from kafka_partition_events.control.agents.agent_thread import Link
+from kafka_partition_events.control.agents.confluent import ControlLink as ConfluentControlLink
+from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.agents.producer_agent import ProducerAgent
+from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
+from tests.chaos.diary import Diary, Task, stopped_by_sigterm
+from tests.chaos.promises import CAP, DELIVERY_S, KEYS, WRITERS, Writer
+
+_LOOK_S = 2.0
+_FINISH_S = 100.0
+"""Beyond that a record without an outcome counts as lost by the client: four attempts of a rescue fit in."""
+_FILLING: Final = b"." * 80
+
+
+class Sender(Protocol):
+    """One client."""
+
+    def send(self, number: int, topic: str, key: bytes | None, value: bytes) -> None: ...
+    def wait(self, seconds: float) -> None: ...
+    def close(self) -> None: ...
+
+
+class ConfluentSender:
+    def __init__(self, task: Task, writer: Writer, diary: Diary) -> None:
+        self._diary = diary
+        settings: dict[str, Any] = {
+            "bootstrap.servers": task.bootstrap,
+            "client.id": task.name,
+            "acks": writer.acks,
+            "enable.idempotence": writer.idempotent,
+            "message.timeout.ms": round(1_000 * DELIVERY_S),
+            "linger.ms": 5,
+            "allow.auto.create.topics": False,
+            "log_level": 2,
+        }
+        if not writer.ours:
+            self._producer = Producer(settings)
+            return
+        producer = PartitioningProducer(
+            settings,
+            partitioner_of(task, writer),
+            rescue=writer.rescue,
+            standby_keys="standby_keys" in writer.special,
+            poller_options={"interval": _LOOK_S},
+        )
+        self._producer = producer
+        if "gated" in writer.special:
+            start_agent(producer.poller, ConfluentControlLink(settings), task, writer)
+
+    def send(self, number: int, topic: str, key: bytes | None, value: bytes) -> None:
+        try:
+            self._producer.produce(topic, value, key, on_delivery=partial(self._heard, number))
+        except (KafkaException, BufferError) as error:
+            self._diary.failed(number, f"refused: {error}")
+
+    def _heard(self, number: int, error: Any, message: Any) -> None:
+        if error is None:
+            self._diary.acked(number, message.partition(), message.offset())
+        else:
+            self._diary.failed(number, error.name())
+
+    def wait(self, seconds: float) -> None:
+        self._producer.poll(seconds)
+
+    def close(self) -> None:
+        self._producer.flush(_FINISH_S)
+        if isinstance(self._producer, PartitioningProducer):
+            self._producer.close()
+
+
+class KafkaPythonSender:
+    def __init__(self, task: Task, writer: Writer, diary: Diary) -> None:
+        self._diary = diary
+        self._outstanding: set[int] = set()
+        self._lock = threading.Lock()
+        chosen = {"partitioner": partitioner_of(task, writer)} if writer.ours else {}
+        self._producer: Any = KafkaProducer(
+            bootstrap_servers=task.bootstrap.split(","),
+            client_id=task.name,
+            acks=writer.acks if writer.acks == "all" else int(writer.acks),
+            enable_idempotence=writer.idempotent,
+            max_block_ms=5_000,
+            delivery_timeout_ms=round(1_000 * DELIVERY_S),
+            request_timeout_ms=8_000,
+            linger_ms=5,
+            metadata_max_age_ms=round(1_000 * _LOOK_S),
+            **chosen,
+        )
+        if writer.ours:
+            poller = attach(self._producer, rescue=writer.rescue, interval=_LOOK_S)
+            if "gated" in writer.special:
+                servers = {"bootstrap_servers": task.bootstrap.split(",")}
+                start_agent(poller, KafkaPythonControlLink(servers), task, writer)
+
+    def send(self, number: int, topic: str, key: bytes | None, value: bytes) -> None:
+        try:
+            future = self._producer.send(topic, value, key)
+        except KafkaError as error:
+            self._diary.failed(number, f"refused: {error!r}")
+            return
+        with self._lock:
+            self._outstanding.add(number)
+        future.add_both(partial(self._heard, number))
+
+    def _heard(self, number: int, answer: Any) -> None:
+        if isinstance(answer, BaseException):
+            self._diary.failed(number, type(answer).__name__)
+        else:
+            self._diary.acked(number, answer.partition, answer.offset)
+        with self._lock:
+            self._outstanding.discard(number)
+
+    def wait(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def close(self) -> None:
+        deadline = time.monotonic() + _FINISH_S
+        while self._outstanding and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self._producer.close(timeout=10)
+
+
+SENDERS: Final[dict[str, Callable[[Task, Writer, Diary], Sender]]] = {
+    "confluent": ConfluentSender,
+    "kafka-python": KafkaPythonSender,
+}
+
+
+def partitioner_of(task: Task, writer: Writer) -> Partitioner:
+    if "pinned" in writer.special:
+        store = FilePinStore(Path(task.directory) / "pins.json")
+        return GrowthSafePartitioner(mapping="pinned", store=store)
+    if "capped" in writer.special:
+        limits = dict.fromkeys(writer.topics, CAP)
+        return AdaptivePartitioner(budget=BufferBudget(max_partitions=limits, instance_id=task.name))
+    return AdaptivePartitioner() if writer.client == "confluent" else DefaultPartitioner()
+
+
+def start_agent(poller: MetadataPoller, link: Link, task: Task, writer: Writer) -> None:
+    """Let growth of its topics wait for consumers; the agent ends with the poller."""
+    agent = ProducerAgent(poller, link, task.name, client=writer.client, idempotent=writer.idempotent)
+    if not agent.start(_FINISH_S):
+        raise SystemExit(f"the control topics can't be read: {agent.last_error}")
+
+
+def main(text: str) -> None:
+    task, stop = Task.parse(text), stopped_by_sigterm()
+    writer, diary = WRITERS[task.name], Diary(task.diary)
+    sender = SENDERS[writer.client](task, writer, diary)
+    diary.note("begin")
+    began, number = time.monotonic(), 0
+    while not stop.is_set():
+        ahead = began + number / writer.rate - time.monotonic()
+        sender.wait(max(0.0, ahead))
+        if ahead < -1.0:  # it was frozen, or held up: it goes on, and does not catch up
+            began -= ahead
+        turn, which = divmod(number, len(writer.topics))
+        topic, keyed = writer.topics[which], turn % 10 < 10 * writer.keyed
+        key = f"{task.name}-{turn % KEYS}" if keyed else None
+        diary.intends(number, topic, key)
+        named = f"{task.name}.{task.run}/{number}".encode()
+        sender.send(number, topic, key.encode() if key else None, named + b" " + _FILLING)
+        number += 1
+    diary.note("stop")
+    sender.close()
+    diary.note("end")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,67 @@
+"""Who writes what in the campaign, and what may be expected of it. Pure; it knows no library of ours."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from attrs import frozen
+
+DELIVERY_S = 20.0
+"""The time-out of one delivery, for every client."""
+CAP = 4
+KEYS = 40
+"""Keys of each writer; no two writers share one."""
+
+Hash = Literal["crc32", "murmur2"]
+
+
+@frozen(kw_only=True)
+class Writer:
+    """One producing process, and what is promised to it.
+
+    Attributes:
+        client: ``confluent`` or ``kafka-python``.
+        ours: Whether the library chooses the partitions.
+        topics: Which it writes, in turn.
+        rate: Records a second.
+        keyed: Which share of the records has a key.
+        acks: As Kafka has it.
+        idempotent: Whether its keyed records are in order within a partition, and there once.
+        rescue: ``hedge``, or nothing.
+        special: What else: ``standby_keys``, ``pinned``, ``capped``, ``gated``.
+        hash: By which its keys are placed.
+    """
+
+    client: Literal["confluent", "kafka-python", "spark"]
+    ours: bool = True
+    topics: tuple[str, ...] = ("orders", "volatile")
+    rate: float = 25.0
+    keyed: float = 0.5
+    acks: Literal["all", "1"] = "all"
+    idempotent: bool = True
+    rescue: Literal["hedge"] | None = None
+    special: frozenset[str] = frozenset()
+
+    @property
+    def hash(self) -> Hash:
+        return "crc32" if self.client == "confluent" else "murmur2"
+
+
+WRITERS: Final[Mapping[str, Writer]] = {
+    "plain-c": Writer(client="confluent", ours=False),
+    "ours-c": Writer(client="confluent", topics=("orders", "volatile", "single"), idempotent=False),
+    "hedge-c": Writer(client="confluent", rescue="hedge", keyed=0.2),
+    "keyed-c": Writer(client="confluent", keyed=1.0, special=frozenset({"standby_keys"})),
+    "pinned-c": Writer(client="confluent", topics=("pinned",), keyed=0.8, special=frozenset({"pinned"})),
+    "capped-c": Writer(client="confluent", topics=("orders",), keyed=0.0, special=frozenset({"capped"})),
+    "gated-c": Writer(client="confluent", topics=("gated",), special=frozenset({"gated"})),
+    "loose-c": Writer(client="confluent", topics=("loose",), acks="1", idempotent=False),
+    "plain-k": Writer(client="kafka-python", ours=False, idempotent=False),
+    "ours-k": Writer(client="kafka-python"),
+    "hedge-k": Writer(client="kafka-python", rescue="hedge", keyed=0.2),
+    "gated-k": Writer(client="kafka-python", topics=("gated",), special=frozenset({"gated"})),
+}
+SPARK: Final = Writer(client="spark", topics=("orders",), idempotent=False)
+
+WEAK: Final = frozenset({"loose"})
+"""Topics whose acknowledged records may be lost: two replicas, acks=1, unclean elections. It is checked
+that each record has one outcome and that nothing is there that nobody has sent."""
