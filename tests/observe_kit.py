@@ -173,6 +173,15 @@ def kafka_sink(topic: str, stream: str = "events") -> str:
     return f'[[sinks]]\nname = "journal"\ntype = "kafka"\ntopic = "{topic}"\nstream = "{stream}"\n'
 
 
+def pager(url: str, hold_down_s: int) -> str:
+    """Return the settings of a sink of incidents, and of when they are told."""
+    return (
+        f'[incidents]\nhold_down = "{hold_down_s}s"\nbroker_hold_down = "{hold_down_s}s"\n'
+        f'[[sinks]]\nname = "pager"\ntype = "webhook"\nstream = "incidents"\nurl = "{url}"\n'
+        "allow_private = true\n"
+    )
+
+
 def election(topic: str) -> str:
     """Return the settings of an election for the observers of one test."""
     return (

@@ -18,7 +18,7 @@ from kafka_partition_events.testing.ports import HOST, free_ports
 from kafka_partition_events.testing.processes import SupervisedProcess
 from tests.chaos.diary import Task
 from tests.chaos.promises import WRITERS
-from tests.observe_kit import Observer, election, kafka_sink
+from tests.observe_kit import Observer, election, kafka_sink, pager
 
 CONSUMERS: Final = ("consumer-c", "consumer-k")
 OBSERVERS: Final = ("observer-1", "observer-2")
@@ -26,18 +26,6 @@ EVENTS: Final = "chaos-events"
 HOLD_DOWN_S: Final = 20
 SAMPLE_S: Final = 5.0
 _CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
-_OBSERVE: Final = """
-[incidents]
-hold_down = "{hold_down}s"
-broker_hold_down = "{hold_down}s"
-[[sinks]]
-name = "pager"
-type = "webhook"
-stream = "incidents"
-url = "{url}"
-allow_private = true
-max_delay = "5s"
-"""
 
 
 @define
@@ -63,7 +51,7 @@ class Fleet:
 
     def __attrs_post_init__(self) -> None:
         (self._tracker_port,) = free_ports(1)
-        more = _OBSERVE.format(hold_down=HOLD_DOWN_S, url=self.page_url)
+        more = pager(self.page_url, HOLD_DOWN_S) + 'max_delay = "5s"\n'
         more += kafka_sink(EVENTS) + election("chaos")
         for name in OBSERVERS:
             topics = "orders|volatile|pinned|gated|loose|single"

@@ -30,7 +30,7 @@ from attrs import define, field
 
 from kafka_partition_events.testing import KafkaCluster
 from tests.http_receiver import Receiver
-from tests.observe_kit import Observer, election
+from tests.observe_kit import Observer, election, pager
 
 HOLD_DOWN_S = 20.0
 LASTS_S = (70.0, 100.0)
@@ -46,18 +46,6 @@ HAND_OVER_S = 30.0
 passes over but for a margin, and what it opened meanwhile under an id of its own it closes at once."""
 SETTLE_S = 660.0
 """What has flapped is over when it has been stable for ten minutes."""
-
-CONFIG = """
-[incidents]
-hold_down = "{hold_down}s"
-broker_hold_down = "{hold_down}s"
-[[sinks]]
-name = "pager"
-type = "webhook"
-stream = "incidents"
-url = "{url}"
-allow_private = true
-"""
 
 
 @define
@@ -269,7 +257,7 @@ def main() -> int:
         for number in range(TOPICS):
             places = {p: [brokers[p % len(brokers)]] for p in range(PARTITIONS)}
             cluster.create_topic(f"orders-{number}", assignment=places)
-        config = CONFIG.format(hold_down=int(HOLD_DOWN_S), url=receiver.url) + election("chaos")
+        config = pager(receiver.url, int(HOLD_DOWN_S)) + election("chaos")
         observers = [Observer(directory, cluster, name, config) for name in ("first", "second")]
         for observer in observers:
             ending.callback(observer.kill)
