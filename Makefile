@@ -83,8 +83,9 @@ matrix: setup          ## the tests on each supported version (three hours; ONLY
 	@$(BIN)/python -m tests.matrix $(ONLY)
 
 lake: setup $(VENV)/spark-4.1  ## the fleet pipeline on Spark 4.1, and in tables of Delta and Iceberg
-	@PYTHONPATH=$(VENV)/spark-4.1 $(BIN)/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning \
-	  -W ignore::ResourceWarning tests/lake tests/integration/test_fleet_{submit,metrics,tables,gold}.py
+	@for tests in tests/lake "$$(echo tests/integration/test_fleet_{submit,metrics,tables,gold}.py)"; do \
+	  PYTHONPATH=$(VENV)/spark-4.1 $(BIN)/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning \
+	    -W ignore::ResourceWarning $$tests || exit; done
 
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py

@@ -308,8 +308,9 @@ class CatalogTables:
         writer = empty.writeTo(self._address(name)).using(self._format)
         for key, value in self._properties.items():
             writer = writer.tableProperty(key, value)
-        by = _DAY if _DAY in empty.columns else _BATCH
-        (writer.partitionedBy(F.col(by)) if by in empty.columns else writer).create()
+        # Iceberg replaces whole files only, so what is replaced by the hour has files of its own for each.
+        by = [each for each in (_DAY, _HOUR) if each in empty.columns] or [_BATCH]
+        (writer.partitionedBy(*map(F.col, by)) if by[0] in empty.columns else writer).create()
 
 
 # -- both --------------------------------------------------------------------------------------------------
