@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from kafka_partition_events.control.protocol.legible import legible
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.file_modes import readable_by_all
 from kafka_partition_events.observe.setting_kinds import (
@@ -41,17 +42,22 @@ _CODE_ALLOWED = "kafka.allow_code"
 _TAKEN = "sinks.incidents"  # what derives incidents from the journal reads under that name
 _BY_PLACE = "#"  # in the path of what has no name, before its place in the file
 COMMAND_LINE = "command line"
+_MOST_PROBLEMS = 100
+_LONGEST_PROBLEM = 2_000
 
 
 class ConfigError(ConfigurationError):
     """The configuration is wrong.
 
     Attributes:
-        problems: One line for each error: where, which setting, what it is, what it has to be.
+        problems: One line for each error: where, which setting, what it is, what it has to be. Of a hundred
+            at most, each cut where it is too long to be read.
     """
 
     def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
+        found = list(problems)
+        more = [f"and {len(found) - _MOST_PROBLEMS:,} more"] if len(found) > _MOST_PROBLEMS else []
+        self.problems = tuple(legible(problem, _LONGEST_PROBLEM) for problem in found[:_MOST_PROBLEMS] + more)
         super().__init__("; ".join(self.problems))
 
 
@@ -120,7 +126,9 @@ def _document(path: Path | None) -> dict[str, Any]:
         raise ConfigError([f"{path}: {error.strerror or error}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigError([f"{path}: not a text file in UTF-8"]) from error
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise ConfigError([f"{path}: not TOML: it is nested too deeply"]) from error
+    except ValueError as error:  # TOMLDecodeError, or a number of too many digits
         raise ConfigError([f"{path}: not TOML: {error}"]) from error
 
 
@@ -344,7 +352,7 @@ class _Reader:
         if given.in_file:
             try:
                 raw, is_text = Path(given.value).read_text(encoding="utf-8").strip(), True
-            except (OSError, TypeError, UnicodeDecodeError) as error:
+            except (OSError, TypeError, ValueError) as error:  # the last: no text, or a path with a NUL
                 cause = getattr(error, "strerror", None) or "not a text file"
                 self._problems.append(f"{origin}: {key}{_FILE}: {shown(given.value)}: {cause}")
                 return None
