@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.outbox.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION
+from kafka_partition_events.outbox.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION, DamageFoundError
 
 OnCorrupt = Literal["raise", "set_aside"]
 
@@ -40,10 +40,6 @@ _DIAGNOSES: Final = {
 _UNKNOWN: Final = "SQLite failed: please report what is in brackets"
 
 _log = get_logger(__name__)
-
-
-class _DamageFoundError(sqlite3.DatabaseError):
-    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
 
 def open_file(path: Path, on_corrupt: OnCorrupt, now: datetime) -> sqlite3.Connection:
@@ -160,7 +156,7 @@ def _open(path: Path, *, check: bool) -> sqlite3.Connection:
 def _check(db: sqlite3.Connection) -> None:
     [finding] = db.execute("PRAGMA quick_check(1)").fetchone()
     if finding != "ok":
-        raise _DamageFoundError(finding)
+        raise DamageFoundError(finding)
 
 
 def _create_or_recognise(path: Path, db: sqlite3.Connection) -> None:
