@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +12,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
-
 from attrs import frozen
 
 from kafka_partition_events.cli.cluster.snapshot import show_difference
@@ -24,9 +24,9 @@ from kafka_partition_events.control.protocol import codec
 from kafka_partition_events.errors import ConfigurationError, OutboxError, PinStoreError
 from kafka_partition_events.events.digests import unfold
 from kafka_partition_events.incidents import state
+from kafka_partition_events.incidents.causes import Cause, members_of
 from kafka_partition_events.incidents.decisions import Decision, decode_decision, encode_decision
 from kafka_partition_events.incidents.handover import Opened, decode_opened, encode_opened
-from kafka_partition_events.incidents.causes import Cause, members_of
 from kafka_partition_events.incidents.inputs import happenings_of
 from kafka_partition_events.incidents.reader import READER
 from kafka_partition_events.incidents.rules import Rules
@@ -35,7 +35,6 @@ from kafka_partition_events.metadata.codec import (
     CodecError,
     Snapshot,
     decode_event,
-    decode_snapshot,
     encode_event,
     encode_snapshot,
 )
@@ -43,7 +42,7 @@ from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.observe.config import ConfigError, load_config
 from kafka_partition_events.observe.login import _given
 from kafka_partition_events.observe.progress import Report, decode_report, encode_report
-from kafka_partition_events.outbox import Entry, Write
+from kafka_partition_events.outbox import Write
 from kafka_partition_events.partitioners.pin_file import FilePinStore
 from kafka_partition_events.partitioners.pins import Pin
 from kafka_partition_events.spark.control.reader_acks import offsets_in
@@ -97,7 +96,7 @@ class _Files:
 
     def __init__(self) -> None:
         self.root = Path(tempfile.mkdtemp(prefix="kpe-odd-"))
-        weakref.finalize(self, lambda root: [each.unlink() for each in root.iterdir()] and root.rmdir(), self.root)
+        weakref.finalize(self, shutil.rmtree, self.root)
 
     def written(self, name: str, content: bytes) -> Path:
         path = self.root / name
@@ -240,7 +239,9 @@ def option(use: Callable[[str], object], value: str) -> None:
 
 DECODERS: Final[dict[str, Decoder]] = {
     "snapshot for kpe diff": Decoder(of=diff, refuses=(CliError,), real=[SNAPSHOT]),
-    "event": Decoder(of=lambda value: decode_event(json_in(value)), refuses=(ValueError,), real=LINES, told=False),
+    "event": Decoder(
+        of=lambda value: decode_event(json_in(value)), refuses=(ValueError,), real=LINES, told=False
+    ),
     "recording": Decoder(
         of=recording, refuses=(CodecError,), real=[b"\n".join([SNAPSHOT, *LINES, b""]), SNAPSHOT + b"\n"]
     ),
@@ -255,7 +256,9 @@ DECODERS: Final[dict[str, Decoder]] = {
     ),
     "configuration": Decoder(of=configuration, refuses=(ConfigError,), real=[WHOLE.encode()]),
     **{
-        f"KPE_{name}": Decoder(of=text(partial(variable, name=name)), refuses=(ConfigError,), real=[real], most=65_536)
+        f"KPE_{name}": Decoder(
+            of=text(partial(variable, name=name)), refuses=(ConfigError,), real=[real], most=65_536
+        )
         for name, real in {
             "OBSERVER__INTERVAL": b"10m",
             "OBSERVER__TOPICS": b"orders|payments",
@@ -276,7 +279,15 @@ DECODERS: Final[dict[str, Decoder]] = {
         refuses=(ConfigurationError,),
         real=[
             encode_silence(
-                Silence(id="x", author="a", reason="r", since=NOW, topic="a.*", name="*", weekly="sun 02:30 9min UTC")
+                Silence(
+                    id="x",
+                    author="a",
+                    reason="r",
+                    since=NOW,
+                    topic="a.*",
+                    name="*",
+                    weekly="sun 02:30 9min UTC",
+                )
             )
         ],
     ),
@@ -323,15 +334,33 @@ DECODERS: Final[dict[str, Decoder]] = {
         )
         for use, real in {
             "noted": [
-                b'{"query": "ingest", "number": 3, "days": {"first": "2026-11-20", "last": "2026-11-21"}, '
-                b'"heard": "2026-11-20T10:00:00+00:00", "counts": {"read": 9, "good": 9}}'
+                _json(
+                    {
+                        "query": "ingest",
+                        "number": 3,
+                        "days": {"first": "2026-11-20", "last": "2026-11-21"},
+                        "heard": "2026-11-20T10:00:00+00:00",
+                        "counts": {"read": 9, "good": 9},
+                    }
+                )
             ],
             "mark": [
-                b'{"serial": 2, "ingest": 3, "until": {"c-1": "2026-11-20T10:00:00+00:00"}, "beats": {}, '
-                b'"heard": null, "totals": {"read": 9, "good": 9}}'
+                _json(
+                    {
+                        "serial": 2,
+                        "ingest": 3,
+                        "until": {"c-1": "2026-11-20T10:00:00+00:00"},
+                        "beats": {},
+                        "heard": None,
+                        "totals": {"read": 9, "good": 9},
+                    }
+                )
             ],
             "intended": [
-                b'{"rated": [{"first": 1, "last": 3}], "began": [{"first": "2026-11-20", "last": "2026-11-21"}]}'
+                (
+                    b'{"rated": [{"first": 1, "last": 3}],'
+                    b' "began": [{"first": "2026-11-20", "last": "2026-11-21"}]}'
+                )
             ],
             "owner": [b'{"id": "a", "version": 2, "source": "the topic", "tables": "parquet in /x"}'],
         }.items()
@@ -345,12 +374,18 @@ DECODERS: Final[dict[str, Decoder]] = {
         most=65_536,
     ),
     **{
-        f"option --{name}": Decoder(of=text(partial(option, use)), refuses=(CliError,), real=real, most=65_536)
+        f"option --{name}": Decoder(
+            of=text(partial(option, use)), refuses=(CliError,), real=real, most=65_536
+        )
         for name, use, real in (
             ("for", options.parse_duration, [b"10m", b"1.5h"]),
             ("topics", options.TopicFilter, [b"orders|payments", b"a{1,3}.*"]),
             ("partitions", partial(options.parse_partitions, "--partitions"), [b"0-2,5"]),
-            ("since", partial(options.parse_moment, now=NOW), [b"2h", b"2026-11-20T10:00:00Z", b"2026-11-20"]),
+            (
+                "since",
+                partial(options.parse_moment, now=NOW),
+                [b"2h", b"2026-11-20T10:00:00Z", b"2026-11-20"],
+            ),
             ("days", parse_days, [b"2026-11-01..2026-11-07"]),
             ("target", parse_target, [b"99.9%"]),
         )

@@ -1,4 +1,4 @@
-"""Files, records and headers as nobody should write them: real ones of which some places are something else."""
+"""Files, records and headers as nobody should write them: real ones with something else in some places."""
 
 import random
 import re
@@ -13,22 +13,24 @@ _MOST_PLACES: Final = 400
 _FARTHEST: Final = 4_000
 
 ODD: Final[tuple[bytes, ...]] = (
-    b"null", b"true", b"false", b"-1", b"0", b"1.5", b"2147483648", b"9" * 5_000, b"1e400", b"-1e400", b"1e300",
-    b"NaN", b"-Infinity", b"nan", b"inf", b"0x7f", b"[]", b"{}", b"[[]]", b"[null]", b'{"":null}', b'[1,"a",null]',
-    b'""', b'" "', b'"\\ud800"', b'"\\u0000"', b'"\\u001b[2J"', b'"\\u202e"', b'"a\\nb"', b'"\\u2028"', b"'a'",
-    b'"' + b"x" * 20_000 + b'"', b'"' + b"9" * 5_000 + b'"', b'"\xed\xa0\x80"', b'"\xc2\x85"', b"\xff", b"\0",
-    b'"0-999999999"', b'"0-999999"', b'"' + b"0-999999," * 200 + b'1"', b'"0-2,"', b'"5-4"', b'"\xc2\xb2"',
-    b'"0001-01-01T00:00:00+14:00"', b'"9999-12-31T23:59:59-14:00"', b'"2026-13-01T00:00:00Z"', b'"2026-11-20"',
-    b'"2026-11-20T10:00:00"', b"2026-11-20T10:00:00Z", b'"+292278994-08-17T07:12:55Z"',
-    b'"a{4294967296}"', b'"' + b"(" * _DEEP + b'"', b'"' + b"*a" * 2_000 + b'"', b'"1e400d"', b'"999999999999d"',
-    b"[" * _DEEP, b"[" * _DEEP + b"]" * _DEEP, b'{"a":' * _DEEP, *(b"[" * n + b"]" * n for n in (300, 900)),
-    b'{"a":' * 400 + b"1" + b"}" * 400, b"[[sinks]]\n", b"[" + b"{}," * 2_000 + b"{}]",
+    b"null", b"true", b"false", b"-1", b"0", b"1.5", b"2147483648", b"9" * 5_000, b"1e400", b"-1e400",
+    b"1e300", b"NaN", b"-Infinity", b"nan", b"inf", b"0x7f", b"[]", b"{}", b"[[]]", b"[null]",
+    b'{"":null}', b'[1,"a",null]', b'""', b'" "', b'"\\ud800"', b'"\\u0000"', b'"\\u001b[2J"',
+    b'"\\u202e"', b'"a\\nb"', b'"\\u2028"', b"'a'", b'"' + b"x" * 20_000 + b'"',
+    b'"' + b"9" * 5_000 + b'"', b'"\xed\xa0\x80"', b'"\xc2\x85"', b"\xff", b"\0", b'"0-999999999"',
+    b'"0-999999"', b'"' + b"0-999999," * 200 + b'1"', b'"0-2,"', b'"5-4"', b'"\xc2\xb2"',
+    b'"0001-01-01T00:00:00+14:00"', b'"9999-12-31T23:59:59-14:00"', b'"2026-13-01T00:00:00Z"',
+    b'"2026-11-20"', b'"2026-11-20T10:00:00"', b"2026-11-20T10:00:00Z", b'"+292278994-08-17T07:12:55Z"',
+    b'"a{4294967296}"', b'"' + b"(" * _DEEP + b'"', b'"' + b"*a" * 2_000 + b'"', b'"1e400d"',
+    b'"999999999999d"', b"[" * _DEEP, b"[" * _DEEP + b"]" * _DEEP, b'{"a":' * _DEEP,
+    *(b"[" * n + b"]" * n for n in (300, 900)), b'{"a":' * 400 + b"1" + b"}" * 400, b"[[sinks]]\n",
+    b"[" + b"{}," * 2_000 + b"{}]",
 )  # fmt: skip
 """What may stand in a place where something else belongs, as JSON and TOML write it, and as neither does."""
 
 
 def mutated(dice: random.Random, sample: bytes) -> bytes:
-    """Return a real document of which one to three places are something else, are there twice, or are gone."""
+    """Return a real document of which one to three places are something else, twice there, or gone."""
     for _ in range(dice.choice((1, 1, 1, 2, 3))):
         sample = dice.choice(_WAYS)(dice, sample)
     return sample
@@ -53,7 +55,8 @@ def _place(dice: random.Random, sample: bytes) -> tuple[int, int]:
     return begin, end
 
 
-def _replaced(dice: random.Random, sample: bytes) -> bytes:
+def replaced(dice: random.Random, sample: bytes) -> bytes:
+    """Let one place say what belongs nowhere; all others stay as they are."""
     begin, end = _place(dice, sample)
     return sample[:begin] + dice.choice(ODD) + sample[end:]
 
@@ -90,11 +93,13 @@ def _cut(dice: random.Random, sample: bytes) -> bytes:
 
 
 def _marked(dice: random.Random, sample: bytes) -> bytes:
-    return dice.choice((b"\xef\xbb\xbf" + sample, sample.decode("utf-8", "replace").encode("utf-16"), sample * 2))
+    return dice.choice(
+        (b"\xef\xbb\xbf" + sample, sample.decode("utf-8", "replace").encode("utf-16"), sample * 2)
+    )
 
 
 _WAYS: Final[tuple[Callable[[random.Random, bytes], bytes], ...]] = (
-    *[_replaced] * 5, _exchanged, _gone, _gone, _added, _overwritten, _cut, _marked,
+    *[replaced] * 5, _exchanged, _gone, _gone, _added, _overwritten, _cut, _marked,
 )  # fmt: skip
 
 LARGE: Final = {

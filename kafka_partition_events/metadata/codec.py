@@ -159,7 +159,9 @@ def decode_snapshot(document: object) -> Snapshot:
         raise CodecError(f'not a snapshot: "format" is not "{FORMAT}"')
     version = top.need("version", int)
     if version != VERSION:
-        raise CodecError(f"snapshot version {reprlib.repr(version)} is not known here, only {VERSION}; update this library")
+        raise CodecError(
+            f"snapshot version {reprlib.repr(version)} is not known here, only {VERSION}; update this library"
+        )
     return Snapshot(_decode_cluster(top), top.time("taken_at"))
 
 
@@ -286,7 +288,9 @@ class _Reader:
         """Return one of a set of words."""
         text = self.need(name, str)
         if text not in set(choices):
-            raise CodecError(f"{self._path(name)} must be one of {', '.join(choices)}, not {reprlib.repr(text)}")
+            raise CodecError(
+                f"{self._path(name)} must be one of {', '.join(choices)}, not {reprlib.repr(text)}"
+            )
         return choices(text)
 
     def items(self, name: str) -> "list[_Reader]":

@@ -8,8 +8,8 @@ def json_in(text: str | bytes) -> Any:
     """Return what JSON tells.
 
     Raises:
-        ValueError: it is no JSON, no text, or nested as deeply as nothing is that means something; and nothing
-            else, where Python's own reader runs out of its stack.
+        ValueError: it is no JSON, no text, or nested more deeply than anything that means something. Python's
+            own reader runs out of its stack there.
     """
     try:
         return json.loads(text)

@@ -142,6 +142,7 @@ class _Reader:
         self._problems: list[str] = []
         self._values: list[Shown] = []
         self._sections: dict[str, type] = dict(SECTIONS)  # by path, with those of the sinks
+        self._variables = set(map(_variable, SECTIONS))
 
     def read(
         self,
@@ -218,9 +219,10 @@ class _Reader:
         if path == _TAKEN:
             self._problems.append(f"{origin}: {path}: the outbox has a reader of that name already")
             return by_place
-        if _variable(path) in map(_variable, self._sections):
+        if _variable(path) in self._variables:
             self._problems.append(f"{origin}: {path}: there are two {list_} of that name")
             return by_place
+        self._variables.add(_variable(path))
         return path
 
     def _add_section(self, layer: _Layer, path: str, body: Mapping[str, Any], origin: str) -> None:
@@ -280,16 +282,21 @@ class _Reader:
             for name, setting in settings_of(section).items():
                 yield f"{path}.{name}", setting
 
-    def _known(self, *, tables: bool = True) -> list[str]:
-        """Return the paths of settings, with those of files; not of what is in tables."""
-        names = []
+    def _known(self, *, tables: bool = True) -> Iterator[str]:
+        """Yield the paths of settings, with those of files; not of what is in tables."""
         for key, setting in self._settings():
             if tables or setting.kind.items is None:
-                names += [key, f"{key}{_FILE}"] if setting.in_file and not setting.kind.items else [key]
-        return names
+                yield key
+                if setting.in_file and not setting.kind.items:
+                    yield f"{key}{_FILE}"
 
     def _unknown(self, origin: str, name: str, known: Iterable[str], separator: str = ".") -> None:
         """Complain, and name what may be meant: the nearest beside it, or what is called so elsewhere."""
+        if (
+            len(self._problems) > _MOST_PROBLEMS
+        ):  # nobody will see it, and looking for a name takes a millisecond
+            self._problems.append(name)
+            return
         path, _, last = name.rpartition(separator)
         parted = [(key.rpartition(separator), key) for key in known]
         beside = {its_last: key for (its_path, _, its_last), key in parted if its_path == path}

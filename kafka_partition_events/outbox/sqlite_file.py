@@ -132,7 +132,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def explained(path: Path, error: sqlite3.Error) -> OutboxError:
     """Return the error as one that names the file, the cause and the cure."""
-    return OutboxError(f"{path}: {_DIAGNOSES.get(_primary_code(error), _UNKNOWN)} ({error})")
+    said = " ".join(str(error).split())  # it quotes a damaged schema as it stands
+    return OutboxError(f"{path}: {_DIAGNOSES.get(_primary_code(error), _UNKNOWN)} ({said:.300})")
 
 
 def _primary_code(error: sqlite3.Error) -> int:
@@ -160,9 +161,12 @@ def _check(db: sqlite3.Connection) -> None:
 
 
 def _create_or_recognise(path: Path, db: sqlite3.Connection) -> None:
-    [application] = db.execute("PRAGMA application_id").fetchone()
-    [version] = db.execute("PRAGMA user_version").fetchone()
-    [tables] = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    try:
+        [application] = db.execute("PRAGMA application_id").fetchone()
+        [version] = db.execute("PRAGMA user_version").fetchone()
+        [tables] = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except UnicodeDecodeError as error:  # Python can't read the message, which quotes the schema
+        raise DamageFoundError("the schema is no text") from error
     if not (application or version or tables):
         db.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:

@@ -131,7 +131,9 @@ def to_entry(row: Sequence[Any]) -> Entry:
     """
     seq, stream, id_, name, key, subject, severity, churn, at, recorded_at, body = row
     texts = (id_, name, key) if subject is None else (id_, name, key, subject)
-    if not (all(isinstance(text, str) for text in texts) and isinstance(body, bytes) and type(severity) is int):
+    if not (
+        all(isinstance(text, str) for text in texts) and isinstance(body, bytes) and type(severity) is int
+    ):
         raise DamageFoundError(f"row {seq} of a table of entries has values of other types")
     return Entry(
         id=id_,
@@ -153,7 +155,7 @@ def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def to_stream(stored: object) -> Stream:
+def to_stream(stored: Any) -> Stream:
     """Return a stored stream.
 
     Raises:

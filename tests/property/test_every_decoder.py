@@ -14,13 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_partition_events.control.protocol.legible import is_legible
-from tests.every_decoder import DECODERS, LINES, SNAPSHOT
-from tests.odd_kit import LARGE, mutated
+from kafka_partition_events.observe.config import ConfigError
+from tests.config_kit import WHOLE
+from tests.every_decoder import DECODERS, LINES, SNAPSHOT, configuration
+from tests.odd_kit import LARGE, mutated, replaced
 
 COUNT = int(os.environ.get("KPE_ODD_ENTRIES", "2000"))
 SEED = 21
 LONGEST = 2_000
-LIMIT_S = 1.0
+LIMIT_S = 5.0  # a machine may be slow; what grows by the square takes minutes
+
+pytestmark = pytest.mark.filterwarnings("ignore:Possible:FutureWarning")  # "Possible nested set": [[a]
 
 
 def is_understood(name: str, value: bytes) -> bool:
@@ -35,7 +39,6 @@ def is_understood(name: str, value: bytes) -> bool:
             assert message
             assert len(message) <= LONGEST
             assert is_legible(message)
-        assert "s3cret" not in message
         return False
     finally:
         assert time.process_time() - began < LIMIT_S
@@ -54,6 +57,18 @@ def test_what_is_odd_is_understood_or_refused(name: str, dice: random.Random) ->
     is_understood(name, mutated(dice, dice.choice(DECODERS[name].real)))
 
 
+@given(dice=st.randoms(use_true_random=False))
+def test_no_secret_is_told_whatever_stands_beside_it(dice: random.Random) -> None:
+    whole = WHOLE.encode()
+    assert b"s3cret" in whole
+    told = ""
+    try:
+        configuration(replaced(dice, whole))
+    except ConfigError as error:
+        told = str(error)
+    assert "s3cret" not in told
+
+
 @pytest.mark.parametrize("large", LARGE)
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_megabyte_is_understood_or_refused_soon(name: str, large: str) -> None:
@@ -65,7 +80,10 @@ def test_a_megabyte_is_understood_or_refused_soon(name: str, large: str) -> None
     [
         ("line of an archive", LINES[0].replace(b"2024-", b"0001-", 1).replace(b"Z", b"+14:00", 1)),
         ("line of an archive", LINES[0].replace(b"orders", b"\\ud800")),
-        ("recording", b"\n".join([SNAPSHOT, *LINES, b""]).replace(b'"attempts": ', b'"attempts": 99999999999')),
+        (
+            "recording",
+            b"\n".join([SNAPSHOT, *LINES, b""]).replace(b'"attempts": ', b'"attempts": 99999999999'),
+        ),
         ("configuration", b"[incidents]\ntopic_hold_downs = { 'a{4294967296}' = '5m' }"),
         ("configuration", b"[observer]\ntopics = 'a{4294967296}'"),
         ("configuration", b"[policy]\nmax_factor = 1" + b"0" * 400),
@@ -95,6 +113,6 @@ def test_odd_documents_by_the_thousand(capsys: pytest.CaptureFixture[str]) -> No
         name = names[number % len(names)]
         found[name, is_understood(name, mutated(dice, dice.choice(DECODERS[name].real)))] += 1
     with capsys.disabled():
-        for name in names if COUNT > len(names) else ():
+        for name in names if len(names) < COUNT else ():
             sys.stdout.write(f"\n{name}: {found[name, True]:,} understood, {found[name, False]:,} refused")
     assert sum(found.values()) == COUNT

@@ -1,4 +1,4 @@
-"""An outbox's file of which some bytes are others, and requests that are none: one clear error, nothing else."""
+"""An outbox of which some bytes are others, and requests that are none: one clear error, nothing else."""
 
 import random
 import sqlite3
@@ -19,11 +19,19 @@ from tests.odd_kit import mutated
 from tests.outbox_kit import append, entry
 
 PAGE = 4096
-REQUEST = b"GET /livez?name[]=a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YW5uOng=\r\nAccept: */*\r\n\r\n"
+REQUEST = (
+    b"GET /livez?name[]=a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Basic YW5uOng=\r\nAccept: */*\r\n\r\n"
+)
 ODD_COLUMNS = {
-    "at": "9999999999999999999", "recorded_at": "'soon'", "stream": "'both'", "body": "'text'", "name": "x'ff'",
-    "subject": "x'00'", "severity": "'worst'", "key": "x'00'",
-}  # fmt: skip
+    "at": "9999999999999999999",
+    "recorded_at": "'soon'",
+    "stream": "'both'",
+    "body": "'text'",
+    "name": "x'ff'",
+    "subject": "x'00'",
+    "severity": "'worst'",
+    "key": "x'00'",
+}
 
 
 def filled(path: Path) -> bytes:
@@ -52,11 +60,13 @@ def is_used_or_refused(path: Path) -> bool:
     try:
         use(path)
     except OutboxError as error:
-        assert str(error).startswith(str(path))
-        assert len(str(error)) < 1_000
-        assert "\n" not in str(error)
-        return False
-    return True
+        refusal = str(error)
+    else:
+        return True
+    assert refusal.startswith(str(path))
+    assert len(refusal) < 1_000
+    assert "\n" not in refusal
+    return False
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +113,8 @@ def test_a_silence_that_nobody_understands_hides_no_others(
 ) -> None:
     path = tmp_path / "outbox.db"
     path.write_bytes(sound)
-    assert run(["silence", "add", "--outbox", str(path), "--event", "*", "--for", "2h", "--reason", "disks"]) == 0
+    what = ["--event", "*", "--for", "2h", "--author", "ann", "--reason", "disks"]
+    assert run(["silence", "add", "--outbox", str(path), *what]) == 0
     with closing(SqliteOutbox(path)) as outbox:
         outbox.write(Write(values={"silence/odd": b"[" * 16_000, "silence/none": b"\xff"}))
     capsys.readouterr()
@@ -111,7 +122,7 @@ def test_a_silence_that_nobody_understands_hides_no_others(
     told = capsys.readouterr()
     assert "disks" in told.out
     assert told.err == (
-        "kpe: note: 3 that nobody understands mute nothing, and are not listed: "
+        "kpe: note: 3 that nobody understands mute nothing, are not listed: "
         "silence/a, silence/none, silence/odd\n"
     )
 

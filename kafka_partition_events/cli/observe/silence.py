@@ -131,7 +131,7 @@ def ls_command(
         else:
             records.append(record)
     if odd:
-        tell(f"note: {len(odd):,} that nobody understands mute nothing, and are not listed: {', '.join(odd[:3])}")
+        tell(f"note: {len(odd):,} that nobody understands mute nothing, are not listed: {', '.join(odd[:3])}")
     listing.write(
         records,
         json.loads,

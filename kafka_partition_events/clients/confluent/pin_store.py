@@ -147,8 +147,8 @@ class KafkaPinStore:
                 histories[topic] = _decode(json_in(value))
             except ValueError as error:
                 unreadable[topic] = (
-                    f"topic {self.topic} holds no pins of {topic!r:.260} that can be read here: {error}. Another "
-                    "record with that key replaces them; one without a value removes them"
+                    f"topic {self.topic} holds no pins of {topic!r:.260} that can be read here: {error}. "
+                    "Another record with that key replaces them; one without a value removes them"
                 )
         self.unreadable = unreadable
         return histories

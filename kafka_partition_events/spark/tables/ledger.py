@@ -418,8 +418,6 @@ def _document(text: str) -> object:
     return found
 
 
-
-
 def _plain(_owner: Any, _field: Any, item: Any) -> Any:
     return item.isoformat() if hasattr(item, "isoformat") else item
 
