@@ -66,8 +66,9 @@ chaos: setup           ## everything that can go wrong at once, judged from outs
 chaos-observers: setup ## two observers and three brokers, tormented at random for an hour (ARGS="--seconds 600 --seed 7")
 	@$(BIN)/python -m tests.chaos.observers $(ARGS)
 
-odd-entries: setup      ## 100,000 mutated entries through incidents and all sinks (six minutes)
-	@KPE_ODD_ENTRIES=100000 $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py
+odd-entries: setup      ## 100,000 mutated entries through incidents and sinks, as many documents through all decoders
+	@KPE_ODD_ENTRIES=$${KPE_ODD_ENTRIES:-100000} $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py \
+	  tests/property/test_every_decoder.py -k thousand
 
 # Packages that hide those of the virtual environment, with PYTHONPATH.
 $(VENV)/%: requirements/%.txt $(VENV)/.ready

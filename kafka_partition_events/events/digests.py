@@ -23,6 +23,7 @@ from kafka_partition_events.events.entries import to_entry
 from kafka_partition_events.events.facts import PartitionState, facts_of
 from kafka_partition_events.events.names import name_of, schema_of
 from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.metadata.ranges import ranges
 from kafka_partition_events.outbox import Entry
 
@@ -263,7 +264,7 @@ def unfold(entry: Entry) -> Iterator[Entry]:
     if entry.name not in FOLDED:
         yield entry
         return
-    event = json.loads(entry.body)
+    event = json_in(entry.body)
     if not _is_digest(event):
         yield entry
         return

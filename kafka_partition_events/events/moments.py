@@ -27,5 +27,12 @@ class Bounds:
 
 
 def moment_of(text: str | None) -> datetime | None:
-    """Return, in UTC, what `encode_time` made a text of; None stays None."""
-    return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
+    """Return, in UTC, what `encode_time` made a text of; None stays None.
+
+    Raises:
+        ValueError, TypeError: it is something else.
+    """
+    try:
+        return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError as error:  # of the year 1 or 9999, and of another one in UTC
+        raise ValueError(f"there is no {text} in UTC") from error

@@ -62,6 +62,7 @@ MANY_TOPICS = Cause(topic="*")
 """The cause of what goes down when many topics are causes already; no topic can be called so."""
 
 _LONGEST_NAME = 249  # of a topic
+_MOST_IDS = 100_000  # of a topic's partitions that are down at a time
 
 Names = dict[str, set[int]]
 """Ids by name."""
@@ -161,5 +162,5 @@ def unpacked(packed: dict[str, dict[str, str]]) -> Iterable[Member]:
     """Yield what was `packed`."""
     for kind, names in packed.items():
         for name, text in names.items():
-            for id_ in ids_in(text):
+            for id_ in ids_in(text, _MOST_IDS):
                 yield Member(Kind(kind), name, id_)

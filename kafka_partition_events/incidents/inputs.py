@@ -1,6 +1,5 @@
 """What this lane heeds of the journal: an entry, parsed. Pure."""
 
-import json
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
@@ -9,6 +8,7 @@ from attrs import field, frozen
 
 from kafka_partition_events.events.digests import changes_of
 from kafka_partition_events.events.moments import Bounds, moment_of
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.outbox import Entry
 
 PASSING: Final = frozenset({
@@ -82,7 +82,7 @@ def happenings_of(entry: Entry) -> Iterator[Happening]:
     """
     if entry.name not in _HEEDED:
         return
-    for id_, data in changes_of(json.loads(entry.body)):
+    for id_, data in changes_of(json_in(entry.body)):
         yield Happening(
             id=id_,
             name=entry.name,

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.json_text import json_in
 
 LARGEST_BYTES: Final = 16_384
 """Of larger values nothing is understood."""
@@ -20,12 +21,14 @@ def object_in(what: str, value: bytes | str) -> Mapping[str, Any]:
     if len(value) > LARGEST_BYTES:
         raise ConfigurationError(f"{what} must not be larger than {LARGEST_BYTES} bytes")
     try:
-        found = json.loads(value)
+        found = json_in(value)
         json.dumps(found, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{what} must be JSON: {error}"[:300]) from error
     if not isinstance(found, Mapping):
         raise ConfigurationError(f"{what} must be a JSON object")
+    if not all(map(str.isprintable, found)):
+        raise ConfigurationError(f"{what} must have names that can be printed")
     return found
 
 

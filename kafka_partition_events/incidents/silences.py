@@ -73,7 +73,9 @@ class Silence:
     def __attrs_post_init__(self) -> None:
         """Check the values."""
         if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", self.id):
-            raise ConfigurationError(f"id must be up to 64 letters, digits, '.', '_' or '-', not {self.id!r}")
+            raise ConfigurationError(
+                f"id must be up to 64 letters, digits, '.', '_' or '-', not {self.id!r:.80}"
+            )
         for name in ("author", "reason"):
             if not getattr(self, name).strip():
                 raise ConfigurationError(f"{name} is required: others will want to know")
@@ -87,7 +89,7 @@ class Silence:
         if self.weekly is not None and not (_WEEKLY.fullmatch(self.weekly) and is_zone(_zone(self.weekly))):
             raise ConfigurationError(
                 f"weekly must look like 'sun 02:30 90min' (UTC) or 'sun 02:30 90min Europe/Berlin', "
-                f"not {self.weekly!r}"
+                f"not {self.weekly!r:.80}"
             )
         for name in ("since", "until"):
             moment: datetime | None = getattr(self, name)

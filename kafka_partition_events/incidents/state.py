@@ -21,6 +21,7 @@ from kafka_partition_events.incidents.reducer import Mute, Reducer, Suppressed
 from kafka_partition_events.incidents.rules import Rules
 from kafka_partition_events.incidents.silences import Silence, decode_silence, encode_silence
 from kafka_partition_events.metadata.codec import encode_time
+from kafka_partition_events.metadata.json_text import json_in
 
 VERSION: Final = 1
 
@@ -53,9 +54,9 @@ def decode(value: bytes, rules: Rules) -> Reducer:
         OutboxError: it is no such state, or one of another version.
     """
     try:
-        state = json.loads(value)
+        state = json_in(value)
         if state["version"] != VERSION:
-            raise OutboxError(f"the state of incidents has version {state['version']!r}, not {VERSION}")
+            raise OutboxError(f"the state of incidents has version {state['version']!r:.20}, not {VERSION}")
         return Reducer(
             rules=rules,
             cluster=state["cluster"],
@@ -65,7 +66,7 @@ def decode(value: bytes, rules: Rules) -> Reducer:
             suppressed=Counter({Suppressed(reason): n for reason, n in state["suppressed"].items()}),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OutboxError(f"the state of incidents can't be read: {error!r}") from error
+        raise OutboxError(f"the state of incidents can't be read: {error!r}"[:300]) from error
 
 
 def _plain(value: Any) -> Any:

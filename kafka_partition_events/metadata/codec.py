@@ -4,6 +4,7 @@ The field names are a promise: scripts and stored snapshots depend on them. A la
 under the same ``version``; whoever reads passes over what it does not know.
 """
 
+import reprlib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -158,7 +159,9 @@ def decode_snapshot(document: object) -> Snapshot:
         raise CodecError(f'not a snapshot: "format" is not "{FORMAT}"')
     version = top.need("version", int)
     if version != VERSION:
-        raise CodecError(f"snapshot version {version} is not known here, only {VERSION}; update this library")
+        raise CodecError(
+            f"snapshot version {reprlib.repr(version)} is not known here, only {VERSION}; update this library"
+        )
     return Snapshot(_decode_cluster(top), top.time("taken_at"))
 
 
@@ -171,7 +174,7 @@ def decode_event(document: object) -> Event:
     item = _Reader(document, "")
     cls = EVENT_KINDS.get(kind := item.need("kind", str))
     if cls is None:
-        raise CodecError(f"events of the kind {kind!r} are not known here; update this library")
+        raise CodecError(f"events of the kind {reprlib.repr(kind)} are not known here; update this library")
     return _decode_fields(cls, item)
 
 
@@ -275,17 +278,19 @@ class _Reader:
             return None
         try:
             moment = datetime.fromisoformat(text)
-        except ValueError:
-            moment = None
-        if moment is None or moment.tzinfo is None:
-            raise CodecError(f"{self._path(name)}: {text!r} is not an ISO-8601 time with a zone")
-        return moment.astimezone(UTC)
+            if moment.tzinfo is not None:
+                return moment.astimezone(UTC)
+        except (ValueError, OverflowError):  # the latter in the years 1 and 9999
+            pass
+        raise CodecError(f"{self._path(name)}: {reprlib.repr(text)} is not an ISO-8601 time with a zone")
 
     def choice(self, name: str, choices: type[StrEnum]) -> StrEnum:
         """Return one of a set of words."""
         text = self.need(name, str)
         if text not in set(choices):
-            raise CodecError(f"{self._path(name)} must be one of {', '.join(choices)}, not {text!r}")
+            raise CodecError(
+                f"{self._path(name)} must be one of {', '.join(choices)}, not {reprlib.repr(text)}"
+            )
         return choices(text)
 
     def items(self, name: str) -> "list[_Reader]":

@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from kafka_partition_events.control.protocol.legible import legible
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.file_modes import readable_by_all
 from kafka_partition_events.observe.setting_kinds import (
@@ -41,17 +42,22 @@ _CODE_ALLOWED = "kafka.allow_code"
 _TAKEN = "sinks.incidents"  # what derives incidents from the journal reads under that name
 _BY_PLACE = "#"  # in the path of what has no name, before its place in the file
 COMMAND_LINE = "command line"
+_MOST_PROBLEMS = 100
+_LONGEST_PROBLEM = 2_000
 
 
 class ConfigError(ConfigurationError):
     """The configuration is wrong.
 
     Attributes:
-        problems: One line for each error: where, which setting, what it is, what it has to be.
+        problems: One line for each error: where, which setting, what it is, what it has to be. Of a hundred
+            at most, each cut where it is too long to be read.
     """
 
     def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
+        found = list(problems)
+        more = [f"and {len(found) - _MOST_PROBLEMS:,} more"] if len(found) > _MOST_PROBLEMS else []
+        self.problems = tuple(legible(problem, _LONGEST_PROBLEM) for problem in found[:_MOST_PROBLEMS] + more)
         super().__init__("; ".join(self.problems))
 
 
@@ -120,7 +126,9 @@ def _document(path: Path | None) -> dict[str, Any]:
         raise ConfigError([f"{path}: {error.strerror or error}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigError([f"{path}: not a text file in UTF-8"]) from error
-    except tomllib.TOMLDecodeError as error:
+    except RecursionError as error:
+        raise ConfigError([f"{path}: not TOML: it is nested too deeply"]) from error
+    except ValueError as error:  # TOMLDecodeError, or a number of too many digits
         raise ConfigError([f"{path}: not TOML: {error}"]) from error
 
 
@@ -134,6 +142,7 @@ class _Reader:
         self._problems: list[str] = []
         self._values: list[Shown] = []
         self._sections: dict[str, type] = dict(SECTIONS)  # by path, with those of the sinks
+        self._variables = set(map(_variable, SECTIONS))
 
     def read(
         self,
@@ -210,9 +219,10 @@ class _Reader:
         if path == _TAKEN:
             self._problems.append(f"{origin}: {path}: the outbox has a reader of that name already")
             return by_place
-        if _variable(path) in map(_variable, self._sections):
+        if _variable(path) in self._variables:
             self._problems.append(f"{origin}: {path}: there are two {list_} of that name")
             return by_place
+        self._variables.add(_variable(path))
         return path
 
     def _add_section(self, layer: _Layer, path: str, body: Mapping[str, Any], origin: str) -> None:
@@ -272,16 +282,21 @@ class _Reader:
             for name, setting in settings_of(section).items():
                 yield f"{path}.{name}", setting
 
-    def _known(self, *, tables: bool = True) -> list[str]:
-        """Return the paths of settings, with those of files; not of what is in tables."""
-        names = []
+    def _known(self, *, tables: bool = True) -> Iterator[str]:
+        """Yield the paths of settings, with those of files; not of what is in tables."""
         for key, setting in self._settings():
             if tables or setting.kind.items is None:
-                names += [key, f"{key}{_FILE}"] if setting.in_file and not setting.kind.items else [key]
-        return names
+                yield key
+                if setting.in_file and not setting.kind.items:
+                    yield f"{key}{_FILE}"
 
     def _unknown(self, origin: str, name: str, known: Iterable[str], separator: str = ".") -> None:
         """Complain, and name what may be meant: the nearest beside it, or what is called so elsewhere."""
+        if (
+            len(self._problems) > _MOST_PROBLEMS
+        ):  # nobody will see it, and looking for a name takes a millisecond
+            self._problems.append(name)
+            return
         path, _, last = name.rpartition(separator)
         parted = [(key.rpartition(separator), key) for key in known]
         beside = {its_last: key for (its_path, _, its_last), key in parted if its_path == path}
@@ -344,7 +359,7 @@ class _Reader:
         if given.in_file:
             try:
                 raw, is_text = Path(given.value).read_text(encoding="utf-8").strip(), True
-            except (OSError, TypeError, UnicodeDecodeError) as error:
+            except (OSError, TypeError, ValueError) as error:  # the last: no text, or a path with a NUL
                 cause = getattr(error, "strerror", None) or "not a text file"
                 self._problems.append(f"{origin}: {key}{_FILE}: {shown(given.value)}: {cause}")
                 return None

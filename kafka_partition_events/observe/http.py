@@ -224,7 +224,11 @@ class _Handler(BaseHTTPRequestHandler):
             body = b"there is nobody of this name here; add it to http.hosts, or ask by address\n"
             self._answer(Response(status=HTTPStatus.MISDIRECTED_REQUEST, body=body))
             return
-        url = urlsplit(self.path)
+        try:
+            url = urlsplit(self.path)
+        except ValueError:  # http://[
+            self._answer(Response(status=HTTPStatus.BAD_REQUEST, body=b"that is no URL\n"))
+            return
         route = self.server.routes.get(url.path)
         refusal = self.server.login.refusal(self.connection, self.headers.get("authorization"))
         if refusal is not None and not (route is not None and url.path in _FOR_STRANGERS):

@@ -9,6 +9,7 @@ from attrs import define, frozen
 
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.codec import encode_time
+from kafka_partition_events.metadata.json_text import json_in
 
 LONGEST: Final = 4_000
 """Kafka takes 4,096 bytes of offset metadata (offset.metadata.max.bytes)."""
@@ -50,7 +51,7 @@ def decode_report(text: str | None) -> Report | None:
     if not text:
         return None
     try:
-        document = json.loads(text)
+        document = json_in(text)
         progress = {name: _moment(text) for name, text in document["sinks"].items()}
         return Report(at=_moment(document["at"]), progress=progress)
     except (ValueError, TypeError, AttributeError, KeyError):

@@ -1,8 +1,8 @@
 """What kinds of values settings have. Pure."""
 
 import json
-import math
 import re
+import sys
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from ipaddress import ip_network
@@ -119,12 +119,6 @@ def _boolean(value: object) -> bool:
     return value
 
 
-def _number(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(value)
-    return float(value)
-
-
 def _texts(value: object) -> tuple[str, ...]:
     if not isinstance(value, list):
         raise TypeError(value)
@@ -139,7 +133,7 @@ def _pattern(value: object) -> str:
     text = _text(value)
     try:
         re.compile(text)
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:  # a{4294967296}, and ((((...
         raise ValueError(value) from error
     return text
 
@@ -199,7 +193,9 @@ def number(least: float) -> Kind:
     """Return the kind of numbers from ``least`` on."""
 
     def read(value: object) -> float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value < math.inf:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(value)
+        if not least <= value <= sys.float_info.max:
             raise ValueError(value)
         return float(value)
 
@@ -233,7 +229,6 @@ TEXT = Kind("a text", _text)
 TEXTS = Kind("a list of texts", _texts, lambda text: re.findall(r"[^,\s]+", text))
 NETWORKS = Kind('a list of networks such as ["10.1.0.0/16"]', _networks, TEXTS.parse)
 BOOLEAN = Kind("true or false", _boolean, lambda text: {"true": True, "false": False}[text.lower()])
-NUMBER = Kind("a number", _number, float)
 DURATION = Kind(f"a duration: {A_DURATION}", lambda value: parse_duration(_text(value)))
 SIZE = Kind(f"a size: {A_SIZE}", lambda value: parse_size(_text(value)))
 NAME = Kind("a name of letters, digits, - and _", _name)

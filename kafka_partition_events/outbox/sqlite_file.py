@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 from kafka_partition_events.errors import OutboxError
 from kafka_partition_events.log import get_logger
-from kafka_partition_events.outbox.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION
+from kafka_partition_events.outbox.sqlite_schema import APPLICATION_ID, SCHEMA, VERSION, DamageFoundError
 
 OnCorrupt = Literal["raise", "set_aside"]
 
@@ -40,10 +40,6 @@ _DIAGNOSES: Final = {
 _UNKNOWN: Final = "SQLite failed: please report what is in brackets"
 
 _log = get_logger(__name__)
-
-
-class _DamageFoundError(sqlite3.DatabaseError):
-    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
 
 
 def open_file(path: Path, on_corrupt: OnCorrupt, now: datetime) -> sqlite3.Connection:
@@ -136,7 +132,8 @@ def connect(path: Path) -> sqlite3.Connection:
 
 def explained(path: Path, error: sqlite3.Error) -> OutboxError:
     """Return the error as one that names the file, the cause and the cure."""
-    return OutboxError(f"{path}: {_DIAGNOSES.get(_primary_code(error), _UNKNOWN)} ({error})")
+    said = " ".join(str(error).split())  # it quotes a damaged schema as it stands
+    return OutboxError(f"{path}: {_DIAGNOSES.get(_primary_code(error), _UNKNOWN)} ({said:.300})")
 
 
 def _primary_code(error: sqlite3.Error) -> int:
@@ -160,13 +157,16 @@ def _open(path: Path, *, check: bool) -> sqlite3.Connection:
 def _check(db: sqlite3.Connection) -> None:
     [finding] = db.execute("PRAGMA quick_check(1)").fetchone()
     if finding != "ok":
-        raise _DamageFoundError(finding)
+        raise DamageFoundError(finding)
 
 
 def _create_or_recognise(path: Path, db: sqlite3.Connection) -> None:
-    [application] = db.execute("PRAGMA application_id").fetchone()
-    [version] = db.execute("PRAGMA user_version").fetchone()
-    [tables] = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    try:
+        [application] = db.execute("PRAGMA application_id").fetchone()
+        [version] = db.execute("PRAGMA user_version").fetchone()
+        [tables] = db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except UnicodeDecodeError as error:  # Python can't read the message, which quotes the schema
+        raise DamageFoundError("the schema is no text") from error
     if not (application or version or tables):
         db.execute("BEGIN IMMEDIATE")
         for statement in SCHEMA:

@@ -144,7 +144,7 @@ class SqliteOutbox:
         """Return the streams of all readers by their names."""
         with self._connection() as db:
             rows = db.execute("SELECT name, stream FROM readers ORDER BY name")
-            return {name: Stream(stream) for name, stream in rows}
+            return {name: sql.to_stream(stream) for name, stream in rows}
 
     def read(self, reader: str, limit: int) -> Sequence[Entry]:
         """Return the next entries after a reader's cursor, in order."""

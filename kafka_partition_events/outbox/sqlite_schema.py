@@ -4,11 +4,19 @@
 Times are microseconds since 1970.
 """
 
+import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from kafka_partition_events.outbox.entry import Entry, Stream
+
+
+class DamageFoundError(sqlite3.DatabaseError):
+    """The file has what was never written; SQLite itself may see nothing wrong with it."""
+
+    sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+
 
 APPLICATION_ID: Final = 0x6B70656F  # "kpeo": tells our files from other people's SQLite files
 VERSION: Final = 1
@@ -59,7 +67,7 @@ DROP_DEAD_LETTERS: Final = (
     "DELETE FROM dead_letters WHERE number IN (SELECT number FROM dead_letters ORDER BY number LIMIT ?)"
 )
 SET: Final = "INSERT INTO small_states VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value"
-VALUES: Final = "SELECT name, value FROM small_states WHERE name >= ? AND name < ?"
+VALUES: Final = "SELECT name, CAST(value AS BLOB) FROM small_states WHERE name >= ? AND name < ?"
 SIZE: Final = """
     SELECT (pages.page_count - free.freelist_count) * size.page_size
     FROM pragma_page_count AS pages, pragma_freelist_count AS free, pragma_page_size AS size
@@ -116,11 +124,20 @@ def to_row(entry: Entry) -> tuple[Any, ...]:
 
 
 def to_entry(row: Sequence[Any]) -> Entry:
-    """Return the entry of a row that begins with ``seq``."""
+    """Return the entry of a row that begins with ``seq``.
+
+    Raises:
+        DamageFoundError: it is none, for SQLite keeps any type in any column.
+    """
     seq, stream, id_, name, key, subject, severity, churn, at, recorded_at, body = row
+    texts = (id_, name, key) if subject is None else (id_, name, key, subject)
+    if not (
+        all(isinstance(text, str) for text in texts) and isinstance(body, bytes) and type(severity) is int
+    ):
+        raise DamageFoundError(f"row {seq} of a table of entries has values of other types")
     return Entry(
         id=id_,
-        stream=Stream(stream),
+        stream=to_stream(stream),
         name=name,
         key=key,
         subject=subject,
@@ -138,6 +155,25 @@ def to_micros(moment: datetime) -> int:
     return (moment - _EPOCH) // _MICROSECOND
 
 
+def to_stream(stored: Any) -> Stream:
+    """Return a stored stream.
+
+    Raises:
+        DamageFoundError: there is no such stream.
+    """
+    try:
+        return Stream(stored)
+    except ValueError as error:
+        raise DamageFoundError(f"there is no stream {stored!r:.20}") from error
+
+
 def to_moment(micros: int) -> datetime:
-    """Return a stored moment as an aware UTC time."""
-    return _EPOCH + timedelta(microseconds=micros)
+    """Return a stored moment as an aware UTC time.
+
+    Raises:
+        DamageFoundError: it is none.
+    """
+    try:
+        return _EPOCH + timedelta(microseconds=micros)
+    except (OverflowError, TypeError) as error:
+        raise DamageFoundError(f"{micros!r:.20} is no moment") from error

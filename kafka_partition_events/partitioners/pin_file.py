@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka_partition_events.errors import PinStoreError
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.partitioners.pins import History, decode_history, encode_history
 
 _FORMAT = "kpe.pins"
@@ -46,7 +47,7 @@ class FilePinStore:
             try:
                 histories[topic] = decode_history(entry)
             except ValueError as error:
-                unreadable[topic] = str(self._foreign(f"topic {topic}: {error}"))
+                unreadable[topic] = str(self._foreign(f"topic {topic!r:.260}: {error}"))
         self.unreadable = unreadable
         return histories
 
@@ -60,7 +61,7 @@ class FilePinStore:
         except UnicodeDecodeError as error:
             raise self._foreign("it is not text") from error
         try:
-            return _decode(json.loads(text))
+            return _decode(json_in(text))
         except ValueError as error:
             raise self._foreign(str(error)) from error
 
@@ -130,6 +131,6 @@ def _decode(document: object) -> dict[str, Any]:
     match document:
         case {"format": str(kind), "version": version, "topics": dict(topics)} if kind == _FORMAT:
             if version != _VERSION:
-                raise ValueError(f"version {version} of {_FORMAT} is not known here")
+                raise ValueError(f"version {version!r:.20} of {_FORMAT} is not known here")
             return {str(topic): entry for topic, entry in topics.items()}
     raise ValueError(f"not a document of the format {_FORMAT}")

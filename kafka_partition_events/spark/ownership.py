@@ -10,6 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.spark.control import refresh as control
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING
@@ -82,8 +83,8 @@ def own(spark: SparkSession, out: str, format_: str, owner: str) -> None:
 def _marked(here: Storage) -> str | None:
     """Return whose tables a directory holds; None if it does not tell, or a crash has torn what it tells."""
     try:
-        return str(json.loads(here.read(_MARK))[_OWNER]) if here.exists(_MARK) else None
-    except (SparkJobError, ValueError):
+        return str(json_in(here.read(_MARK))[_OWNER]) if here.exists(_MARK) else None
+    except (SparkJobError, ValueError, LookupError, TypeError):
         return None
 
 

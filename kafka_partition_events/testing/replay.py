@@ -1,6 +1,5 @@
 """What a `RecorderListener` has recorded, to be replayed to a listener or to a poller."""
 
-import json
 import os
 from itertools import groupby
 from pathlib import Path
@@ -13,12 +12,15 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster
 from kafka_partition_events.metadata.codec import EVENT_KINDS, CodecError, decode_event, decode_snapshot
 from kafka_partition_events.metadata.diff import apply
 from kafka_partition_events.metadata.events import Event, MetadataRecovered, MetadataUnavailable
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.metadata.listener import PartitionChangeListener
 from kafka_partition_events.metadata.reconcile import REWIND_STRIKES, Memory, reconcile
 from kafka_partition_events.testing.scripted import ScriptedSource, Step, observe
 
 POLL_INTERVAL_S = 30.0
 """How far apart, by its own clock, a poller must ask for `Recording.steps`."""
+_MOST_FAILURES = 10_000
+"""Of an outage that lasts longer no more steps are made: that is three days."""
 
 
 @frozen(kw_only=True)
@@ -49,7 +51,7 @@ class Recording:
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    document = json.loads(line)
+                    document = json_in(line)
                     if start is None:
                         start = decode_snapshot(document).cluster
                     elif _is_unknown(document):
@@ -127,7 +129,7 @@ class _Script:
             self._failure = MetadataFetchError(event.error)
             self._add(self._failure)
         elif isinstance(event, MetadataRecovered) and self._failure is not None:
-            for _ in range(event.attempts - 1):
+            for _ in range(min(event.attempts - 1, _MOST_FAILURES)):
                 self._add(self._failure)
             self._failure, self._recovered = None, True
 

@@ -36,6 +36,7 @@ from kafka_partition_events.metadata.cluster import EMPTY, Cluster, PartitionInf
 from kafka_partition_events.metadata.codec import Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
 from kafka_partition_events.metadata.events import Resync
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.outbox import Entry, Journal, Write
 from kafka_partition_events_listeners.cloudevents_listener import Labels, ObservingListener
 
@@ -234,9 +235,9 @@ def load_snapshot(outbox: Journal) -> tuple[Cluster, datetime] | None:
     if rest is None:
         return None
     try:
-        snapshot = decode_snapshot(json.loads(rest))
+        snapshot = decode_snapshot(json_in(rest))
         seen: dict[tuple[Any, ...], tuple[int, ...]] = {}
-        topics = [_from_rows(json.loads(topic), seen) for topic in outbox.values(TOPIC).values()]
+        topics = [_from_rows(json_in(topic), seen) for topic in outbox.values(TOPIC).values()]
     except (ValueError, TypeError, KeyError) as error:
         _log.error("stored_snapshot_unreadable", error=str(error))
         return None

@@ -10,6 +10,7 @@ from typing import Any, Final
 from attrs import evolve
 
 from kafka_partition_events.errors import ConfigurationError
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.outbox import Entry
 
 REDACTIONS: Final = ("hosts", "errors", "observers")
@@ -48,14 +49,17 @@ def redacted(entry: Entry, fields: frozenset[str]) -> Entry:
         fields: What `fields_of` has returned.
 
     Raises:
-        ValueError: the entry is no JSON object.
+        ValueError: the entry is no JSON object, or one that is nested too deeply.
     """
     if not fields:
         return entry
-    event = json.loads(entry.body)
+    event = json_in(entry.body)
     if not isinstance(event, dict):
         raise ValueError("the entry is no JSON object")  # noqa: TRY004 - odd data, not a wrong argument
-    return evolve(entry, body=json.dumps({**event, "data": _without(event.get("data"), fields)}).encode())
+    try:
+        return evolve(entry, body=json.dumps({**event, "data": _without(event.get("data"), fields)}).encode())
+    except RecursionError:
+        raise ValueError("the entry is nested too deeply") from None
 
 
 def _without(value: Any, fields: frozenset[str]) -> Any:

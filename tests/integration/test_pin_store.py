@@ -165,7 +165,7 @@ def test_a_record_that_is_no_pin_is_told_with_the_cure_that_works(
     for foreign in (b"\xff", b"[]", b'{"version": 2, "pins": []}', b'{"version": 1, "pins": []}'):
         write(kafka_cluster, topic, "other", foreign)
         assert store.read() == {"orders": (SIX,)}, "nobody else's affair"
-        assert f"topic {topic} holds no pins of other" in store.unreadable["other"]
+        assert f"topic {topic} holds no pins of 'other'" in store.unreadable["other"]
         assert not store.replace("other", None, (SIX,))
     write(kafka_cluster, topic, "other", None)
     assert store.read() == {"orders": (SIX,)}

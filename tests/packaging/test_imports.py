@@ -202,14 +202,14 @@ def code_lines(file: Path) -> int:
 
 
 LARGEST = {
-    "metadata": 2_240,
+    "metadata": 2_260,
     "routing": 1_440,
     "partitioners": 1_900,
-    "clients": 3_685,
-    "outbox": 1_020,
+    "clients": 3_690,
+    "outbox": 1_040,
     "events": 790,
     "incidents": 1_720,
-    "observe": 2_940,
+    "observe": 2_950,
     "control": 4_890,
     "spark": 6_770,
     "demo": 1_100,

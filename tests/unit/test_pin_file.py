@@ -95,7 +95,7 @@ def test_one_topics_bad_entry_is_told_kept_and_nobody_elses_affair(store: FilePi
     store.path.write_text(json.dumps({"format": "kpe.pins", "version": 1, "topics": {"t": bad}}))
     assert store.read() == {}
     assert set(store.unreadable) == {"t"}
-    for part in (str(store.path), "topic t: a history is a list", "restore it from a copy"):
+    for part in (str(store.path), "topic 't': a history is a list", "restore it from a copy"):
         assert part in store.unreadable["t"]
     assert store.replace("orders", None, (SIX,))
     assert not store.replace("t", None, (SIX,)), "somebody may still repair it"

@@ -28,6 +28,7 @@ from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.metadata.cluster import Cluster, PartitionInfo, TopicInfo
 from kafka_partition_events.metadata.codec import CodecError, Snapshot, decode_snapshot, encode_snapshot
 from kafka_partition_events.metadata.diff import diff
+from kafka_partition_events.metadata.json_text import json_in
 
 _STDOUT = "-"
 
@@ -93,15 +94,15 @@ def show_difference(first: str, second: str, output: Output) -> bool:
 def _read(name: str) -> Snapshot:
     try:
         text = sys.stdin.read() if name == _STDOUT else Path(name).read_text(encoding="utf-8")
-        return decode_snapshot(json.loads(text))
+        return decode_snapshot(json_in(text))
     except OSError as error:
         raise CliError(f"{name}: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise CliError(f"{name}: not a text file in UTF-8") from error
-    except json.JSONDecodeError as error:
-        raise CliError(f"{name}: not JSON: {error}") from error
     except CodecError as error:
         raise CliError(f"{name}: {error}") from error
+    except ValueError as error:
+        raise CliError(f"{name}: not JSON: {error}") from error
 
 
 def _comparable(old: Cluster, new: Cluster) -> tuple[Cluster, Cluster]:

@@ -3,11 +3,13 @@
 import contextlib
 from collections.abc import Iterator
 
+from kafka_partition_events.control.protocol.legible import legible
 from kafka_partition_events.errors import KafkaPartitionEventsError
 
 EXIT_DIFFERENT = 1
 EXIT_ERROR = 2
 EXIT_UNKNOWN = 3
+_LONGEST = 2_000
 
 
 class CliError(KafkaPartitionEventsError):
@@ -15,8 +17,8 @@ class CliError(KafkaPartitionEventsError):
 
 
 def one_line(error: object) -> str:
-    """Return a message as one line, whatever a client library put into it."""
-    return " ".join(str(error).split()) or repr(error)
+    """Return a message as one line that can be read, whatever a client library or a user put into it."""
+    return legible(" ".join(str(error).split()) or repr(error), _LONGEST)
 
 
 @contextlib.contextmanager

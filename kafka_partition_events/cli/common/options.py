@@ -135,11 +135,11 @@ def parse_moment(text: str, now: datetime) -> datetime:
         pass
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError):
         raise CliError(
             f"{text!r} is no time; write how long ago (30m, 2h, 7d), or 2026-11-20T10:00:00Z"
         ) from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
 
 
 def parse_address(text: str, option: str) -> tuple[str, int]:
@@ -233,7 +233,7 @@ class TopicFilter:
         if pattern is not None:
             try:
                 self._matches = re.compile(pattern).fullmatch
-            except re.error as error:
+            except (re.error, ValueError, OverflowError, RecursionError) as error:
                 raise CliError(f"--topics {pattern!r} is not a regular expression: {error}") from None
 
     def wants(self, event: Event) -> bool:

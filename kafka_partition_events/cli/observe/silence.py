@@ -14,6 +14,7 @@ from kafka_partition_events.cli.common.options import parse_duration, with_optio
 from kafka_partition_events.cli.common.output import Listing, tell, write_json, write_line
 from kafka_partition_events.cli.observe.config import OutboxOptions
 from kafka_partition_events.cli.services.services import Services
+from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.settings import OF_CONFIGURATION
 
 _PREFIX = "silence/"  # the outbox's name of it, without the id
@@ -120,9 +121,19 @@ def ls_command(
     services: Services = context.obj
     now = services.clock.now()
     with where.opened() as opened:
-        records = opened.values(_PREFIX)
+        stored = opened.values(_PREFIX)
+    records, odd = [], []
+    for name, record in sorted(stored.items()):
+        try:
+            _silences().decode_silence(record)
+        except ConfigurationError:  # anybody who may write to the shared topic may have written it
+            odd.append(name)
+        else:
+            records.append(record)
+    if odd:
+        tell(f"note: {len(odd):,} that nobody understands mute nothing, are not listed: {', '.join(odd[:3])}")
     listing.write(
-        [record for _, record in sorted(records.items())],
+        records,
         json.loads,
         (),
         lambda record: (_in_words(record, now),),

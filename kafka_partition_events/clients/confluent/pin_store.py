@@ -19,6 +19,7 @@ from kafka_partition_events.clients.confluent.connection import Connection, time
 from kafka_partition_events.clients.librdkafka import connecting, refuse_greenlets
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 from kafka_partition_events.partitioners.pins import READ_LIMIT_S, History, decode_history, encode_history
 
@@ -136,15 +137,18 @@ class KafkaPinStore:
         if self._consumer is None:
             return {}
         self._read_to_end(self._consumer, deadline)
+        return self._understood()
+
+    def _understood(self) -> dict[str, History]:
         histories: dict[str, History] = {}
         unreadable: dict[str, str] = {}
         for topic, value in self._latest.items():
             try:
-                histories[topic] = _decode(json.loads(value))
+                histories[topic] = _decode(json_in(value))
             except ValueError as error:
                 unreadable[topic] = (
-                    f"topic {self.topic} holds no pins of {topic} that can be read here: {error}. Another "
-                    "record with that key replaces them; one without a value removes them"
+                    f"topic {self.topic} holds no pins of {topic!r:.260} that can be read here: {error}. "
+                    "Another record with that key replaces them; one without a value removes them"
                 )
         self.unreadable = unreadable
         return histories

@@ -5,7 +5,6 @@ checkpoint. It begins a partition that comes with growth at its beginning, whate
 so nothing is to be pinned.
 """
 
-import json
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import Reading
 from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.metadata.json_text import json_in
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -119,11 +119,11 @@ def _offsets_of(sources: "Iterable[SourceProgress]") -> tuple[Offsets, Offsets]:
 def offsets_in(text: str | None) -> Offsets:
     """Return the offsets that Kafka's source tells, ``{"orders": {"0": 12}}``; none of anything else."""
     try:
-        topics = json.loads(text or "null")
+        topics = json_in(text or "null")
         return {
             TopicPartition(topic, int(partition)): int(offset)
             for topic, partitions in (topics or {}).items()
             for partition, offset in partitions.items()
         }
-    except (AttributeError, TypeError, ValueError):
+    except (AttributeError, TypeError, ValueError, OverflowError):
         return {}

@@ -1,7 +1,6 @@
 """Where events come from: the topic, or an archive of it. All give the same columns."""
 
 import importlib.util
-import json
 from collections.abc import Mapping
 from typing import Final, Protocol
 
@@ -13,7 +12,8 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import BinaryType
 
 from kafka_partition_events.metadata.codec import FORMAT as SNAPSHOT
-from kafka_partition_events.metadata.codec import CodecError, decode_event
+from kafka_partition_events.metadata.codec import decode_event
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.kafka import cause_of, explained, stream_topics
 from kafka_partition_events.spark.tables.storage import Storage
@@ -181,17 +181,16 @@ def event_of_line(line: bytes | None) -> bytes | None:
     """
     if line is None or b'"specversion"' in line:
         return line
-    try:
-        document = json.loads(line)
-        if document.get("format") == SNAPSHOT:
-            return None
-        event = decode_event(document)
-    except (ValueError, AttributeError, CodecError):
-        return line  # for quarantine
     # Here, because only this needs the extra, and Spark's workers call it.
     from kafka_partition_events.listeners import to_cloudevent, to_record  # noqa: PLC0415
 
-    return to_record(to_cloudevent(event)).value
+    try:
+        document = json_in(line)
+        if document.get("format") == SNAPSHOT:
+            return None
+        return to_record(to_cloudevent(decode_event(document))).value
+    except (ValueError, AttributeError):  # no JSON, no object, no event, or text that no bytes can tell
+        return line  # for quarantine
 
 
 def _file_reader(reader: DataStreamReader, max_per_batch: int | None) -> DataStreamReader:

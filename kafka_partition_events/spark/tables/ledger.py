@@ -10,17 +10,18 @@ One run at a time works on the tables: each takes the next number, by creating a
 yet, and one that sees a higher number than its own stops.
 """
 
-import functools
 import json
 import threading
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 from attrs import field, frozen
 
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.tables.days import Days, Hours, joined_days, joined_hours
 
@@ -190,6 +191,8 @@ class Intent:
 
 
 _OF_DAYS: Final = frozenset({"began", "grown"})
+Kind = TypeVar("Kind", Batch, Mark)
+Known = TypeVar("Known", Batch, Mark, Intent)
 
 
 class Ledger:
@@ -277,7 +280,7 @@ class Ledger:
         found = self._read(_OWNER) if self._storage.exists(_OWNER) else None
         return found if isinstance(found, dict) else None
 
-    @functools.cached_property
+    @cached_property
     def identity(self) -> str:
         """What tells these tables from any others; new, if nobody has claimed them yet."""
         owner = self.owner()
@@ -334,9 +337,8 @@ class Ledger:
         self._news.clear()  # before looking: what is noted meanwhile is news
         found = []
         for name in self._storage.children(_BATCHES):
-            document = self._read(f"{_BATCHES}/{name}")
-            if isinstance(document, dict):
-                found.append(_decoded(Batch, document))
+            batch = self._understood(f"{_BATCHES}/{name}", partial(_decoded, Batch))
+            found += [] if batch is None else [batch]
         return sorted(found, key=lambda batch: (batch.query, batch.number))
 
     # -- refreshes -----------------------------------------------------------------------------------
@@ -344,18 +346,17 @@ class Ledger:
     def mark(self) -> Mark:
         """Return what refreshes have taken up so far."""
         for serial in sorted(self._numbers(_REFRESHES), reverse=True):
-            document = self._read(f"{_REFRESHES}/{serial}.json")
-            if isinstance(document, dict):
-                return _decoded(Mark, document)
+            mark = self._understood(f"{_REFRESHES}/{serial}.json", partial(_decoded, Mark))
+            if mark is not None:
+                return mark
         return Mark()
 
     def intended(self) -> Intent:
         """Return what a refresh that was cut off was about to change; nothing, if none was."""
         found = Intent()
         for number in self._numbers(_INTENTS):  # each in a file of its own, for a crash may tear one
-            document = self._read(f"{_INTENTS}/{number}.json")
-            if isinstance(document, dict):
-                found = found.joined(_intent_of(document))
+            intent = self._understood(f"{_INTENTS}/{number}.json", _intent_of)
+            found = found if intent is None else found.joined(intent)
         return found
 
     def intend(self, intent: Intent) -> Intent:
@@ -387,6 +388,21 @@ class Ledger:
         stems = (name.removesuffix(".json") for name in self._storage.children(place))
         return [int(stem) for stem in stems if stem.isdecimal()]
 
+    def _understood(self, name: str, decode: Callable[[dict[str, Any]], Known]) -> Known | None:
+        """Return what a file tells; None if it is gone, or torn by a crash.
+
+        Raises:
+            SparkJobError: somebody else has written it, or a disk has damaged it.
+        """
+        document = self._read(name)
+        try:
+            return decode(document) if isinstance(document, dict) else None
+        except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
+            raise SparkJobError(
+                f"{self._storage.path(name)} is damaged: restore it from a copy, or choose another --out and "
+                "take in the same records once more"
+            ) from error
+
     def _read(self, name: str) -> object:
         try:
             return _document(self._storage.read(name))
@@ -396,13 +412,10 @@ class Ledger:
 
 def _document(text: str) -> object:
     try:
-        found: object = json.loads(text)
+        found: object = json_in(text)
     except ValueError:  # torn by a crash: what it would tell is then not committed either
         return None
     return found
-
-
-Kind = TypeVar("Kind", Batch, Mark)
 
 
 def _plain(_owner: Any, _field: Any, item: Any) -> Any:

@@ -267,7 +267,7 @@ def retry_after_s(value: str | None, now: datetime) -> float | None:
         return float(value)
     try:
         moment = parsedate_to_datetime(value)
-    except ValueError:
+    except (ValueError, OverflowError):  # the latter in a year of twenty digits
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)

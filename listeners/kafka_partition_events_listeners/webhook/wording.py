@@ -3,7 +3,6 @@
 Shared by the formats that are read by people; fields that an event does not have are passed over.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -12,6 +11,7 @@ from typing import Any, Final
 from attrs import frozen
 
 from kafka_partition_events.events.moments import Bounds, moment_of
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.outbox import Entry
 
 ENDS: Final[Mapping[str, str]] = {
@@ -125,7 +125,7 @@ class News:
 
 def read(entry: Entry) -> News:
     """Return what an entry says."""
-    return News(name=entry.name, severity=entry.severity, event=json.loads(entry.body))
+    return News(name=entry.name, severity=entry.severity, event=json_in(entry.body))
 
 
 def headline(news: News) -> str:

@@ -1,0 +1,393 @@
+"""Everything that makes something of what somebody else may have written, with real samples of that."""
+
+import contextlib
+import io
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+from attrs import frozen
+
+from kafka_partition_events.cli.cluster.snapshot import show_difference
+from kafka_partition_events.cli.common import options
+from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.output import Output
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_target
+from kafka_partition_events.clients.confluent.pin_store import KafkaPinStore
+from kafka_partition_events.control.protocol import codec
+from kafka_partition_events.errors import ConfigurationError, OutboxError, PinStoreError
+from kafka_partition_events.events.digests import unfold
+from kafka_partition_events.incidents import state
+from kafka_partition_events.incidents.causes import Cause, members_of
+from kafka_partition_events.incidents.decisions import Decision, decode_decision, encode_decision
+from kafka_partition_events.incidents.handover import Opened, decode_opened, encode_opened
+from kafka_partition_events.incidents.inputs import happenings_of
+from kafka_partition_events.incidents.reader import READER
+from kafka_partition_events.incidents.rules import Rules
+from kafka_partition_events.incidents.silences import Silence, decode_silence, encode_silence
+from kafka_partition_events.metadata.codec import (
+    CodecError,
+    Snapshot,
+    decode_event,
+    encode_event,
+    encode_snapshot,
+)
+from kafka_partition_events.metadata.json_text import json_in
+from kafka_partition_events.observe.config import ConfigError, load_config
+from kafka_partition_events.observe.login import _given
+from kafka_partition_events.observe.progress import Report, decode_report, encode_report
+from kafka_partition_events.outbox import Write
+from kafka_partition_events.partitioners.pin_file import FilePinStore
+from kafka_partition_events.partitioners.pins import Pin
+from kafka_partition_events.spark.control.reader_acks import offsets_in
+from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.ingest.sources import event_of_line
+from kafka_partition_events.spark.ownership import _marked
+from kafka_partition_events.spark.tables.ledger import Ledger
+from kafka_partition_events.testing import Recording, cluster_of
+from kafka_partition_events_listeners.journal import NODES, TOPIC, load_snapshot
+from kafka_partition_events_listeners.redaction import REDACTIONS, fields_of, redacted
+from kafka_partition_events_listeners.webhook.sink import retry_after_s
+from tests.config_kit import WHOLE
+from tests.every_event import EVERY_EVENT
+from tests.incident_kit import START
+from tests.outbox_kit import scratch_journal
+from tests.unit.control.test_records import RECORDS
+from tests.unit.test_odd_entries_flood import real_entries
+from tests.watch_kit import scratch_watch
+
+NOW: Final = START
+
+
+@frozen(kw_only=True)
+class Decoder:
+    """What makes something of bytes.
+
+    Attributes:
+        of: Does so, and does with what came out what is done with it next.
+        refuses: All that it may raise; nothing: it makes something of everything.
+        real: What is really written.
+        told: Whether people are shown the message of what it raises.
+        most: How long what is given to it can be: what a shell or a client passes on has a bound.
+    """
+
+    of: Callable[[bytes], object]
+    refuses: tuple[type[Exception], ...] = ()
+    real: Sequence[bytes]
+    told: bool = True
+    most: int = 1_000_000
+
+
+def _json(document: object) -> bytes:
+    return json.dumps(document).encode()
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+class _Files:
+    """A directory of files that are written over and over; it goes with this process."""
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="kpe-odd-"))
+        weakref.finalize(self, shutil.rmtree, self.root)
+
+    def written(self, name: str, content: bytes) -> Path:
+        path = self.root / name
+        path.write_bytes(content)
+        return path
+
+
+FILES: Final = _Files()
+CLUSTER: Final = cluster_of({"orders": [1, 2, None], "audit": [3]}, [1, 2, 3], cluster_id="c-1")
+SNAPSHOT: Final = _json(encode_snapshot(Snapshot(CLUSTER, NOW)))
+LINES: Final = [_json(encode_event(event)) for event in EVERY_EVENT]
+PINS: Final = [[attrs.asdict(Pin(1, 6, 1_700_000_000.5)), attrs.asdict(Pin(2, 12, 1_800_000_000))]]
+
+
+def diff(content: bytes) -> None:
+    before, after = FILES.written("before.json", SNAPSHOT), FILES.written("after.json", content)
+    with contextlib.redirect_stdout(io.StringIO()):
+        show_difference(str(before), str(after), Output.TABLE)
+
+
+def recording(content: bytes) -> None:
+    Recording.read(FILES.written("events.jsonl", content)).steps()
+
+
+def pins_in_a_file(content: bytes) -> None:
+    store = FilePinStore(FILES.written("pins.json", content))
+    store.read()
+    _complain(store.unreadable.values(), PinStoreError)
+
+
+def pins_in_a_topic(content: bytes) -> None:
+    store = KafkaPinStore.__new__(KafkaPinStore)
+    store.topic = "kpe.mappings"
+    store._latest = {"orders": content}
+    store._understood()
+    _complain(store.unreadable.values(), PinStoreError)
+
+
+def configuration(content: bytes) -> None:
+    try:
+        load_config(FILES.written("kpe.toml", content), {})
+    except ConfigError as error:
+        _complain(error.problems, ConfigError)
+
+
+def variable(value: str, name: str) -> None:
+    try:
+        load_config(None, {f"KPE_{name}": value})
+    except ConfigError as error:
+        _complain(error.problems, ConfigError)
+
+
+def _complain(messages: Iterable[str], kind: type[Exception]) -> None:
+    """Raise, if there is something to be told, the longest of it."""
+    if found := sorted(messages, key=len):
+        raise kind([found[-1]]) if kind is ConfigError else kind(found[-1])
+
+
+class _Storage:
+    """In the place of a file system: one file is odd, whichever is read."""
+
+    root = "/work"
+
+    def __init__(self, content: bytes) -> None:
+        self._text = content.decode("utf-8", "replace")  # as Hadoop does
+
+    def exists(self, _name: str) -> bool:
+        return True
+
+    def children(self, _name: str) -> frozenset[str]:
+        return frozenset({"1.json"})
+
+    def read(self, _name: str) -> str:
+        return self._text
+
+    def path(self, name: str) -> str:
+        return f"{self.root}/{name}"
+
+
+def ledger(content: bytes, use: Callable[[Ledger], object]) -> None:
+    storage: Any = _Storage(content)
+    use(Ledger(storage))
+
+
+def owner(content: bytes) -> object:
+    storage: Any = _Storage(content)
+    return _marked(storage)
+
+
+# -- records and small states ------------------------------------------------------------------------------
+
+ENTRIES: Final = [entry for entries in real_entries() for entry in entries]
+EVENTS: Final = [entry for entry in ENTRIES if entry.stream == "events"]
+
+
+def events_of(content: bytes, name: str) -> None:
+    entry = attrs.evolve(next(each for each in EVENTS if each.name == name), body=content)
+    for happening in happenings_of(entry):
+        members_of(happening)
+    list(unfold(entry))
+
+
+def _state_of_incidents() -> bytes:
+    watch = scratch_watch()
+    watch.silence(topic="single")
+    watch.world.down(2)
+    watch.look()
+    watch.after(40)
+    return watch.outbox.values(READER)[READER]
+
+
+_OUTBOX: Final = scratch_journal()
+
+
+def stored_snapshot(content: bytes) -> None:
+    whole = _json(encode_snapshot(Snapshot(attrs.evolve(CLUSTER, by_topic={}), NOW)))
+    odd, sound = {NODES: content}, {NODES: whole, f"{TOPIC}orders": content}
+    for values in (odd, sound):
+        _OUTBOX.write(Write(values={f"{TOPIC}orders": None, **values}))
+        load_snapshot(_OUTBOX)
+
+
+def text(use: Callable[[str], object]) -> Callable[[bytes], object]:
+    """Return what is done with bytes as a client or a shell gives them to Python."""
+    return lambda content: use(content.decode("utf-8", "surrogateescape"))
+
+
+def header(use: Callable[[str], object]) -> Callable[[bytes], object]:
+    """Return what is done with bytes as `http.client` gives a header to Python."""
+    return lambda content: use(content.decode("latin-1"))
+
+
+def option(use: Callable[[str], object], value: str) -> None:
+    """Read an option as a command does; what it raises ends as one line on standard error."""
+    try:
+        use(value)
+    except CliError as error:
+        raise CliError(one_line(error)) from error
+
+
+DECODERS: Final[dict[str, Decoder]] = {
+    "snapshot for kpe diff": Decoder(of=diff, refuses=(CliError,), real=[SNAPSHOT]),
+    "event": Decoder(
+        of=lambda value: decode_event(json_in(value)), refuses=(ValueError,), real=LINES, told=False
+    ),
+    "recording": Decoder(
+        of=recording, refuses=(CodecError,), real=[b"\n".join([SNAPSHOT, *LINES, b""]), SNAPSHOT + b"\n"]
+    ),
+    "line of an archive": Decoder(of=event_of_line, real=[*LINES, SNAPSHOT, EVENTS[0].body]),
+    "pins in a file": Decoder(
+        of=pins_in_a_file,
+        refuses=(PinStoreError,),
+        real=[_json({"format": "kpe.pins", "version": 1, "topics": {"orders": PINS[0]}})],
+    ),
+    "pins in a topic": Decoder(
+        of=pins_in_a_topic, refuses=(PinStoreError,), real=[_json({"version": 1, "pins": PINS[0]})]
+    ),
+    "configuration": Decoder(of=configuration, refuses=(ConfigError,), real=[WHOLE.encode()]),
+    **{
+        f"KPE_{name}": Decoder(
+            of=text(partial(variable, name=name)), refuses=(ConfigError,), real=[real], most=65_536
+        )
+        for name, real in {
+            "OBSERVER__INTERVAL": b"10m",
+            "OBSERVER__TOPICS": b"orders|payments",
+            "OUTBOX__MAX_BYTES": b"1GiB",
+            "HTTP__LISTEN": b"127.0.0.1:80",
+            "METRICS__MAX_TOPICS": b"12",
+            "KAFKA__PROPERTIES__SASL_PASSWORD_FILE": b"/dev/null",
+        }.items()
+    },
+    **{
+        f"{type(record).__name__.lower()} of change control, {number}": Decoder(
+            of=partial(codec.decode, type(record)), refuses=(codec.RecordError,), real=[codec.encode(record)]
+        )
+        for number, record in enumerate(RECORDS)
+    },
+    "silence": Decoder(
+        of=decode_silence,
+        refuses=(ConfigurationError,),
+        real=[
+            encode_silence(
+                Silence(
+                    id="x",
+                    author="a",
+                    reason="r",
+                    since=NOW,
+                    topic="a.*",
+                    name="*",
+                    weekly="sun 02:30 9min UTC",
+                )
+            )
+        ],
+    ),
+    "decision": Decoder(
+        of=decode_decision,
+        refuses=(ConfigurationError,),
+        real=[encode_decision(Decision(verb="ack", cause="broker/1", at=NOW, author="a", reason="r"))],
+    ),
+    "open incident": Decoder(
+        of=decode_opened,
+        refuses=(ConfigurationError,),
+        real=[encode_opened(Opened(cause=Cause(broker=1), id="ab", opened_at=NOW))],
+    ),
+    "progress of a leader": Decoder(
+        of=text(decode_report), real=[encode_report(Report(at=NOW, progress={"pager": NOW})).encode()]
+    ),
+    "state of incidents": Decoder(
+        of=lambda value: state.encode(state.decode(value, Rules())),
+        refuses=(OutboxError,),
+        real=[_state_of_incidents()],
+    ),
+    "stored snapshot": Decoder(
+        of=stored_snapshot,
+        real=[SNAPSHOT, _json({"name": "orders", "topic_id": None, "partitions": [[1, 7, [1, 2], [1]]]})],
+    ),
+    **{
+        f"{name} in the journal": Decoder(
+            of=partial(events_of, name=name),
+            refuses=(ValueError, KeyError, TypeError),
+            real=[each.body for each in EVENTS if each.name == name],
+            told=False,
+        )
+        for name in ("partition.offline", "broker.left", "broker.suspected", "topic.deleted")
+    },
+    "entry without hosts": Decoder(
+        of=lambda value: redacted(attrs.evolve(EVENTS[0], body=value), fields_of(REDACTIONS)),
+        refuses=(ValueError,),
+        real=[each.body for each in ENTRIES],
+        told=False,
+    ),
+    **{
+        f"{use} of a fleet's ledger": Decoder(
+            of=partial(ledger, use=getattr(Ledger, use)), refuses=(SparkJobError,), real=real
+        )
+        for use, real in {
+            "noted": [
+                _json(
+                    {
+                        "query": "ingest",
+                        "number": 3,
+                        "days": {"first": "2026-11-20", "last": "2026-11-21"},
+                        "heard": "2026-11-20T10:00:00+00:00",
+                        "counts": {"read": 9, "good": 9},
+                    }
+                )
+            ],
+            "mark": [
+                _json(
+                    {
+                        "serial": 2,
+                        "ingest": 3,
+                        "until": {"c-1": "2026-11-20T10:00:00+00:00"},
+                        "beats": {},
+                        "heard": None,
+                        "totals": {"read": 9, "good": 9},
+                    }
+                )
+            ],
+            "intended": [
+                (
+                    b'{"rated": [{"first": 1, "last": 3}],'
+                    b' "began": [{"first": "2026-11-20", "last": "2026-11-21"}]}'
+                )
+            ],
+            "owner": [b'{"id": "a", "version": 2, "source": "the topic", "tables": "parquet in /x"}'],
+        }.items()
+    },
+    "owner of a fleet's tables": Decoder(of=owner, real=[b'{"kpe.owner": "a", "kpe.version": "2"}']),
+    "offsets of a query": Decoder(of=text(offsets_in), real=[b'{"orders": {"0": 12, "1": 4}}']),
+    "Authorization": Decoder(of=header(_given), real=[b"Basic YW5uOnNlY3JldA==", b"Bearer x"], most=65_536),
+    "Retry-After": Decoder(
+        of=header(lambda value: retry_after_s(value, NOW)),
+        real=[b"120", b"Fri, 20 Nov 2026 10:00:00 GMT"],
+        most=65_536,
+    ),
+    **{
+        f"option --{name}": Decoder(
+            of=text(partial(option, use)), refuses=(CliError,), real=real, most=65_536
+        )
+        for name, use, real in (
+            ("for", options.parse_duration, [b"10m", b"1.5h"]),
+            ("topics", options.TopicFilter, [b"orders|payments", b"a{1,3}.*"]),
+            ("partitions", partial(options.parse_partitions, "--partitions"), [b"0-2,5"]),
+            (
+                "since",
+                partial(options.parse_moment, now=NOW),
+                [b"2h", b"2026-11-20T10:00:00Z", b"2026-11-20"],
+            ),
+            ("days", parse_days, [b"2026-11-01..2026-11-07"]),
+            ("target", parse_target, [b"99.9%"]),
+        )
+    },
+}
