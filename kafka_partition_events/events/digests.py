@@ -244,6 +244,8 @@ def changes_of(event: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any
     if not _is_digest(event):
         yield event["id"], data
         return
+    if not isinstance(data, dict):
+        raise TypeError(f"no data of a digest: {data!r:.100}")
     common = {name: value for name, value in data.items() if name != "changes"}
     for change in data["changes"]:
         partition, id_ = change["partition"], change["id"]

@@ -42,7 +42,8 @@ class Recording:
         """Read what a `RecorderListener` wrote to a file. A last line that was torn off is passed over.
 
         Raises:
-            CodecError: a line is neither a snapshot nor an event; the message names it.
+            CodecError: a line is neither a snapshot nor an event, which is named; or an event is about what
+                there is not.
             OSError: the file can't be read.
         """
         start, events, unknown = None, [], 0
@@ -62,6 +63,10 @@ class Recording:
                     raise CodecError(f"{path}, line {number}: {error}") from error
         if start is None:
             raise CodecError(f"{path} is no recording: it does not begin with a snapshot")
+        try:
+            apply(start, events)
+        except LookupError as error:
+            raise CodecError(f"{path}: its events do not follow from its snapshot: no {error}") from error
         return cls(start=start, events=tuple(events), unknown=unknown)
 
     def play(self, listener: PartitionChangeListener) -> None:

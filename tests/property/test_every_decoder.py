@@ -84,6 +84,13 @@ def test_a_megabyte_is_understood_or_refused_soon(name: str, large: str) -> None
             "recording",
             b"\n".join([SNAPSHOT, *LINES, b""]).replace(b'"attempts": ', b'"attempts": 99999999999'),
         ),
+        (
+            "recording",
+            b"\n".join([SNAPSHOT, next(line for line in LINES if b'"leader_changed"' in line), b""]).replace(
+                b'"topic": "orders"', b'"topic": "or"'
+            ),
+        ),
+        ("partition.offline in the journal", b'{"id": "a", "type": "kpe.v2", "data": "a"}'),
         ("configuration", b"[incidents]\ntopic_hold_downs = { 'a{4294967296}' = '5m' }"),
         ("configuration", b"[observer]\ntopics = 'a{4294967296}'"),
         ("configuration", b"[policy]\nmax_factor = 1" + b"0" * 400),
