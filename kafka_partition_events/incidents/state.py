@@ -121,7 +121,8 @@ def _bounds(value: Mapping[str, Any]) -> Bounds:
 
 
 def _mute(value: Mapping[str, Any]) -> Mute:
-    until = datetime.fromisoformat(value["until"])
+    if (until := moment_of(value["until"])) is None:
+        raise ValueError("a mute without an end")
     return Mute(_silence(value["silence"]), until, Counter(value["muted"]))
 
 

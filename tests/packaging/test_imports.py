@@ -205,13 +205,13 @@ LARGEST = {
     "metadata": 2_260,
     "routing": 1_440,
     "partitioners": 1_900,
-    "clients": 3_690,
+    "clients": 3_705,
     "outbox": 1_040,
     "events": 790,
     "incidents": 1_720,
     "observe": 2_950,
     "control": 4_890,
-    "spark": 6_770,
+    "spark": 6_780,
     "demo": 1_100,
 }
 """Lines of code. The design aimed at 3,000 in all: metadata, routing and the first partitioners kept to that;

@@ -136,6 +136,29 @@ class TestStandby:
         assert logins == [("alice", "second"), ("alice", "third")], "the one that is open, too"
         second.close()
 
+    @pytest.mark.parametrize(
+        ("given", "in_flight"),
+        [
+            ({"enable.idempotence": True, "max.in.flight": 5}, 1),
+            ({"enable.idempotence": "true", "max.in.flight.requests.per.connection": 5}, 1),
+            ({"max.in.flight.requests.per.connection": 5}, 5),
+        ],
+    )
+    def test_that_is_idempotent_sends_nothing_before_the_first_batch_is_answered(
+        self, monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], in_flight: int
+    ) -> None:
+        made: list[dict[str, Any]] = []
+
+        class Remembering(Handle):
+            def __init__(self, config: dict[str, Any]) -> None:
+                made.append(config)
+
+        monkeypatch.setattr(module, "Handle", Remembering)
+        Standby("lazy", given, lambda: None, frozenset).handle()
+        [config] = made
+        assert config["max.in.flight.requests.per.connection"] == in_flight
+        assert "max.in.flight" not in config
+
 
 class TestKeyOrder:
     def test_a_key_changes_ways_when_nothing_of_its_partition_is_outstanding(self) -> None:

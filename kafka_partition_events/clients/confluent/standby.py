@@ -10,7 +10,10 @@ from typing import Any
 from confluent_kafka import KafkaError, Message
 
 from kafka_partition_events.clients.confluent.reports import OnDelivery
-from kafka_partition_events.clients.confluent.settings import only_errors_are_reported
+from kafka_partition_events.clients.confluent.settings import (
+    only_errors_are_reported,
+    with_one_request_in_flight,
+)
 from kafka_partition_events.clients.confluent.tracers import Handle
 from kafka_partition_events.clients.standby import IDLE_S, StandbyMode, healthy
 from kafka_partition_events.errors import ConfigurationError
@@ -117,7 +120,8 @@ class Standby:
         first = healthy(self._cluster(), self._suspects())
         names = ("bootstrap.servers", "metadata.broker.list")
         given = {name: self._config[name] for name in names if name in self._config}
-        handle: Handle = Handle({**theirs, **({"bootstrap.servers": ",".join(first)} if first else given)})
+        servers = {"bootstrap.servers": ",".join(first)} if first else given
+        handle: Handle = Handle(with_one_request_in_flight({**theirs, **servers}))
         if self._login is not None:
             with contextlib.suppress(Exception):  # as on the first handle: it would have raised there
                 handle.set_sasl_credentials(*self._login)
