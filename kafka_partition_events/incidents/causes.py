@@ -77,7 +77,7 @@ def members_of(happening: Happening) -> tuple[Member, ...]:
     data = happening.data
     match happening.name.split("."):
         case "partition", _:
-            return (Member(Kind.PARTITION, _name(data["topic"]), _id(int(data["partitions"]))),)
+            return (Member(Kind.PARTITION, _name(data["topic"]), _id(int(str(data["partitions"])))),)
         case "broker", "left" | "joined":
             return (Member(Kind.BROKER, id=_id(data["broker"])),)
         case "broker", _:
