@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kafka_partition_events.control.groups.admin import GroupAdmin
+from kafka_partition_events.control.groups.admin import GroupAdmin, partitions_of
 from kafka_partition_events.control.groups.index import GroupIndex
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.groups.writers import Writers
@@ -61,8 +61,9 @@ class ConfluentDesk:
         """Return the groups that read a topic; see `Desk`."""
         names = self._groups.groups(timeout)
         found = self._groups.describe(names, timeout)
-        offsets = self._groups.committed(dict.fromkeys(found), timeout)
-        commits = {name: frozenset(tp.topic for tp in places) for name, places in offsets.items()}
+        places = partitions_of(self._groups.topics([topic], timeout).values())
+        offsets = self._groups.committed(dict.fromkeys(found, places), timeout)
+        commits = {name: frozenset(tp.topic for tp in those) for name, those in offsets.items()}
         index = GroupIndex()
         index.scan(names, found.values(), commits)
         return {name: found.get(name) for name in index.of(topic)}

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from kafka_partition_events.control.groups.admin import GroupAdmin, OffsetsByPartition
+from kafka_partition_events.control.groups.admin import GroupAdmin, OffsetsByPartition, partitions_of
 from kafka_partition_events.control.groups.index import GroupIndex
 from kafka_partition_events.control.groups.outside_view import Probe
 from kafka_partition_events.control.groups.state import DEAD, Group, Offsets, Settling, Standing, standing
@@ -41,10 +41,10 @@ class GroupProber:
     """Looks at groups and writers from outside; see `control.probe.Prober`. One thread at a time.
 
     A look asks only for what open changes concern: one request to describe their groups, one for the offsets
-    of each, two for the ends of the partitions. A scan of all groups, of all their offsets too, comes before
-    the first look for a topic, when a change has happened, and then every `SCAN_EVERY_S` seconds. Without
-    open changes nothing is asked. A group that a scan can not describe may read anything; so it is looked at
-    each time, until it can be seen.
+    of each, two for the ends of the partitions. A scan of all groups, and of where they are in these topics,
+    comes before the first look for a topic, when a change has happened, and then every `SCAN_EVERY_S`
+    seconds. Without open changes nothing is asked. A group that a scan can not describe may read anything; so
+    it is looked at each time, until it can be seen.
 
     Writers are told where kafka-python is installed and can connect as the settings say.
     """
@@ -141,7 +141,8 @@ class GroupProber:
         ids = self._index.names.union(self._admin.groups(_ANSWER_S))
         groups = self._admin.describe(ids, _ANSWER_S)
         there = {name for name in ids if name not in groups or groups[name].state != DEAD}
-        offsets = self._admin.committed(dict.fromkeys(there & groups.keys()), _ANSWER_S)
+        places = partitions_of(self._admin.topics(by_topic.keys(), _ANSWER_S).values())
+        offsets = self._admin.committed(dict.fromkeys(there & groups.keys(), places), _ANSWER_S)
         commits = {name: frozenset(tp.topic for tp in found) for name, found in offsets.items()}
         self._index.scan(there, (groups[name] for name in there & groups.keys()), commits)
         self._scanned, self._scanned_at = wanted, now
@@ -180,7 +181,7 @@ class GroupProber:
     def _committed(self, asked: Iterable[tuple[Change, TopicInfo, str]]) -> dict[str, OffsetsByPartition]:
         wanted: dict[str, set[TopicPartition]] = defaultdict(set)
         for change, info, name in asked:
-            wanted[name].update(_affected(change, _all(info)))
+            wanted[name].update(_affected(change, partitions_of([info])))
         found = self._admin.committed({name: sorted(tps) for name, tps in wanted.items() if tps}, _ANSWER_S)
         return found | {name: {} for name, partitions in wanted.items() if not partitions}
 
@@ -239,10 +240,6 @@ class GroupProber:
 
 def _required(changes: Iterable[Change]) -> set[str]:
     return {name for change in changes for name in change.spec.required_groups or ()}
-
-
-def _all(info: TopicInfo) -> list[TopicPartition]:
-    return [TopicPartition(info.name, p.partition) for p in info.partitions]
 
 
 def _led(info: TopicInfo) -> list[TopicPartition]:

@@ -39,12 +39,13 @@ class Groups(GroupAdmin):
         client = SimpleNamespace(
             list_topics=lambda _topic, timeout: None,
             describe_consumer_groups=lambda ids, request_timeout: {id_: futures[id_] for id_ in ids},
-            list_consumer_group_offsets=lambda asked, request_timeout: {
-                one.group_id: futures[one.group_id] for one in asked
-            },
         )
         self._connection.admin = lambda: client  # type: ignore[method-assign, assignment, return-value]
+        self._answers = futures
         self._names = set(futures)
+
+    def _places(self, group: str, *_: Any, keep: bool) -> Any:
+        return self._answers[group].result()
 
     def names(self) -> set[str]:
         return set(self.describe(self._names, 1.0))
@@ -67,9 +68,10 @@ class TestGroups:
         assert groups.describe({"gone"}, 1.0)["gone"].state == "DEAD"
 
     @pytest.mark.parametrize("why", UNSEEN)
-    def test_it_has_no_offsets_while_those_of_one_that_can_not_be_seen_are_left_out(self, why: int) -> None:
-        groups = Groups(gone=KafkaError.GROUP_ID_NOT_FOUND, secret=why)
-        assert groups.committed({"gone": None, "secret": None}, 1.0) == {"gone": {}}
+    def test_the_offsets_of_one_that_can_not_be_seen_are_left_out(self, why: int) -> None:
+        groups = Groups(billing=[], secret=why)
+        place = [TopicPartition("orders", 0)]
+        assert groups.committed({"billing": place, "secret": place, "idle": []}, 1.0) == {"billing": {}}
 
     def test_a_topic_that_is_not_there_is_no_refusal_to_be_logged(self) -> None:
         answer = Future[Any]()

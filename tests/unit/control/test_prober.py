@@ -67,12 +67,10 @@ class Brokers:
         return {i: self.groups_now.get(i, Group(group_id=i, state="DEAD")) for i in there}
 
     def committed(
-        self, wanted: Mapping[str, Collection[TopicPartition] | None], timeout: float
+        self, wanted: Mapping[str, Collection[TopicPartition]], timeout: float
     ) -> dict[str, Offsets]:
         return {
-            name: {
-                tp: at for tp, at in self.committed_now.get(name, {}).items() if asked is None or tp in asked
-            }
+            name: {tp: at for tp, at in self.committed_now.get(name, {}).items() if tp in asked}
             for name, asked in wanted.items()
             if name not in self.refused | self.loading
         }
