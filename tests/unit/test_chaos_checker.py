@@ -174,12 +174,15 @@ def test_a_key_goes_by_the_size_that_its_topic_has(writer: str) -> None:
     [(735.0, 110.0, ["beyond the cap"]), (600.0, 110.0, []), (725.0, 110.0, []), (735.0, 715.0, [])],
 )
 def test_the_cap_holds_at_the_end_of_a_calm(at: float, begun_at: float, expected: list[str]) -> None:
-    within = [sent(number, at=735.0) for number in range(2 * CAP)]
-    run = run_of("capped-c", *within, sent(99, at=at), begun_at=begun_at)
+    within = [sent(number, at=735.0) for number in range(10 * CAP)]
+    beyond = [sent(number, at=at) for number in range(100, 110)]
+    run = run_of("capped-c", *within, *beyond, begun_at=begun_at)
     rows = {(each.number % CAP, each.number): named(each.number, "capped-c") for each in within}
     assert found(checker.nothing_is_beyond_the_cap, history(run, dict(rows))) == []
-    seen = history(run, {**rows, (CAP, 0): named(99, "capped-c")})
-    assert found(checker.nothing_is_beyond_the_cap, seen) == expected
+    probe = {(CAP, 0): named(100, "capped-c")}
+    assert found(checker.nothing_is_beyond_the_cap, history(run, {**rows, **probe})) == []
+    others = {(CAP, place): named(each.number, "capped-c") for place, each in enumerate(beyond)}
+    assert found(checker.nothing_is_beyond_the_cap, history(run, {**rows, **others})) == expected
 
 
 # -- groups, processes ---------------------------------------------------------------------------------
