@@ -42,8 +42,7 @@ class Recording:
         """Read what a `RecorderListener` wrote to a file. A last line that was torn off is passed over.
 
         Raises:
-            CodecError: a line is neither a snapshot nor an event, which is named; or an event is about what
-                there is not.
+            CodecError: a line is neither a snapshot nor an event; the message names it.
             OSError: the file can't be read.
         """
         start, events, unknown = None, [], 0
@@ -63,10 +62,6 @@ class Recording:
                     raise CodecError(f"{path}, line {number}: {error}") from error
         if start is None:
             raise CodecError(f"{path} is no recording: it does not begin with a snapshot")
-        try:
-            apply(start, events)
-        except LookupError as error:
-            raise CodecError(f"{path}: its events do not follow from its snapshot: no {error}") from error
         return cls(start=start, events=tuple(events), unknown=unknown)
 
     def play(self, listener: PartitionChangeListener) -> None:
@@ -84,6 +79,9 @@ class Recording:
         nothing are left out. What the staleness gate believes after several answers only, a topic that is
         gone say, is answered so often. What the gate refused for good, what partitioners and producers told
         and how old a snapshot got are not in any answer.
+
+        Raises:
+            CodecError: an event is about a topic or a partition that there is not.
         """
         script = _Script()
         if self.start.nodes:
@@ -92,7 +90,12 @@ class Recording:
         # Of one generation, what led to it is told first: failures and recoveries come behind that snapshot.
         for _, told in groupby(self.events, key=lambda event: event.generation):
             before, events = cluster, tuple(told)
-            cluster = apply(before, events)
+            try:
+                cluster = apply(before, events)
+            except LookupError as error:
+                raise CodecError(
+                    f"the events do not follow from the snapshot: there is no {error}"
+                ) from error
             if cluster.nodes and cluster != before:
                 script.show(cluster)
             for event in events:
