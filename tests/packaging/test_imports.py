@@ -210,7 +210,7 @@ LARGEST = {
     "events": 790,
     "incidents": 1_720,
     "observe": 2_950,
-    "control": 4_890,
+    "control": 4_920,
     "spark": 6_780,
     "demo": 1_100,
 }
