@@ -53,14 +53,14 @@ def messages(servers: str, topic: str, limit: float) -> Iterator[Message]:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in found])
         left = set(found)
         while left:
+            if time.monotonic() > deadline:  # writers that go on may keep an end from ever being told
+                raise UnreadableError(f"{topic}: no end of partitions {sorted(left)} within {limit:.0f} s")
             message = consumer.poll(0.5)
             error = None if message is None else message.error()
             if message is not None and error is None:
                 yield message
             elif message is not None and error is not None and error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition())
-            elif time.monotonic() > deadline:
-                raise UnreadableError(f"{topic}: no end of partitions {sorted(left)} within {limit:.0f} s")
     finally:
         consumer.close()
 
