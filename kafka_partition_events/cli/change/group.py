@@ -16,7 +16,6 @@ from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.clients.librdkafka import redacted
 from kafka_partition_events.control.groups.state import STABLE, Group, Offsets, Standing, standing
 from kafka_partition_events.errors import MetadataFetchError
-from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.metadata.ranges import ranges
 
 if TYPE_CHECKING:
@@ -145,11 +144,11 @@ def probe(
     asked = there if partitions is None else partitions
     if not asked <= there:
         raise CliError(f"topic {topic} has partitions {ranges(there)}, not {ranges(asked - there)}")
-    all_of_it = [TopicPartition(topic, partition) for partition in sorted(there)]
+    all_of_it = [each.tp for each in info.partitions]
     names = admin.groups(FIRST_ANSWER_S) if group_id is None else [group_id]
     groups = admin.describe(names, FIRST_ANSWER_S)
     committed = admin.committed(dict.fromkeys(groups, all_of_it), FIRST_ANSWER_S)
-    led = [TopicPartition(topic, p.partition) for p in info.partitions if p.leader is not None]
+    led = [each.tp for each in info.partitions if each.leader is not None]
     begin, end = admin.ends([tp for tp in led if tp.partition in asked], FIRST_ANSWER_S)
     found = []
     for name, group in sorted(groups.items()):

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from kafka_partition_events.control.groups.admin import GroupAdmin, partitions_of
+from kafka_partition_events.control.groups.admin import GroupAdmin
 from kafka_partition_events.control.groups.index import GroupIndex
 from kafka_partition_events.control.groups.state import Group
 from kafka_partition_events.control.groups.writers import Writers
@@ -61,7 +61,8 @@ class ConfluentDesk:
         """Return the groups that read a topic; see `Desk`."""
         names = self._groups.groups(timeout)
         found = self._groups.describe(names, timeout)
-        places = partitions_of(self._groups.topics([topic], timeout).values())
+        topics = self._groups.topics([topic], timeout).values()
+        places = [each.tp for info in topics for each in info.partitions]
         offsets = self._groups.committed(dict.fromkeys(found, places), timeout)
         commits = {name: frozenset(tp.topic for tp in those) for name, those in offsets.items()}
         index = GroupIndex()

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from kafka_partition_events.control.groups.admin import GroupAdmin, OffsetsByPartition, partitions_of
+from kafka_partition_events.control.groups.admin import GroupAdmin, OffsetsByPartition
 from kafka_partition_events.control.groups.index import GroupIndex
 from kafka_partition_events.control.groups.outside_view import Probe
 from kafka_partition_events.control.groups.state import DEAD, Group, Offsets, Settling, Standing, standing
@@ -141,7 +141,8 @@ class GroupProber:
         ids = self._index.names.union(self._admin.groups(_ANSWER_S))
         groups = self._admin.describe(ids, _ANSWER_S)
         there = {name for name in ids if name not in groups or groups[name].state != DEAD}
-        places = partitions_of(self._admin.topics(by_topic.keys(), _ANSWER_S).values())
+        topics = self._admin.topics(by_topic.keys(), _ANSWER_S).values()
+        places = [each.tp for info in topics for each in info.partitions]
         offsets = self._admin.committed(dict.fromkeys(there & groups.keys(), places), _ANSWER_S)
         commits = {name: frozenset(tp.topic for tp in found) for name, found in offsets.items()}
         self._index.scan(there, (groups[name] for name in there & groups.keys()), commits)
@@ -181,7 +182,7 @@ class GroupProber:
     def _committed(self, asked: Iterable[tuple[Change, TopicInfo, str]]) -> dict[str, OffsetsByPartition]:
         wanted: dict[str, set[TopicPartition]] = defaultdict(set)
         for change, info, name in asked:
-            wanted[name].update(_affected(change, partitions_of([info])))
+            wanted[name].update(_affected(change, [each.tp for each in info.partitions]))
         found = self._admin.committed({name: sorted(tps) for name, tps in wanted.items() if tps}, _ANSWER_S)
         return found | {name: {} for name, partitions in wanted.items() if not partitions}
 
@@ -243,7 +244,7 @@ def _required(changes: Iterable[Change]) -> set[str]:
 
 
 def _led(info: TopicInfo) -> list[TopicPartition]:
-    return [TopicPartition(info.name, p.partition) for p in info.partitions if p.leader is not None]
+    return [each.tp for each in info.partitions if each.leader is not None]
 
 
 def _affected(change: Change, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
