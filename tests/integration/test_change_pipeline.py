@@ -203,7 +203,7 @@ def gold_at_once(spark: "SparkSession", place: Place) -> dict[str, list[dict[str
     topics = [f"{place.prefix}{topic}" for topic in TOPICS]
     records = computed(
         read_topics(
-            session, place.cluster.bootstrap_servers, topics, {"isolation.level": "read_committed"}
+            session.read, place.cluster.bootstrap_servers, topics, {"isolation.level": "read_committed"}
         ).drop("timestampType")
     )
     parsed = parse(records)

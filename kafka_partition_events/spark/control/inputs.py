@@ -35,7 +35,7 @@ ChangeTable = Callable[[ChangeInputs], DataFrame]
 
 
 def last_known(changes: DataFrame) -> DataFrame:
-    """Return changes as `kafka_partition_events.spark.control.latest.latest_changes` does, and ``opened_ms``.
+    """Return changes as `latest_changes` does, and ``gate_opened_ms``.
 
     That is when the first record was appended that told of an open gate.
 
@@ -64,7 +64,7 @@ def day_of_change() -> Column:
 
 
 def _opened(changes: DataFrame) -> DataFrame:
-    """Return ``change_id, opened_ms``: null if the first record that was read tells of an open gate."""
+    """Return ``change_id, gate_opened_ms``: null if the first record that was read tells of an open gate."""
     is_open = F.col("gate") == "open"
     opened, held = F.min(F.when(is_open, F.col("at_ms"))), F.min(F.when(~is_open, F.col("at_ms")))
-    return changes.groupBy("change_id").agg(F.when(held <= opened, opened).alias("opened_ms"))
+    return changes.groupBy("change_id").agg(F.when(held <= opened, opened).alias("gate_opened_ms"))

@@ -14,7 +14,7 @@ from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import Reading
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.metadata.json_text import json_in
+from kafka_partition_events.spark.kafka import Offsets, offsets_in
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
         SourceProgress,
     )
-
-Offsets = dict[TopicPartition, int]
 
 
 class ReaderAcks(StreamingQueryListener):
@@ -107,23 +105,10 @@ def advanced(reading: Reading, began: Offsets, start: Offsets, end: Offsets) -> 
 
 
 def _offsets_of(sources: "Iterable[SourceProgress]") -> tuple[Offsets, Offsets]:
-    start: Offsets = {}
-    end: Offsets = {}
+    start: dict[TopicPartition, int] = {}
+    end: dict[TopicPartition, int] = {}
     for source in sources:
         if source.description.startswith("KafkaV"):
             start |= offsets_in(source.startOffset)
             end |= offsets_in(source.endOffset)
     return start, end
-
-
-def offsets_in(text: str | None) -> Offsets:
-    """Return the offsets that Kafka's source tells, ``{"orders": {"0": 12}}``; none of anything else."""
-    try:
-        topics = json_in(text or "null")
-        return {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in (topics or {}).items()
-            for partition, offset in partitions.items()
-        }
-    except (AttributeError, TypeError, ValueError, OverflowError):
-        return {}

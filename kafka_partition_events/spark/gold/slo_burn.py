@@ -19,7 +19,6 @@ from kafka_partition_events.spark.gold.intervals import (
     time_of,
 )
 from kafka_partition_events.spark.tables.days import Period
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 STEP: Final = timedelta(minutes=5)
 REACH: Final = timedelta(days=3)
@@ -31,7 +30,7 @@ _TOPIC: Final = ("cluster_id", "topic")
 _SUMS: Final = ("observed", "low", "high")
 
 
-def slo_burn(lasting: Lasting, period: Period, targets: Targets = THREE_NINES) -> DataFrame:
+def slo_burn(lasting: Lasting, period: Period) -> DataFrame:
     """Return how fast topics burned their error budgets, every five minutes of a period.
 
     A rate of 1 uses up exactly what the target allows; 14.4 over one hour uses up 2% of 30 days' budget.
@@ -49,7 +48,6 @@ def slo_burn(lasting: Lasting, period: Period, targets: Targets = THREE_NINES) -
     Args:
         lasting: With the outages of three more days before the period.
         period: The time.
-        targets: Which part of the time partitions shall be online.
     """
     begin, end = micros(period.begin), micros(period.end)
     changes = _changes(lasting, begin - REACH // timedelta(microseconds=1), end)
@@ -62,7 +60,7 @@ def slo_burn(lasting: Lasting, period: Period, targets: Targets = THREE_NINES) -
     return (
         _windows(changes, lasting.clusters, begin, end)
         .where("high_3d > 0 OR topic IS NULL AND observed_3d > 0")
-        .withColumn("target", targets.of(F.col("topic")))
+        .withColumn("target", lasting.targets.of(F.col("topic")))
         .select(
             *_TOPIC,
             time_of(F.col("step")).alias("window_start"),

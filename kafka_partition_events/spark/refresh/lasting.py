@@ -12,12 +12,11 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark import outages
 from kafka_partition_events.spark.events import LABELS
-from kafka_partition_events.spark.gold import partition_counts
+from kafka_partition_events.spark.gold import outages, partition_counts
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.intervals import HOUR_US, day_of
-from kafka_partition_events.spark.gold.partition_outages import DECORATED, partition_outages
+from kafka_partition_events.spark.gold.outages import DECORATED, partition_outages
 from kafka_partition_events.spark.refresh.standing import TOGETHER, Standing, of_topics
 from kafka_partition_events.spark.tables.days import Days, Hours, since
 from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, STATES, Tables

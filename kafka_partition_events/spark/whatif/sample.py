@@ -98,7 +98,7 @@ def of_topic(
     Raises:
         SparkJobError: the session lacks the connector.
     """
-    records = read_topics(session, bootstrap, [topic], options)
+    records = read_topics(session.read, bootstrap, [topic], options)
     size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
     rows = records.select("key", size.cast("bigint").alias("bytes"))
     return Sample(rows=rows, name=f"topic {topic}", has_bytes=True)
