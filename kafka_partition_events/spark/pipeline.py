@@ -89,12 +89,9 @@ class Pipeline:
     """The pipeline on one session. Use one for one run; only `stop` may be called from other threads."""
 
     def __init__(self, spark: SparkSession, fleet: Fleet, progress: Progress | None = None) -> None:
-        """Open the tables; nothing is made or read yet.
+        """Open the tables; nothing is made or read yet. The session stays as it is.
 
-        Args:
-            spark: The session, which stays as it is.
-            fleet: What goes where.
-            progress: Hears how far it is. One that is a `StreamingQueryListener` hears of the queries, too.
+        Progress hears how far it is; if it is a `StreamingQueryListener`, of the queries, too.
 
         Raises:
             SparkJobError: the directory or the format can't be used.
@@ -108,8 +105,7 @@ class Pipeline:
             self._spark, fleet.out, fleet.format, ownership.properties(self._ledger.identity)
         )
         self._progress = _InTurn(progress or Progress())
-        heard_by: object = progress
-        self._listener = heard_by if isinstance(heard_by, StreamingQueryListener) else None
+        self._listener: object = progress
         self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, fleet.targets)
         self._stopping = threading.Event()
         self._failure: Exception | None = None
@@ -216,10 +212,9 @@ class Pipeline:
     # -- parts ---------------------------------------------------------------------------------------
 
     def _require_tables(self) -> dict[str, Any]:
-        owner = self._ledger.owner()
+        owner, fleet = self._ledger.owner(), self._fleet
         if owner is None:
-            raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
-        fleet = self._fleet
+            raise SparkJobError(f"{fleet.out} has no tables of kpe spark fleet; fill them first")
         ownership.refuse_others(self._spark, fleet.out, fleet.format, self._ledger.identity, begun=True)
         return owner
 
@@ -279,7 +274,7 @@ class Pipeline:
         """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
-            if self._listener is not None:
+            if isinstance(self._listener, StreamingQueryListener):
                 self._spark.streams.addListener(self._listener)
                 started.callback(self._spark.streams.removeListener, self._listener)
             for name, source in self._sources.items():

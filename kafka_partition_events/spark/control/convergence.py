@@ -7,8 +7,15 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.control.protocol.records import GROUP_PREFIX
 from kafka_partition_events.control.protocol.vocabulary import Role, State
-from kafka_partition_events.spark.control.followers import SETTLED, as_known, has_one_of, is_read, totals
-from kafka_partition_events.spark.control.inputs import ChangeInputs, day_of_change
+from kafka_partition_events.spark.control.followers import (
+    SETTLED,
+    ChangeInputs,
+    as_known,
+    day_of_change,
+    has_one_of,
+    is_read,
+    totals,
+)
 from kafka_partition_events.spark.control.records import TOTALS
 
 MOST: Final = 1_000

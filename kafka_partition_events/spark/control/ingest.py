@@ -42,12 +42,7 @@ class ControlTopics(KafkaTopics):
 
 
 def ensure(tables: Tables, records: DataFrame) -> None:
-    """Make the tables that are read whether a batch has had rows for them or not.
-
-    Args:
-        tables: Where they are.
-        records: As a source gives them; they are not read.
-    """
+    """Make the tables that are read whether a batch has had rows for them or not. No record is read."""
     parsed, batch = parse(records), F.lit(0).cast("bigint").alias("batch")
     tables.ensure(QUARANTINE, quarantined(parsed).select("*", batch).schema)
     for topic in TOPICS:

@@ -81,14 +81,10 @@ class ReaderAcks(StreamingQueryListener):
 
 
 def advanced(reading: Reading, began: Offsets, start: Offsets, end: Offsets) -> tuple[Reading, Offsets]:
-    """Return what a query reads after a progress, and where it began. Pure.
+    """Return what a query reads after a progress, and where it began, as far as known. Pure.
 
-    Args:
-        reading: What it read before.
-        began: Where it began, as far as known.
-        start: Where the progress's batch starts. A partition that is missing is new: Spark begins it at its
-            beginning, and that is 0.
-        end: Where the batch ends; empty if nothing is told.
+    A partition that is missing in ``start`` is new: Spark begins it at its beginning, and that is 0. ``end``
+    is empty if nothing is told.
     """
     if not end:
         return reading, began

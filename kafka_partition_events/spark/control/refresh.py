@@ -14,8 +14,8 @@ from kafka_partition_events.control.changes.round import LOST_AFTER_MS
 from kafka_partition_events.control.protocol.vocabulary import State
 from kafka_partition_events.spark.control.ack_curve import change_ack_curve
 from kafka_partition_events.spark.control.convergence import change_convergence, change_laggards
-from kafka_partition_events.spark.control.followers import has_one_of
-from kafka_partition_events.spark.control.inputs import ChangeTable, day_of_change, inputs_of, last_known
+from kafka_partition_events.spark.control.followers import ChangeTable, day_of_change, has_one_of, inputs_of
+from kafka_partition_events.spark.control.latest import last_known
 from kafka_partition_events.spark.tables.days import Days, joined
 from kafka_partition_events.spark.tables.tables import Tables
 

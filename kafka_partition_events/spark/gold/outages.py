@@ -57,12 +57,9 @@ _CODE: Final = f"CAST(array_position(array{TELLING}, name) AS INT)"
 
 
 def states(observations: DataFrame) -> DataFrame:
-    """Return the rows of ``silver/states``: what observations tell of `NAMES`, doubles included.
+    """Return the rows of ``silver/states``: what `events.observations` tell of `NAMES`, doubles included.
 
     ``partition`` is null where it is about the whole topic. ``identity`` stands for the event's source, id.
-
-    Args:
-        observations: As `kafka_partition_events.spark.events.observations` returns them.
     """
     own = F.col("name").isin(*_OWN)
     return observations.where(F.col("name").isin(*NAMES)).select(
@@ -79,14 +76,11 @@ def states(observations: DataFrame) -> DataFrame:
 
 
 def all_outages(told: DataFrame) -> DataFrame:
-    """Return the columns of `OUTAGE`; ``ended_with`` tells what ended it.
+    """Return the columns of `OUTAGE` of what `states` returned; ``ended_with`` tells what ended it.
 
     A topic that is deleted or re-created ends its partitions' outages; so does an observer that starts,
     sees the topic and does not find the partition offline. Of the leaders the event of the begin tells the
     one before, that of the end the one after; null where none tells.
-
-    Args:
-        told: As `states` returns them, doubles included.
     """
     return outages_of(runs_of(told)).drop("news")
 
@@ -117,14 +111,8 @@ def runs_of(told: DataFrame, standing: DataFrame | None = None, begin: datetime 
         rows = rows.unionByName(standing.selectExpr(*columns, "true AS known"))
     own, of_topic = rows.where("partition IS NOT NULL"), rows.where("partition IS NULL")
     transitions = _placed(own, begin).selectExpr(
-        *KEY,
-        f"{_DOWN} AS down",
-        "prev_at",
-        "place AS at",
-        f"{_CODE} AS code",
-        f"IF({_DOWN}, leader_before, leader_after) AS leader",
-        "identity",
-        "new",
+        *(*KEY, f"{_DOWN} AS down", "prev_at", "place AS at", f"{_CODE} AS code"),
+        *(f"IF({_DOWN}, leader_before, leader_after) AS leader", "identity", "new"),
     )
     return _runs(transitions.unionByName(_spread(own, _placed(of_topic, begin))))
 
@@ -153,20 +141,10 @@ def _spread(own: DataFrame, of_topic: DataFrame) -> DataFrame:
         F.expr("max(known) AS _standing"), F.expr(f"collect_set(IF(initial AND {_DOWN}, at, NULL)) AS _found")
     )
     silent = "IF(known, _standing, name = 'topic.created' AND array_contains(_found, at))"
-    return (
-        of_topic.drop("partition")
-        .join(partitions, list(_TOPIC))
-        .where(f"NOT {silent}")
-        .selectExpr(
-            *KEY,
-            "false AS down",
-            "prev_at",
-            "place AS at",
-            f"{_CODE} AS code",
-            "CAST(NULL AS INT) AS leader",
-            "CAST(NULL AS BIGINT) AS identity",
-            "new",
-        )
+    said = of_topic.drop("partition").join(partitions, list(_TOPIC)).where(f"NOT {silent}")
+    return said.selectExpr(
+        *(*KEY, "false AS down", "prev_at", "place AS at", f"{_CODE} AS code"),
+        *("INT(NULL) AS leader", "BIGINT(NULL) AS identity", "new"),
     )
 
 
@@ -196,39 +174,25 @@ def outages_of(runs: DataFrame) -> DataFrame:
 
 
 def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = None) -> DataFrame:
-    """Return as few states as say the same of what comes after as all of them do.
+    """Return as few states as say the same of what comes after as those do that the runs were made from.
 
     They are the last outage of each partition and what followed on it, two to four rows; and when a topic was
     last told as a whole, for partitions of which nothing is known yet.
-
-    Args:
-        runs: As `runs_of` returned them.
-        told: What these were made from.
-        standing: The same.
     """
     of_key = f"OVER (PARTITION BY {', '.join(KEY)})"
+    of_id = f"OVER (PARTITION BY {', '.join(_TOPIC)}, identity)"
     said_first = "struct(identity, after AS prev_at, first AS at, name)"
     said_last = (
-        "struct(CAST(NULL AS BIGINT) AS identity, CAST(NULL AS TIMESTAMP) AS prev_at, last AS at, "
+        "struct(BIGINT(NULL) AS identity, TIMESTAMP(NULL) AS prev_at, last AS at, "
         "IF(down, 'partition.offline', 'partition.online') AS name)"
     )
+    both = f"array({said_first}, {said_last})"
     own = (
         runs.selectExpr("*", f"coalesce(max(IF(down, run, NULL)) {of_key}, max(run) {of_key}) AS _from")
         .where("run >= _from")
+        .selectExpr(*KEY, "down", "first", "leader", f"inline(IF(first < last, {both}, array({said_first})))")
         .selectExpr(
-            *KEY,
-            "down",
-            "first",
-            "leader",
-            f"inline(IF(first < last, array({said_first}, {said_last}), array({said_first})))",
-        )
-        .selectExpr(
-            *KEY,
-            "name",
-            "false AS initial",
-            "identity",
-            "prev_at",
-            "at",
+            *(*KEY, "name", "false AS initial", "identity", "prev_at", "at"),
             "IF(down AND at = first, leader, NULL) AS leader_before",
             "IF(NOT down AND at = first, leader, NULL) AS leader_after",
         )
@@ -236,26 +200,16 @@ def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = N
     of_topic = (
         told.where(_TELLS)
         .where("partition IS NULL AND topic IS NOT NULL")
-        .selectExpr(
-            *_TOPIC,
-            "IF(name = 'topic.created', at, min(at) OVER "
-            f"(PARTITION BY {', '.join(_TOPIC)}, identity)) AS at",
-        )
+        .selectExpr(*_TOPIC, f"IF(name = 'topic.created', at, min(at) {of_id}) AS at")
     )
     if standing is not None:
         of_topic = of_topic.unionByName(standing.where("partition IS NULL").select(*_TOPIC, "at"))
     seen = of_topic.groupBy(*_TOPIC).agg(F.max("at").alias("at"))
     return own.unionByName(
         seen.selectExpr(
-            *_TOPIC,
-            "CAST(NULL AS INT) AS partition",
-            "'topic.created' AS name",
-            "true AS initial",
-            "CAST(NULL AS BIGINT) AS identity",
-            "CAST(NULL AS TIMESTAMP) AS prev_at",
-            "at",
-            "CAST(NULL AS INT) AS leader_before",
-            "CAST(NULL AS INT) AS leader_after",
+            *(*_TOPIC, "INT(NULL) AS partition", "'topic.created' AS name", "true AS initial"),
+            *("BIGINT(NULL) AS identity", "TIMESTAMP(NULL) AS prev_at", "at"),
+            *("INT(NULL) AS leader_before", "INT(NULL) AS leader_after"),
         )
     )
 
@@ -290,17 +244,9 @@ def _runs(transitions: DataFrame) -> DataFrame:
         )
         .selectExpr("*", f"lag(last) {by_run} AS _otherwise")
         .selectExpr(
-            *KEY,
-            "run",
-            "down",
-            "first",
-            "last",
+            *(*KEY, "run", "down", "first", "last", "leader", "identity", "news", "found"),
             "greatest(_after, IF(_otherwise < first, _otherwise, NULL)) AS after",
             f"element_at(array{TELLING}, _code) AS name",
-            "leader",
-            "identity",
-            "news",
-            "found",
         )
     )
 

@@ -16,7 +16,6 @@ from kafka_partition_events.spark.gold.intervals import (
     micros,
     parts_of,
     step_of,
-    time_of,
 )
 from kafka_partition_events.spark.tables.days import Period
 
@@ -43,11 +42,7 @@ def slo_burn(lasting: Lasting, period: Period) -> DataFrame:
     Columns: ``cluster_id, topic, window_start`` (the five minutes at whose end the rates hold), ``target``,
     ``burn_5m_lo, burn_5m_hi``, the same for ``1h``, ``6h`` and ``3d``, ``day, hour_of_day``. Rows with a
     null ``topic`` are of all topics together. A topic without offline time in three days has no rows: its
-    rates are 0. Nor has a cluster at which nobody looked in three days.
-
-    Args:
-        lasting: With the outages of three more days before the period.
-        period: The time.
+    rates are 0. Nor has a cluster at which nobody looked in three days. Needs the outages of `REACH` before.
     """
     begin, end = micros(period.begin), micros(period.end)
     changes = _changes(lasting, begin - REACH // timedelta(microseconds=1), end)
@@ -63,7 +58,7 @@ def slo_burn(lasting: Lasting, period: Period) -> DataFrame:
         .withColumn("target", lasting.targets.of(F.col("topic")))
         .select(
             *_TOPIC,
-            time_of(F.col("step")).alias("window_start"),
+            F.timestamp_micros("step").alias("window_start"),
             "target",
             *map(F.expr, rates),
             *parts_of(F.col("step")),
@@ -78,7 +73,7 @@ def _changes(lasting: Lasting, begin: int, end: int) -> DataFrame:
     """
     there = "struct(begin, end, CAST(count AS BIGINT) AS observed, 0L AS low, 0L AS high) AS span"
     at_most = "struct(begin, end, 0L AS observed, 0L AS low, 1L AS high)"
-    at_least = "struct(low_begin AS begin, low_end AS end, 0L AS observed, 1L AS low, 0L AS high)"
+    at_least = "struct(first_seen AS begin, low_end AS end, 0L AS observed, 1L AS low, 0L AS high)"
     spans = (
         spans_of_counts(lasting)
         .selectExpr(*_TOPIC, there)

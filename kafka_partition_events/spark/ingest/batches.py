@@ -20,11 +20,8 @@ COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampTyp
 def rows(records: DataFrame, *keep: str) -> DataFrame:
     """Return the rows of ``bronze/records``: as they came, beside what they tell, or why they tell nothing.
 
-    ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated.
-
-    Args:
-        records: As a source gives them.
-        *keep: Columns of theirs that come last but one, unchanged.
+    ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated. Columns to
+    ``keep`` come last but one.
     """
     # A writer may say anything where the topic does not bound it; the record is of the past then.
     sane = F.col("timestamp").between(*(F.to_timestamp(F.lit(year)) for year in events.YEARS))
@@ -34,11 +31,7 @@ def rows(records: DataFrame, *keep: str) -> DataFrame:
 
 
 def quarantined(records: DataFrame) -> DataFrame:
-    """Return the records that are no events of ours, with the ``reason``.
-
-    Args:
-        records: Rows of ``bronze/records``.
-    """
+    """Return the rows of ``bronze/records`` that are no events of ours, with the ``reason``."""
     bad = records.where(F.col("defect").isNotNull())
     return bad.select(*COORDINATES, "key", "value", F.col("defect").alias("reason"), "day", "batch")
 

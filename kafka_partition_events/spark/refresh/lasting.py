@@ -161,14 +161,7 @@ def _span(wanted: Column, first: Column, last: Column) -> Column:
 
 
 def changed_counts(tables: Tables, topics: DataFrame | None, first: datetime, clusters: Clusters) -> Changed:
-    """Return what changes of ``gold/partition_count_history``.
-
-    Args:
-        tables: Where it is.
-        topics: Those of which there is news that tells of counts; None: all are to be found again.
-        first: When that begins.
-        clusters: What is known of them.
-    """
+    """Return what changes of ``gold/partition_count_history``; all else as for outages."""
     begin = Days(first.date(), first.date()).begin
     columns = (*_TOPIC, "topic_id", "valid_from", "valid_to", "count", *LABELS)
     history = of_topics(tables.read(COUNTS).select(*columns), topics).localCheckpoint()

@@ -77,11 +77,7 @@ class News:
         return _after(self.last_found, self.last_lost)
 
     def silent_since(self, beat: datetime | None) -> Iterable[datetime]:
-        """Return when there were summaries that were followed by none for too long.
-
-        Args:
-            beat: The last one before these.
-        """
+        """Return when summaries, the last one before these and these, were followed by none for too long."""
         for one in self.beats:
             if beat is not None and one["at"] - beat > blind.PERIODS * timedelta(microseconds=one["period"]):
                 yield beat
@@ -89,12 +85,7 @@ class News:
 
 
 def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
-    """Return what observations tell, of each cluster.
-
-    Args:
-        told: As `events.observations` returns them, and their records' ``timestamp``.
-        clusters: When nobody looked, as far as that is known.
-    """
+    """Return what observations tell, with their records' ``timestamp``, of each cluster."""
     name, at = F.col("name"), F.col("at")
     from_ = F.coalesce("prev_at", "at")
     confessed = name.isin("metadata.unavailable", "metadata.recovered") | F.col("gap")

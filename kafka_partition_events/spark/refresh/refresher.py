@@ -133,7 +133,9 @@ class Refresher:
         # A refresh that was cut off while it replaced a day may have lost it: all topics are found again.
         down = {one.cluster_id: one.down for one in news}
         topics = None if cut_off.began else rows_of_topics(self._spark, down)
-        found = self._outages_anew(topics, first, news, unseen, clusters)
+        left = (one.left - AROUND for one in news if one.left is not None)
+        doubtful = min([*left, *(hours.begin for hours in unseen)], default=None)
+        found = changed_outages(self._standing, topics, first, doubtful, clusters)
         counts = self._counts_anew(news, cut_off, clusters)
         others = [*unseen, *([] if again is None else [again.hours])]
         intent = self._ledger.intend(_intent(mark, after, news, found, counts, others))
@@ -175,18 +177,6 @@ class Refresher:
             if (since_then := mark.stopped.get(one.cluster_id)) is not None:
                 from_.append(since_then)
         return blind.found_anew(clusters, self._tables, min(from_)) if from_ else clusters.blind
-
-    def _outages_anew(
-        self,
-        topics: DataFrame | None,
-        first: datetime | None,
-        news: Iterable[News],
-        unseen: Iterable[Hours],
-        clusters: Clusters,
-    ) -> Changed:
-        left = (one.left - AROUND for one in news if one.left is not None)
-        again = min([*left, *(hours.begin for hours in unseen)], default=None)
-        return changed_outages(self._standing, topics, first, again, clusters)
 
     def _counts_anew(self, news: Sequence[News], cut_off: Intent, clusters: Clusters) -> Changed:
         first = _begin((one.counts for one in news), cut_off.grown)

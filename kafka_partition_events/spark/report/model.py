@@ -224,10 +224,6 @@ def burn_down(hours: Sequence[RatedHour], target: float) -> Iterator[BudgetPoint
     """Yield how much of the period's error budget was left at the end of each hour, from 1 downwards.
 
     The budget is ``(1 - target)`` of the watched partition seconds of all hours together.
-
-    Args:
-        hours: In order.
-        target: The availability that was promised.
     """
     budget = (1 - target) * sum(row.watched_s for row in hours)
     if not budget:

@@ -1,6 +1,7 @@
 """Outages and what else changed, as HTML: a picture of both, and a table of each.
 
-The picture has a lane for each partition that was offline, and for each topic and broker that changed. A bar is solid where the outage is certain and hatched where it may have begun or ended. Lanes are placed by
+The picture has a lane for each partition that was offline, and for each topic and broker that changed. A bar
+is solid where the outage is certain and hatched where it may have begun or ended. Lanes are placed by
 percentages, so the picture follows the width of the page and its text keeps its size.
 """
 

@@ -130,12 +130,7 @@ class Mark:
         return batch.number > (self.ingest if batch.query == INGEST else self.control)
 
     def after(self, batches: Iterable[Batch], **found: Any) -> "Mark":
-        """Return the mark of the next refresh.
-
-        Args:
-            batches: What it takes up.
-            **found: Other attributes that change.
-        """
+        """Return the mark of the next refresh, which takes up batches and has found other attributes."""
         new = [batch for batch in batches if self.is_new(batch)]
         taken = [batch for batch in new if batch.query == INGEST]
         heard = [batch.heard for batch in new if batch.heard is not None]
@@ -185,11 +180,7 @@ class Ledger:
     """Reads and writes these files. Several threads may note batches while one refreshes."""
 
     def __init__(self, storage: "Storage") -> None:
-        """Make a ledger.
-
-        Args:
-            storage: The directory for its files and the checkpoints.
-        """
+        """Make a ledger in the directory of the checkpoints."""
         self._storage = storage
         self._news = threading.Event()
         self._run: int | None = None
@@ -214,10 +205,7 @@ class Ledger:
     def claim(self, source: str, tables: str, out: str) -> None:
         """Let the tables be those of a source, for good; and this the run that works on them.
 
-        Args:
-            source: What tells the source from others.
-            tables: The format of the tables and where they are.
-            out: The same as the user wrote it.
+        ``tables`` tells their format, ``out`` where they are as the user wrote it.
 
         Raises:
             SparkJobError: they are another source's, of another format, or of another version.

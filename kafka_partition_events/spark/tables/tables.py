@@ -49,6 +49,8 @@ class Tables(Protocol):
 
     def ensure(self, name: str, schema: StructType) -> None:
         """Make the table if it isn't there, so that it can be read before it has a row."""
+        if not self.exists(name):
+            self._make(name, schema)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
         """Write a batch's rows in the place of what the same batch has written before.
@@ -82,6 +84,8 @@ class Tables(Protocol):
 
     def exists(self, name: str) -> bool:
         """Tell whether there is such a table."""
+
+    def _make(self, name: str, schema: StructType) -> None: ...
 
 
 def open_tables(
@@ -118,10 +122,6 @@ class _FileTables(Tables):
     _storage: Storage
     _format: str
     _schemas: dict[str, StructType] = field(factory=dict, init=False)
-
-    def ensure(self, name: str, schema: StructType) -> None:
-        if not self.exists(name):
-            self._declare(name, schema)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
         # As text, which Spark keeps beside the code that it generates: a number would be in it, and each
@@ -172,7 +172,7 @@ class _FileTables(Tables):
         known = self._known(name) or StructType()
         schema = _joined(known, _as_declared(rows.schema))
         if schema != known:
-            self._declare(name, schema)
+            self._make(name, schema)
         before = {part: self._storage.children(f"{name}/{part}") for part in parts}
         (
             rows.write.format(self._format)
@@ -186,7 +186,7 @@ class _FileTables(Tables):
             if files and self._storage.children(f"{name}/{part}") == files:
                 self._storage.delete(f"{name}/{part}")
 
-    def _declare(self, name: str, schema: StructType) -> None:
+    def _make(self, name: str, schema: StructType) -> None:
         self._storage.make(name)
         self._storage.write(f"{name}/{_SCHEMA}", schema.json())
         self._schemas[name] = schema
@@ -240,10 +240,6 @@ class _CatalogTables(Tables):
     _format: str
     _properties: Mapping[str, str]
     _writing: dict[str, threading.Lock] = field(factory=dict, init=False)
-
-    def ensure(self, name: str, schema: StructType) -> None:
-        if not self.exists(name):
-            self._make(name, schema)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
         stamped = rows.withColumn(_BATCH, F.lit(batch).cast("bigint"))

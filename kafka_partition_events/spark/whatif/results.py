@@ -1,6 +1,6 @@
 """What each scenario would come to, from what was counted. Pure."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -264,10 +264,7 @@ def to_json(answer: WhatIf) -> dict[str, Any]:
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     scenario = outcome.scenario
-    loads: Mapping[str, Load] = {
-        name: getattr(outcome, name)
-        for name in ("keyed", "unkeyed", "moved", "held", "rerouted", "refused", "capped")
-    }
+    loads = ("keyed", "unkeyed", "moved", "held", "rerouted", "refused", "capped")
     return {
         "name": scenario.name,
         "partitions": scenario.partitions,
@@ -276,7 +273,7 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "offline": sorted(scenario.offline),
         "cap": scenario.cap,
         "on_offline": scenario.keyed,
-        **{name: asdict(load) for name, load in loads.items()},
+        **{name: asdict(getattr(outcome, name)) for name in loads},
         "moved_share": outcome.moved_share,
         "moved_bytes_share": outcome.moved_bytes_share,
         "skew": {"before": outcome.skew_before, "after": outcome.skew_after},

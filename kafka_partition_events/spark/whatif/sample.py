@@ -89,11 +89,7 @@ def of_topic(
 ) -> Sample:
     """Return all records that a Kafka topic holds now; a record's bytes are those of its key and value.
 
-    Args:
-        session: A session with the Kafka connector.
-        bootstrap: The brokers, ``host:port,host:port``.
-        topic: The topic. All of its partitions must be online when it is read.
-        options: More options of Kafka's Java consumer by its own names.
+    All of its partitions must be online. Options are those of Kafka's Java consumer, by its own names.
 
     Raises:
         SparkJobError: the session lacks the connector.
