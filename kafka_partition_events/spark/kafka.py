@@ -15,9 +15,16 @@ from kafka_partition_events.spark.errors import SparkJobError
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 """The connector's address, for ``spark-submit --packages``."""
 
-_NO_TOPIC: Final = ("UnknownTopicOrPartition", "Partitions of topics")
-_NO_ANSWER: Final = ("TimeoutException", "Timed out", "bootstrap urls")
-_REFUSED: Final = ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization")
+_CURES: Final = {
+    ("UnknownTopicOrPartition", "Partitions of topics"): "do the topics exist? kpe makes none",
+    ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization"): (
+        "are these the right login and rights?"
+    ),
+    ("TimeoutException", "Timed out", "bootstrap urls"): (
+        "is this the brokers' address, and are all partitions of the topics online?"
+    ),
+}
+"""By what Spark says, the first that fits."""
 
 Offsets = Mapping[TopicPartition, int]
 
@@ -64,14 +71,8 @@ def read_topics(
 def explained(error: Exception, topics: Iterable[str], bootstrap: str) -> SparkJobError:
     """Return the cause and the cure of what Spark said about topics."""
     said, named = cause_of(error), ", ".join(topics)
-    if any(word in said for word in _NO_TOPIC):
-        cure = "do the topics exist? kpe makes none"
-    elif any(word in said for word in _REFUSED):
-        cure = "are these the right login and rights?"
-    elif any(word in said for word in _NO_ANSWER):
-        cure = "is this the brokers' address, and are all partitions of the topics online?"
-    else:
-        cure = "do the topics exist, are their partitions online, and is there room to write?"
+    fitting = (cure for words, cure in _CURES.items() if any(word in said for word in words))
+    cure = next(fitting, "do the topics exist, are their partitions online, and is there room to write?")
     return SparkJobError(f"Spark failed while it read {named} at {bootstrap}; {cure} {said}")
 
 

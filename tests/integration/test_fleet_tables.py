@@ -298,40 +298,43 @@ def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "Sp
 RECORD = "value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 
 
-@pytest.mark.parametrize(
-    ("offset", "written", "at", "defect"),
-    [
-        (7, moment("12:00"), moment("11:59:59"), None),
-        (7, moment("12:00"), moment("12:04:59"), None),  # clocks differ
-        (7, moment("12:00"), moment("12:05:01"), "future"),
-        (7, moment("12:00"), moment("12:00") + timedelta(days=70 * 365), "future"),
-        (7, moment("12:00"), moment("12:00") - timedelta(days=7, hours=23), None),  # an outbox keeps a week
-        (7, moment("12:00"), moment("12:00") - timedelta(days=9), "past"),
-        (7, moment("12:00"), moment("12:00") - timedelta(days=26 * 365), "past"),
-        (None, moment("12:00"), moment("12:00") - timedelta(days=399), None),  # a file
-        (None, moment("12:00"), moment("12:00") - timedelta(days=401), "past"),
-    ],
-)
-def test_an_event_of_a_wrong_clock_is_set_aside(
-    spark: "SparkSession", offset: int | None, written: datetime, at: datetime, defect: str | None
-) -> None:
+def defects(
+    spark: "SparkSession", *seen: tuple[int | None, datetime, datetime, int | None]
+) -> list[str | None]:
+    """Return the defects of events, by offset, the record's timestamp, ``at``, and the timestamp's type."""
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
-    rows = [(offline("orders", 1, at), "kpe.events", 0, offset, written, None if offset is None else 1)]
-    (found,) = events.parsed(spark.createDataFrame(rows, RECORD)).collect()
-    assert found["defect"] == defect
+    rows = [
+        (number, offline("orders", 1, at), "kpe.events", 0, offset, written, kind)
+        for number, (offset, written, at, kind) in enumerate(seen)
+    ]
+    parsed = events.parsed(spark.createDataFrame(rows, f"number INT, {RECORD}"), "number")
+    return [row["defect"] for row in sorted(parsed.collect(), key=lambda row: row["number"])]
 
 
-@pytest.mark.parametrize(("days", "defect"), [(0, None), (399, None), (402, "past"), (-3, "future")])
+def test_an_event_of_a_wrong_clock_is_set_aside(spark: "SparkSession") -> None:
+    written = moment("12:00")
+    cases = {
+        (7, timedelta(seconds=-1)): None,
+        (7, timedelta(minutes=4, seconds=59)): None,  # clocks differ
+        (7, timedelta(minutes=5, seconds=1)): "future",
+        (7, timedelta(days=70 * 365)): "future",
+        (7, -timedelta(days=7, hours=23)): None,  # an outbox keeps a week
+        (7, -timedelta(days=9)): "past",
+        (7, -timedelta(days=26 * 365)): "past",
+        (None, -timedelta(days=399)): None,  # a file
+        (None, -timedelta(days=401)): "past",
+    }
+    seen = [(offset, written, written + off, None if offset is None else 1) for offset, off in cases]
+    assert dict(zip(cases, defects(spark, *seen), strict=True)) == cases
+
+
 def test_where_no_broker_tells_the_time_an_observer_s_own_must_fit_to_the_present(
-    spark: "SparkSession", days: int, defect: str | None
+    spark: "SparkSession",
 ) -> None:
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-
-    at = datetime.now(UTC) - timedelta(days=days)
-    rows = [(offline("orders", 1, at), "kpe.events", 0, 7, at, 0)]
-    (found,) = events.parsed(spark.createDataFrame(rows, RECORD)).collect()
-    assert found["defect"] == defect
+    cases = {0: None, 399: None, 402: "past", -3: "future"}
+    ats = [datetime.now(UTC) - timedelta(days=days) for days in cases]
+    assert dict(zip(cases, defects(spark, *((7, at, at, 0) for at in ats)), strict=True)) == cases
 
 
 def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.gold.availability import Lasting, outages, spans_of_counts, within
@@ -79,29 +79,19 @@ def _changes(lasting: Lasting, begin: int, end: int) -> DataFrame:
         .selectExpr(*_TOPIC, there)
         .unionByName(outages(lasting).selectExpr(*_TOPIC, f"explode(array({at_most}, {at_least})) AS span"))
     )
+    unseen = lasting.clusters.blind_parts(F.col("begin"), F.col("end"))
+    cut = "array(struct(one.begin AS at, -1 AS sign), struct(one.end AS at, 1 AS sign))"
+    seen = "array(struct(begin AS at, 1 AS sign), struct(end AS at, -1 AS sign))"
+    edges = f"concat({seen}, flatten(transform(unseen, one -> {cut})))"
     return (
         within(spans.select(*_TOPIC, "span.*"), begin, end)
+        .withColumn("unseen", unseen)
         # On its own: beside a second explode, Spark 4.1 loses the names of the structs in that one.
         .withColumn("topic", F.expr("explode(array(topic, NULL))"))
-        .select(*_TOPIC, *_SUMS, _edges(lasting.clusters))
+        .selectExpr(*_TOPIC, *_SUMS, f"explode({edges}) AS edge")
         .groupBy(*_TOPIC, "edge.at")
         .agg(*(F.expr(f"sum(edge.sign * {name}) AS {name}") for name in _SUMS))
     )
-
-
-def _edges(clusters: Clusters) -> Column:
-    """Return a row for each time at which a span begins or ends to be seen."""
-    edges = F.expr("array(struct(begin AS at, 1 AS sign), struct(end AS at, -1 AS sign))")
-    if clusters.blind:
-        unseen = F.transform(
-            clusters.blind_parts(F.col("begin"), F.col("end")),
-            lambda one: F.array(
-                F.struct(one["begin"].alias("at"), F.lit(-1).alias("sign")),
-                F.struct(one["end"].alias("at"), F.lit(1).alias("sign")),
-            ),
-        )
-        edges = F.concat(edges, F.flatten(unseen))
-    return F.explode(edges).alias("edge")
 
 
 def _windows(changes: DataFrame, clusters: Clusters, begin: int, end: int) -> DataFrame:

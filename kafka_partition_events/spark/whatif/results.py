@@ -107,16 +107,6 @@ class Outcome:
         return skew([load.records for load in self.after])
 
     @property
-    def skew_bytes_before(self) -> float:
-        """`skew_before` of bytes."""
-        return skew([load.bytes for load in self.before])
-
-    @property
-    def skew_bytes_after(self) -> float:
-        """`skew_after` of bytes."""
-        return skew([load.bytes for load in self.after])
-
-    @property
     def busiest(self) -> int:
         """The partition that would have most records."""
         return max(range(len(self.after)), key=lambda p: self.after[p].records)
@@ -277,7 +267,9 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "moved_share": outcome.moved_share,
         "moved_bytes_share": outcome.moved_bytes_share,
         "skew": {"before": outcome.skew_before, "after": outcome.skew_after},
-        "skew_bytes": {"before": outcome.skew_bytes_before, "after": outcome.skew_bytes_after},
+        "skew_bytes": {
+            side: skew([load.bytes for load in getattr(outcome, side)]) for side in ("before", "after")
+        },
         "before": [asdict(load) for load in outcome.before],
         "after": [asdict(load) for load in outcome.after],
     }

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final, Literal, get_args
 
-from attrs import frozen
+from attrs import evolve, frozen
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
@@ -50,14 +50,14 @@ class Sample:
         if share == 1:
             return self
         rows = self.rows.sample(withReplacement=False, fraction=share, seed=_SEED)
-        return Sample(rows=rows, name=f"{share:.3g} of {self.name}", has_bytes=self.has_bytes)
+        return evolve(self, rows=rows, name=f"{share:.3g} of {self.name}")
 
     def each_key_once(self) -> "Sample":
         """Return one row for each key, with all of its bytes; rows without a key stay as they are."""
         keyed = self.rows.where(F.col("key").isNotNull())
         once = keyed.groupBy("key").agg(F.sum("bytes").alias("bytes"))
         rows = once.unionByName(self.rows.where(F.col("key").isNull()))
-        return Sample(rows=rows, name=self.name, has_bytes=self.has_bytes, distinct=True)
+        return evolve(self, rows=rows, distinct=True)
 
 
 def of_frame(rows: DataFrame, name: str, *, key: str = "key", size: str | None = None) -> Sample:
