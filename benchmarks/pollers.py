@@ -217,7 +217,7 @@ def _requests_a_second() -> float:
 
 
 def measured(numbers: tuple[int, ...]) -> tuple[dict[str, dict[int, Traffic]], dict[str, float]]:
-    """Return what a poll costs, by client and number of topics, and what plain producers ask by themselves."""
+    """Return what a poll costs, by client and number of topics, and what plain producers ask."""
     names = [f"topic-{n:04d}" for n in range(max(numbers))]
     with KafkaCluster(len(BROKERS)) as cluster:
         for name in names:
