@@ -37,7 +37,7 @@ def _faulty_cluster() -> "Iterator[KafkaCluster]":
 def cluster(_faulty_cluster: "KafkaCluster") -> "Iterator[KafkaCluster]":
     """Three brokers with a long session: metadata has nothing to say for as long as a test looks.
 
-    Shared by these modules, one after the other; what one has left frozen or dead is there again for the next.
+    Shared by these modules, one after the other; what one leaves frozen or dead is back for the next.
     """
     yield _faulty_cluster
     for broker in _faulty_cluster.brokers:
