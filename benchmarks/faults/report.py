@@ -272,7 +272,7 @@ def render_readme(page: str, results: Mapping[str, Result]) -> str:
         f"Medians of {_rounds(found)} interleaved runs, records without a key; "
         + conditions_in_words(first.conditions or SCENARIOS[first.scenario].conditions)
         + f" All brokers on one machine ({machine_of(of)}); {of.taken_at[:10]}. A record *failed* if it was "
-        "not delivered within the limit. kafka-python with its default, idempotent producer. [All measurements]"
+        "not delivered within the limit. kafka-python with its default, idempotent producer. [All numbers]"
         f"({PAGE}), with the targets that were missed."
     )
     head = (f"one of {brokers} brokers ...", *columns.values())
