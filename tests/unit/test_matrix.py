@@ -25,8 +25,8 @@ def test_the_workflow_has_all_rows() -> None:
 
 def supported() -> dict[str, tuple[list[str], list[str]]]:
     """Return product -> the versions that the README claims, and those that it only tries."""
-    section = (ROOT / "README.md").read_text().partition("## Stability and versions")[2].partition("\n## ")[0]
-    rows = re.findall(r"^\| (Kafka|Python|PySpark) \| ([^|]+) \|([^|]*)\|", section, re.MULTILINE)
+    section = (ROOT / "README.md").read_text().partition("## Supported versions")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| (Kafka|Python|PySpark)[^|]* \| ([^|]+) \|([^|]*)\|", section, re.MULTILINE)
     return {
         product: tuple(re.findall(r"\d+\.\d+", column) for column in columns)  # type: ignore[misc]
         for product, *columns in rows
