@@ -1,4 +1,4 @@
-"""What is public is written down, with the promise that goes with it (docs/stability.md): nothing goes unnoticed."""
+"""What is public is written down with the promise that goes with it (docs/stability.md)."""
 
 import ast
 import importlib
@@ -18,7 +18,9 @@ EXAMPLES = [*(ROOT / "examples").rglob("*.py")]
 
 def shown() -> Iterator[tuple[str, str]]:
     """Yield module and name of each import that a page or an example shows."""
-    code = [each for page in PAGES for each in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)]
+    code = [
+        each for page in PAGES for each in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    ]
     for program in [*code, *(example.read_text(encoding="utf-8") for example in EXAMPLES)]:
         for node in ast.walk(ast.parse(program)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("kafka_partition_events"):
