@@ -348,7 +348,7 @@ class _Reader:
         allowed = given.get(_CODE_ALLOWED)
         if runs_code(name, value) and (allowed is None or str(allowed.value).lower() != "true"):
             self._problems.append(
-                f"{given[path].origin}: {path}: whoever sets this runs code in the service; "
+                f"{given[path].origin}: {path}: this setting runs code in the service; "
                 f"set {_CODE_ALLOWED} = true if that is meant"
             )
 

@@ -29,18 +29,18 @@ _HEADERS = ("GROUP", "PROTOCOL", "STATE", "MEMBERS", *map(str.upper, _LEVELS), "
 
 
 @group_app.callback(
-    epilog="Exit codes: 0 all is well; 1 a group has not followed; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 1 a group has not followed; 2 error, in one line on stderr. "
     "`kpe group COMMAND --help` has examples."
 )
 def group() -> None:
-    """See how far consumer groups are with the partitions of a topic.
+    """Show how far consumer groups are with the partitions of a topic.
 
     \b
     kpe group probe -b localhost:9092 --topic orders --partitions 6-11
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
-@group_app.command("probe", short_help="Look once how far groups are with partitions.")
+@group_app.command("probe", short_help="Check once how far groups are with partitions.")
 @with_options
 def probe_command(
     topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.")],
@@ -56,7 +56,7 @@ def probe_command(
     where: ClusterOptions,
     listing: Listing,
 ) -> None:
-    """Look once how far consumer groups are with some partitions of a topic, as `kpe tracker` does.
+    """Check once how far consumer groups are with some partitions of a topic, as `kpe tracker` does.
 
     \b
     assigned    a member of the group has it
@@ -66,9 +66,9 @@ def probe_command(
     lag         records that it has not committed yet; - where it has no offset
 
     Shows the groups with members that have the topic, or with offsets of it. Classic groups and those of
-    KIP-848. While a classic group rebalances, brokers do not tell its assignment. One look can't see that an
-    assignment is stable, which the tracker takes for a position after --settle of a change. Needs the rights
-    to describe the topic and the groups.
+    KIP-848. While a classic group rebalances, brokers do not report its assignment. One check can't show that
+    an assignment is stable, which the tracker takes for a position after --settle of a change. Needs the
+    rights to describe the topic and the groups.
 
     \b
     kpe group probe -b localhost:9092 --topic orders

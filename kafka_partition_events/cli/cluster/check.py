@@ -19,6 +19,7 @@ from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_options
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.common.settings import ClusterOptions
+from kafka_partition_events.cli.common.unreachable import plainly
 from kafka_partition_events.cli.services.services import Services, first_look
 from kafka_partition_events.metadata.cluster import Cluster, skew
 
@@ -108,10 +109,10 @@ def check_command(
     min_brokers: Annotated[str | None, typer.Option(metavar="[W,]C", help="Brokers; fewer are bad.")] = None,
     where: ClusterOptions,
 ) -> None:
-    """Look at the cluster once and tell its state as a Nagios plugin does, with performance data.
+    """Check the cluster once, as a Nagios plugin, with performance data.
 
     A threshold is C (critical), W,C (warning and critical) or W, (a warning only: mind the comma). Beyond it
-    is bad, the bound itself is good. By default a partition without a leader is critical, and one with
+    is bad, the threshold itself is good. By default a partition without a leader is critical, and one with
     replicas out of sync a warning. It answers within ten seconds, whatever the cluster does.
 
     \b
@@ -135,7 +136,7 @@ def check_command(
             assert poller.cluster is not None  # noqa: S101 - the first look has it
             cluster = TopicFilter(topics).narrowed(poller.cluster)
     except CliError as error:
-        write_line(f"KPE UNKNOWN - {error}")
+        write_line(f"KPE UNKNOWN - {plainly(str(error))}")
         raise typer.Exit(State.UNKNOWN) from None
     except (
         typer.Exit

@@ -30,7 +30,7 @@ Bootstrap = Annotated[
         "-b",
         metavar="HOST:PORT[,...]",
         envvar="KPE_BOOTSTRAP_SERVERS",
-        help="Brokers to ask first.",
+        help="Brokers to connect to first.",
     ),
 ]
 ClientOptions = Annotated[
@@ -57,7 +57,7 @@ ConfigFile = Annotated[
         "--config",
         metavar="FILE.toml",
         envvar="KPE_CONFIG",
-        help="The configuration, as `kpe observe` has it: [kafka] and [control] tell where brokers are.",
+        help="The configuration, as `kpe observe` has it: [kafka] and [control] name the brokers.",
     ),
 ]
 
@@ -173,7 +173,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
             name, value = name.removesuffix(_FILE), _in_file(name, value)
         elif secret_property(name):
             raise CliError(
-                f"-X {name}: everybody on this machine can see a command line; write its value into a file "
+                f"-X {name}: every user of this machine can see a command line; write its value into a file "
                 f"and give -X {name}{_FILE}=PATH"
             )
         config[name] = value

@@ -289,7 +289,7 @@ def replicas_command(
     output: OutputChoice = None,
     where: ClusterOptions,
 ) -> None:
-    """Tell for each broker what of each topic can be written with acks=all if it fails, and what helps.
+    """Find for each broker what of each topic can be written with acks=all if it fails, and what helps.
 
     With acks=all a write waits for every in-sync replica. A broker that hangs stays in sync until its session
     ends (9 s) or it lags too long (replica.lag.time.max.ms, 30 s); until then it blocks every partition that
