@@ -41,11 +41,11 @@ PURE_CONTROL = (
 )  # fmt: skip
 """What decides in change control: it does no I/O, so it knows no client, and reads no clock."""
 SPARK_ROOMS = {
-    "tables": {"tables"},
-    "gold": {"events", "outages", "tables", "targets", "gold"},
+    "tables": {"raised", "tables"},
+    "gold": {"events", "tables", "targets", "gold"},
     "ingest": {"events", "gold", "kafka", "progress", "tables", "ingest"},
-    "control": {"events", "gold", "ingest", "kafka", "progress", "tables", "control"},
-    "refresh": {"control", "events", "gold", "ingest", "outages", "progress", "tables", "refresh"},
+    "control": {"events", "gold", "ingest", "kafka", "tables", "control"},
+    "refresh": {"control", "events", "gold", "ingest", "progress", "tables", "targets", "refresh"},
     "report": {"events", "page", "tables", "targets", "wording", "report"},
     "partitioner": {"raised", "partitioner"},
     "whatif": {"kafka", "page", "partition_column", "partitioner", "raised", "wording", "whatif"},
@@ -66,7 +66,7 @@ PURE_METADATA = ("cluster", "diff", "durations", "events", "reconcile", "source"
 PAGES = (
     *(f"spark/{name}.py" for name in ("page", "wording", "whatif/page", "whatif/wording")),
     *(f"spark/report/{name}.py" for name in ("brokers", "budget", "heatmap", "model")),
-    *(f"spark/report/{name}.py" for name in ("outages", "page", "timeline")), "demo/records.py",
+    *(f"spark/report/{name}.py" for name in ("outages", "page")), "demo/records.py",
 )  # fmt: skip
 """What a report says is made without Spark, and tested without it."""
 SHARED = {"errors", "log"}

@@ -1,4 +1,4 @@
-"""Events -> outages of partitions and absences of brokers, each with the bounds of its begin and its end.
+"""Events -> outages of partitions, each with the bounds of its begin and its end.
 
 A transition is known between two looks only: after ``prev_at`` and not after ``at``. So an outage began in
 ``(began_after, began_by]`` and ended in ``(ended_after, ended_by]``; all four are kept. ``began_after`` is
@@ -11,11 +11,16 @@ One computation serves all: of everything at once, or of what is told from some 
 states that stand for all before it (`standing_of`). A test holds one against the other.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+
+from kafka_partition_events.spark.events import LABELS
+from kafka_partition_events.spark.gold.clusters import Clusters
+from kafka_partition_events.spark.gold.intervals import day_of
+from kafka_partition_events.spark.gold.partition_counts import NAMES as TELL_COUNTS
 
 KEY: Final = ("cluster_id", "topic", "partition")
 """The columns that name a partition. Several clusters may write to one topic of events."""
@@ -29,9 +34,20 @@ OUTAGE: Final = (
     *KEY, "began_after", "began_by", "ended_after", "ended_by", "ended_with", "leader_before", "leader_after",
 )  # fmt: skip
 """The columns of an outage."""
+DECORATED: Final = (*OUTAGE, "cause_broker", "censored", "day")
+"""Those of the table."""
+
+NAMES: Final = tuple(sorted({*TELLING, *TELL_COUNTS, "broker.left"}))
+"""The events that lasting things are made from: outages, their causes, counts of partitions."""
+
+OPEN: Final = "open"
+"""``censored``: it had not ended by the last news."""
+BLIND: Final = "blind"
+"""``censored``: nobody looked for a part of the time between its outer bounds."""
+AROUND: Final = timedelta(minutes=1)
+"""How long before or after an outage's begin its broker may have left, to be its cause."""
 
 _TOPIC: Final = ("cluster_id", "topic")
-_BOUNDS: Final = ("began_after", "began_by", "ended_after", "ended_by", "ended_with")
 _OWN: Final = ("partition.offline", "partition.online")
 _TELLS: Final = f"name IN {TELLING} AND (name != 'topic.created' OR initial)"
 _DOWN: Final = "name = 'partition.offline'"
@@ -40,17 +56,13 @@ _CODE: Final = f"CAST(array_position(array{TELLING}, name) AS INT)"
 """A number in the place of a name, in the order of the alphabet."""
 
 
-def states(observations: DataFrame, *keep: str) -> DataFrame:
-    """Return what observations tell of partitions and topics, in few and narrow columns.
+def states(observations: DataFrame) -> DataFrame:
+    """Return the rows of ``silver/states``: what `events.observations` tell of `NAMES`, doubles included.
 
     ``partition`` is null where it is about the whole topic. ``identity`` stands for the event's source, id.
-
-    Args:
-        observations: As `kafka_partition_events.spark.events.observations` returns them.
-        *keep: Columns of theirs that come last, unchanged.
     """
     own = F.col("name").isin(*_OWN)
-    return observations.select(
+    return observations.where(F.col("name").isin(*NAMES)).select(
         *_TOPIC,
         F.when(own, F.expr("try_cast(partitions AS INT)")).alias("partition"),
         "name",
@@ -59,19 +71,16 @@ def states(observations: DataFrame, *keep: str) -> DataFrame:
         "prev_at",
         "at",
         *(F.when(own, F.col(name)).alias(name) for name in ("leader_before", "leader_after")),
-        *keep,
+        *("topic_id", "count_after", "broker", *LABELS),
     )
 
 
-def partition_outages(told: DataFrame) -> DataFrame:
-    """Return the columns of `OUTAGE`; ``ended_with`` tells what ended it.
+def all_outages(told: DataFrame) -> DataFrame:
+    """Return the columns of `OUTAGE` of what `states` returned; ``ended_with`` tells what ended it.
 
     A topic that is deleted or re-created ends its partitions' outages; so does an observer that starts,
     sees the topic and does not find the partition offline. Of the leaders the event of the begin tells the
     one before, that of the end the one after; null where none tells.
-
-    Args:
-        told: As `states` returns them, doubles included.
     """
     return outages_of(runs_of(told)).drop("news")
 
@@ -102,16 +111,10 @@ def runs_of(told: DataFrame, standing: DataFrame | None = None, begin: datetime 
         rows = rows.unionByName(standing.selectExpr(*columns, "true AS known"))
     own, of_topic = rows.where("partition IS NOT NULL"), rows.where("partition IS NULL")
     transitions = _placed(own, begin).selectExpr(
-        *KEY,
-        f"{_DOWN} AS down",
-        "prev_at",
-        "place AS at",
-        f"{_CODE} AS code",
-        f"IF({_DOWN}, leader_before, leader_after) AS leader",
-        "identity",
-        "new",
+        *(*KEY, f"{_DOWN} AS down", "prev_at", "place AS at", f"{_CODE} AS code"),
+        *(f"IF({_DOWN}, leader_before, leader_after) AS leader", "identity", "new"),
     )
-    return _runs(transitions.unionByName(_spread(own, _placed(of_topic, begin))), *KEY)
+    return _runs(transitions.unionByName(_spread(own, _placed(of_topic, begin))))
 
 
 def _placed(rows: DataFrame, begin: datetime | None) -> DataFrame:
@@ -138,20 +141,10 @@ def _spread(own: DataFrame, of_topic: DataFrame) -> DataFrame:
         F.expr("max(known) AS _standing"), F.expr(f"collect_set(IF(initial AND {_DOWN}, at, NULL)) AS _found")
     )
     silent = "IF(known, _standing, name = 'topic.created' AND array_contains(_found, at))"
-    return (
-        of_topic.drop("partition")
-        .join(partitions, list(_TOPIC))
-        .where(f"NOT {silent}")
-        .selectExpr(
-            *KEY,
-            "false AS down",
-            "prev_at",
-            "place AS at",
-            f"{_CODE} AS code",
-            "CAST(NULL AS INT) AS leader",
-            "CAST(NULL AS BIGINT) AS identity",
-            "new",
-        )
+    said = of_topic.drop("partition").join(partitions, list(_TOPIC)).where(f"NOT {silent}")
+    return said.selectExpr(
+        *(*KEY, "false AS down", "prev_at", "place AS at", f"{_CODE} AS code"),
+        *("INT(NULL) AS leader", "BIGINT(NULL) AS identity", "new"),
     )
 
 
@@ -160,43 +153,46 @@ def outages_of(runs: DataFrame) -> DataFrame:
 
     That is whether such as an outage was before the news may be another one now.
     """
-    return _spells(runs, *KEY).select(*OUTAGE, "news")
+    by_run = f"OVER (PARTITION BY {', '.join(KEY)} ORDER BY run)"
+    return (
+        runs.selectExpr(
+            *KEY,
+            "down",
+            "after AS began_after",
+            "first AS began_by",
+            f"lead(after) {by_run} AS ended_after",
+            f"lead(first) {by_run} AS ended_by",
+            f"lead(name) {by_run} AS ended_with",
+            "leader AS leader_before",
+            f"lead(leader) {by_run} AS leader_after",
+            # The run before it decides after which time it began, at the latest.
+            f"news OR coalesce(lag(news) {by_run}, false) OR coalesce(lead(found) {by_run}, false) AS news",
+        )
+        .where("down")
+        .drop("down")
+    )
 
 
 def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = None) -> DataFrame:
-    """Return as few states as say the same of what comes after as all of them do.
+    """Return as few states as say the same of what comes after as those do that the runs were made from.
 
     They are the last outage of each partition and what followed on it, two to four rows; and when a topic was
     last told as a whole, for partitions of which nothing is known yet.
-
-    Args:
-        runs: As `runs_of` returned them.
-        told: What these were made from.
-        standing: The same.
     """
     of_key = f"OVER (PARTITION BY {', '.join(KEY)})"
+    of_id = f"OVER (PARTITION BY {', '.join(_TOPIC)}, identity)"
     said_first = "struct(identity, after AS prev_at, first AS at, name)"
     said_last = (
-        "struct(CAST(NULL AS BIGINT) AS identity, CAST(NULL AS TIMESTAMP) AS prev_at, last AS at, "
+        "struct(BIGINT(NULL) AS identity, TIMESTAMP(NULL) AS prev_at, last AS at, "
         "IF(down, 'partition.offline', 'partition.online') AS name)"
     )
+    both = f"array({said_first}, {said_last})"
     own = (
         runs.selectExpr("*", f"coalesce(max(IF(down, run, NULL)) {of_key}, max(run) {of_key}) AS _from")
         .where("run >= _from")
+        .selectExpr(*KEY, "down", "first", "leader", f"inline(IF(first < last, {both}, array({said_first})))")
         .selectExpr(
-            *KEY,
-            "down",
-            "first",
-            "leader",
-            f"inline(IF(first < last, array({said_first}, {said_last}), array({said_first})))",
-        )
-        .selectExpr(
-            *KEY,
-            "name",
-            "false AS initial",
-            "identity",
-            "prev_at",
-            "at",
+            *(*KEY, "name", "false AS initial", "identity", "prev_at", "at"),
             "IF(down AND at = first, leader, NULL) AS leader_before",
             "IF(NOT down AND at = first, leader, NULL) AS leader_after",
         )
@@ -204,32 +200,22 @@ def standing_of(runs: DataFrame, told: DataFrame, standing: DataFrame | None = N
     of_topic = (
         told.where(_TELLS)
         .where("partition IS NULL AND topic IS NOT NULL")
-        .selectExpr(
-            *_TOPIC,
-            "IF(name = 'topic.created', at, min(at) OVER "
-            f"(PARTITION BY {', '.join(_TOPIC)}, identity)) AS at",
-        )
+        .selectExpr(*_TOPIC, f"IF(name = 'topic.created', at, min(at) {of_id}) AS at")
     )
     if standing is not None:
         of_topic = of_topic.unionByName(standing.where("partition IS NULL").select(*_TOPIC, "at"))
     seen = of_topic.groupBy(*_TOPIC).agg(F.max("at").alias("at"))
     return own.unionByName(
         seen.selectExpr(
-            *_TOPIC,
-            "CAST(NULL AS INT) AS partition",
-            "'topic.created' AS name",
-            "true AS initial",
-            "CAST(NULL AS BIGINT) AS identity",
-            "CAST(NULL AS TIMESTAMP) AS prev_at",
-            "at",
-            "CAST(NULL AS INT) AS leader_before",
-            "CAST(NULL AS INT) AS leader_after",
+            *(*_TOPIC, "INT(NULL) AS partition", "'topic.created' AS name", "true AS initial"),
+            *("BIGINT(NULL) AS identity", "TIMESTAMP(NULL) AS prev_at", "at"),
+            *("INT(NULL) AS leader_before", "INT(NULL) AS leader_after"),
         )
     )
 
 
-def _runs(transitions: DataFrame, *key: str) -> DataFrame:
-    by = ", ".join(key)
+def _runs(transitions: DataFrame) -> DataFrame:
+    by = ", ".join(KEY)
     in_time = f"OVER (PARTITION BY {by} ORDER BY at, down)"
     by_run = f"OVER (PARTITION BY {by} ORDER BY run)"
     # All that is grouped here has a fixed size, so that it is grouped by hash.
@@ -240,7 +226,7 @@ def _runs(transitions: DataFrame, *key: str) -> DataFrame:
             f"sum(CAST(_begins AS INT)) {in_time} AS run",
             f"last(IF(_begins, at, NULL), true) {in_time} AS first",
         )
-        .groupBy(*key, "run", "down", "first")
+        .groupBy(*KEY, "run", "down", "first")
         .agg(
             *map(
                 F.expr,
@@ -258,34 +244,49 @@ def _runs(transitions: DataFrame, *key: str) -> DataFrame:
         )
         .selectExpr("*", f"lag(last) {by_run} AS _otherwise")
         .selectExpr(
-            *key,
-            "run",
-            "down",
-            "first",
-            "last",
+            *(*KEY, "run", "down", "first", "last", "leader", "identity", "news", "found"),
             "greatest(_after, IF(_otherwise < first, _otherwise, NULL)) AS after",
             f"element_at(array{TELLING}, _code) AS name",
-            "leader",
-            "identity",
-            "news",
-            "found",
         )
     )
 
 
-def _spells(runs: DataFrame, *key: str) -> DataFrame:
-    """Return the runs that are down, with what the next ones say of their ends."""
-    by_run = f"OVER (PARTITION BY {', '.join(key)} ORDER BY run)"
-    return runs.selectExpr(
-        *key,
-        "down",
-        "after AS began_after",
-        "first AS began_by",
-        f"lead(after) {by_run} AS ended_after",
-        f"lead(first) {by_run} AS ended_by",
-        f"lead(name) {by_run} AS ended_with",
-        "leader AS leader_before",
-        f"lead(leader) {by_run} AS leader_after",
-        # The run before it decides after which time it began, at the latest.
-        f"news OR coalesce(lag(news) {by_run}, false) OR coalesce(lead(found) {by_run}, false) AS news",
-    ).where("down")
+# -- with what else is known of them -------------------------------------------------------------------------
+
+
+def partition_outages(found: DataFrame, told: DataFrame, clusters: Clusters, *keep: str) -> DataFrame:
+    """Return the rows of ``gold/partition_outages``.
+
+    Columns: those of `OUTAGE`; ``cause_broker``: the leader before, if
+    that broker left within the bounds of the begin or a minute around them; ``censored``: null, `OPEN` or
+    `BLIND`; ``day`` (of ``began_by``).
+
+    Args:
+        found: Outages.
+        told: States; those of ``broker.left`` around the begins are needed.
+        clusters: When nobody looked.
+        *keep: Columns of the outages that come last, unchanged.
+    """
+    begin, around = "coalesce(began_after, began_by)", f"INTERVAL {AROUND.seconds} SECONDS"
+    meets = f"exists(_left, one -> one.by >= {begin} - {around} AND one.after <= began_by + {around})"
+    uncertain = clusters.touches_blind(F.expr(f"unix_micros({begin})"), F.unix_micros("ended_by"))
+    return found.join(F.broadcast(_left(told)), ["cluster_id", "leader_before"], "left").select(
+        *OUTAGE,
+        F.expr(f"IF({meets}, leader_before, NULL) AS cause_broker"),
+        F.when(F.col("ended_by").isNull(), OPEN).when(uncertain, BLIND).alias("censored"),
+        day_of(F.unix_micros("began_by")).alias("day"),
+        *keep,
+    )
+
+
+def _left(told: DataFrame) -> DataFrame:
+    """Return ``cluster_id, leader_before``, a broker, and the bounds of when it ``_left``."""
+    # It lay after the last of the looks before it that anybody tells of.
+    after = "coalesce(array_max(filter(looks, look -> look < by)), by)"
+    return (
+        told.where("name = 'broker.left' AND broker IS NOT NULL")
+        .groupBy("cluster_id", "identity", F.col("broker").alias("leader_before"))
+        .agg(F.min("at").alias("by"), F.collect_set("prev_at").alias("looks"))
+        .groupBy("cluster_id", "leader_before")
+        .agg(F.expr(f"collect_set(struct({after} AS after, by)) AS _left"))
+    )
