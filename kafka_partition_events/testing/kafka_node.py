@@ -6,7 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -70,6 +70,7 @@ def broker_settings(
     client: Listener,
     inside: Listener,
     between: Listener,
+    more: Sequence[Listener] = (),
     brokers: int,
 ) -> dict[str, str]:
     """Return the settings of one broker of `brokers`.
@@ -80,10 +81,11 @@ def broker_settings(
         client: For clients.
         inside: For the kit, which no disturbance of a link must reach. May be the same.
         between: For the other brokers. May be the same.
+        more: For clients, too.
         brokers: How many there are.
     """
     replicas = str(min(3, brokers))
-    listeners = {each.name: each for each in (client, inside, between)}.values()
+    listeners = {each.name: each for each in (client, inside, between, *more)}.values()
     protocols = [f"{each.name}:{each.protocol}" for each in listeners]
     return {
         "process.roles": "broker",
@@ -160,9 +162,15 @@ class KafkaNode:
         return self._process.pid if self._process is not None and self._process.alive else None
 
     def begin_format(self, cluster_id: str, *options: str) -> SupervisedProcess:
-        """Start to format the storage, which takes some seconds."""
+        """Start to format the storage, which takes some seconds.
+
+        The options are handed over in a file: there are passwords among them, and everybody on this machine
+        can see a command line.
+        """
+        told = self._properties.with_suffix(".format")
+        told.write_text("".join(f"{option}\n" for option in options))
         tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
-        return SupervisedProcess([*self._java, *tool, *options], log=self.log)
+        return SupervisedProcess([*self._java, *tool, *([f"@{told}"] if options else ())], log=self.log)
 
     def start(self) -> None:
         """Start the JVM, its clock wrong by `skew_s` seconds; it serves some seconds later.

@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
+from kafka_partition_events.clients.confluent.connection import Refusals
+from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.cloudevents import RECORD_HEADERS
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
@@ -73,8 +75,12 @@ class KafkaSink:
         self.topic = topic
         self._timeout = timeout
         self._left_out = fields_of(redact)
-        self._config = producer if isinstance(producer, Mapping) else None
-        self._producer = make_producer(producer) if isinstance(producer, Mapping) else producer
+        self._refused = Refusals()
+        self._config: Mapping[str, Any] | None = None
+        if isinstance(producer, Mapping):
+            self._config = {"error_cb": self._refused.note, **producer}
+            producer = make_producer(self._config)
+        self._producer = producer
         reset_in_children(self)
 
     def reset_after_fork(self) -> None:
@@ -99,8 +105,12 @@ class KafkaSink:
         refused = failure in _REFUSALS
         if not refused and self._config is not None:
             self._renew(self._config)
+        needed = Right(("Write",), "topic", self.topic)
+        told = lacking(failure, [needed], self._config) or failure
+        if (login := self._refused.take()) is not None:
+            told += f" (cause: {login.name()}: {login.str()})"
         raise DeliveryError(
-            f"topic {self.topic} has {delivered} of {len(entries)} entries: {failure}",
+            f"topic {self.topic} has {delivered} of {len(entries)} entries: {told}",
             reason=failure.lower().lstrip("_"),
             delivered=delivered,
             refused=refused,
