@@ -3,6 +3,7 @@
 import contextlib
 import socket
 import ssl
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ _SHORT: Final = {
 """OpenSSL's names of a distinguished name's parts, and those of RFC 2253, as Kafka writes them."""
 
 _HANDSHAKE_S: Final = 2.0
+"""How long it may take to see what is wrong with a broker's certificate."""
 
 
 def subject(certificate: str) -> str | None:
@@ -52,13 +54,13 @@ def why_brokers_is_refused(config: Mapping[str, Any]) -> str | None:
     Args:
         config: How the client connects, in librdkafka's words.
     """
-    ca = config.get("ssl.ca.location")
+    ca, deadline = config.get("ssl.ca.location"), time.monotonic() + _HANDSHAKE_S
     for address in str(config.get("bootstrap.servers", "")).split(","):
         host, _, port = address.strip().rpartition(":")
         try:
             context = ssl.create_default_context(cafile=None if ca is None else str(ca))
             with (
-                socket.create_connection((host.strip("[]"), int(port)), _HANDSHAKE_S) as plain,
+                socket.create_connection((host.strip("[]"), int(port)), _left(deadline)) as plain,
                 context.wrap_socket(plain, server_hostname=host.strip("[]")),
             ):
                 return None
@@ -67,6 +69,10 @@ def why_brokers_is_refused(config: Mapping[str, Any]) -> str | None:
         except (OSError, ValueError):
             continue
     return None
+
+
+def _left(deadline: float) -> float:
+    return max(0.05, deadline - time.monotonic())
 
 
 def _decoded(path: str) -> dict[str, Any]:

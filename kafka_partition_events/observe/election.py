@@ -25,7 +25,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from kafka_partition_events.clients.confluent.answers import error_name, error_text
-from kafka_partition_events.clients.confluent.connection import Refusals
+from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import Right, is_refusal
 from kafka_partition_events.log import get_logger
@@ -133,12 +133,12 @@ class Election:
 
     def _take_part(self) -> None:
         """Be a member of the group until `close`, or until somebody else had better lead."""
-        refused = Refusals()
+        login = Login(self._config)
         consumer = Consumer(
             {
                 "log_level": 2,
                 **connecting(self._config),
-                "error_cb": refused.note,
+                "error_cb": login.note,
                 "group.id": self._group,
                 "session.timeout.ms": int(SESSION_S * 1000),
                 "heartbeat.interval.ms": 2_000,
@@ -150,23 +150,26 @@ class Election:
         )
         consumer.subscribe([self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._lost)
         try:
-            self._look_after(consumer, refused)
+            self._look_after(consumer, login)
         finally:
             with contextlib.suppress(KafkaException):
                 consumer.close()  # calls `_taken` if there is something to hand over
             self._assigned = False
             self._step_down()
 
-    def _look_after(self, consumer: Consumer, refused: Refusals) -> None:
-        due = 0.0
+    def _look_after(self, consumer: Consumer, login: Login) -> None:
+        due, told = 0.0, ""
         while not (self._stopping.is_set() or self._should_leave()):
             message = consumer.poll(_LOOK_S)
             if message is not None and (trouble := message.error()) is not None:
                 if is_refusal(error_name(trouble)):
                     raise KafkaException(trouble)
                 _log.warning("election_trouble", error=trouble.str())
+            if login.refusal is not None and login.refusal.str() != told:
+                told = login.refusal.str()
+                _log.warning("election_trouble", error=told)
             if not self._assigned:
-                refused.check()  # to connect anew, perhaps by a password that was replaced
+                login.check()
             if self._assigned and not self._leader:
                 self._step_up(consumer)
             elif time.monotonic() >= due:

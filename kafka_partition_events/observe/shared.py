@@ -17,7 +17,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.answers import error_text, is_of_the_group
-from kafka_partition_events.clients.confluent.connection import Refusals
+from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import ConfigurationError, OutboxError
@@ -170,7 +170,7 @@ class Shared:
                 self._stopping.wait(_AGAIN_S)
 
     def _follow(self) -> None:
-        refused = Refusals()
+        login = Login(self._config)
         consumer = Consumer(
             {
                 "log_level": 2,
@@ -178,7 +178,7 @@ class Shared:
                 "group.id": "kpe-unused",  # required; nothing is joined, nothing committed
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
-                "error_cb": refused.note,
+                "error_cb": login.note,
             }
         )
         try:
@@ -194,20 +194,21 @@ class Shared:
                     self._copy = copy
                     copy = self._copy = _changed(copy, self._corrected(copy))
                 if time.monotonic() >= ask_at:
-                    self._answered = self._answers(consumer)
+                    self._answered = self._answers(consumer, login)
                     ask_at = time.monotonic() + _ASK_S
-                    if not self._answered:
-                        refused.check()  # to connect anew, perhaps by a password that was replaced
+                if not self._answered:
+                    login.check()
         finally:
             self._copy = None
             consumer.close()
 
-    def _answers(self, consumer: Consumer) -> bool:
+    def _answers(self, consumer: Consumer, login: Login) -> bool:
         """Return whether the topic's leader does: that it is gone a consumer is not told."""
         try:
             consumer.get_watermark_offsets(TopicPartition(self._topic, 0), REQUEST_S, cached=False)
         except KafkaException as error:
-            _log.warning("shared_topic_silent", topic=self._topic, error=self._text(error))
+            told = self._text(error) if login.refusal is None else login.refusal.str()
+            _log.warning("shared_topic_silent", topic=self._topic, error=told)
             return False
         return True
 

@@ -170,34 +170,38 @@ class Connection:
             admin.__exit__(None, None, None)
 
 
-class Refusals:
-    """What a client of ours is told of logins: a consumer's calls only say that nobody answers.
+class Login:
+    """The login that a client was made with: what brokers say against it, and whether it was replaced since.
 
-    Thread-safe.
+    A consumer's or producer's calls only say that nobody answers. Thread-safe.
+
+    Attributes:
+        refusal: What was said last; None if nothing was.
     """
 
-    def __init__(self) -> None:
-        """Begin with none."""
-        self._last: KafkaError | None = None
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Remember it; make one right before the client.
+
+        Args:
+            config: How the client connects.
+        """
+        self.refusal: KafkaError | None = None
+        self._config = config
+        self._made_with = login_of(config)
 
     def note(self, error: KafkaError) -> None:
         """Take note of an error; this is an ``error_cb``."""
         if error.name() in _OF_LOGINS:
-            self._last = error
-
-    def take(self) -> KafkaError | None:
-        """Return what was noted last, since the last time."""
-        error, self._last = self._last, None
-        return error
+            self.refusal = error
 
     def check(self) -> None:
-        """Raise it.
+        """Raise if the client had better be made anew: its login was refused, and replaced in its file since.
 
         Raises:
-            KafkaException: brokers have refused a login, or a certificate is of no use.
+            KafkaException: with the refusal.
         """
-        if (error := self.take()) is not None:
-            raise KafkaException(error)
+        if self.refusal is not None and login_of(self._config) != self._made_with:
+            raise KafkaException(self.refusal)
 
 
 class Borrowed:

@@ -7,7 +7,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from kafka_partition_events.clients.confluent.answers import error_name
-from kafka_partition_events.clients.confluent.connection import Refusals
+from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
 from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.control.operate.control_log import CURE, command_in
@@ -44,7 +44,7 @@ class Membership:
         self._config = config
         self._topic = f"{prefix}commands"
         self._group = tracker_name(prefix)
-        self._refused = Refusals()
+        self._login = Login(config)
         self._skipped = skipped
         self.elected = False
         self._next: int | None = None
@@ -52,7 +52,7 @@ class Membership:
             {
                 "log_level": 2,
                 **connecting(config),
-                "error_cb": self._refused.note,
+                "error_cb": self._login.note,
                 "group.id": self._group,
                 "session.timeout.ms": int(SESSION_S * 1_000),
                 "heartbeat.interval.ms": 2_000,
@@ -83,7 +83,7 @@ class Membership:
         try:
             found = self._consumer.list_topics(self._topic, timeout=_LIMIT_S).topics[self._topic]
         except KafkaException as error:
-            text = (self._refused.take() or error.args[0]).str()
+            text = (self._login.refusal or error.args[0]).str()
             raise ControlTopicError(f"the brokers of the control topics do not answer: {text}") from error
         if found.error is not None:
             raise self._failure(found.error)
