@@ -72,6 +72,7 @@ def broker_settings(
     client: Listener,
     inside: Listener,
     between: Listener,
+    more: Sequence[Listener] = (),
     brokers: int,
 ) -> dict[str, str]:
     """Return the settings of one broker of `brokers`.
@@ -82,10 +83,11 @@ def broker_settings(
         client: For clients.
         inside: For the kit, which no disturbance of a link must reach. May be the same.
         between: For the other brokers. May be the same.
+        more: For clients, too.
         brokers: How many there are.
     """
     replicas = str(min(3, brokers))
-    listeners = {each.name: each for each in (client, inside, between)}.values()
+    listeners = {each.name: each for each in (client, inside, between, *more)}.values()
     protocols = [f"{each.name}:{each.protocol}" for each in listeners]
     return {
         "process.roles": "broker",
@@ -176,11 +178,16 @@ class KafkaNode:
     def format(self, cluster_id: str, *options: str, limit: float) -> None:
         """Format the storage by Kafka's own tool, which takes a JVM some seconds.
 
+        The options are handed over in a file: there are passwords among them, and everybody on this machine
+        can see a command line.
+
         Raises:
             KitError: it refuses, or does not finish within `limit` seconds.
         """
+        told = self._properties.with_suffix(".format")
+        told.write_text("".join(f"{option}\n" for option in options))
         tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
-        run = SupervisedProcess([*self._java, *tool, *options], log=self.log)
+        run = SupervisedProcess([*self._java, *tool, *([f"@{told}"] if options else ())], log=self.log)
         try:
             code = run.wait(limit)
         except subprocess.TimeoutExpired:

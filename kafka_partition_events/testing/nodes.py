@@ -42,6 +42,7 @@ class Plan:
     controllers: int
     version: str | None
     secured: bool
+    listeners: Mapping[str, str]
     links: LinkMode | None
     slow_disks: bool
     overrides: Mapping[str, str]
@@ -54,6 +55,7 @@ class Nodes:
         brokers: By id, ascending; empty until `start` has made them.
         controllers: The same.
         client_ports: Where clients connect to each broker: its own port, or that of its link.
+        more_ports: The same of further listeners, by their names.
         directory: Where everything is kept; None before `start`.
         security: User, password and CA, once started, if the plan has them.
         links: The links, once started, if the plan has them.
@@ -65,6 +67,7 @@ class Nodes:
         self.brokers: dict[int, KafkaNode] = {}
         self.controllers: dict[int, KafkaNode] = {}
         self.client_ports: dict[int, int] = {}
+        self.more_ports: dict[str, dict[int, int]] = {name: {} for name in plan.listeners}
         self.directory: Path | None = None
         self.security: Security | None = None
         self.links: Links | None = None
@@ -226,7 +229,7 @@ class Nodes:
         """Give every node its ports and settings, and start the links between them."""
         assert self.directory is not None  # noqa: S101  # `start` has made it
         plan = self._plan
-        ports = iter(free_ports(plan.controllers + 5 * plan.brokers))
+        ports = iter(free_ports(plan.controllers + (5 + len(plan.listeners)) * plan.brokers))
         voters = {CONTROLLER_ID + number: next(ports) for number in range(plan.controllers)}
         own, clients, client_links, others, other_links = (
             {broker: next(ports) for broker in range(1, plan.brokers + 1)} for _ in range(5)
@@ -246,8 +249,17 @@ class Nodes:
             if plan.links == "all":
                 between = Listener("BROKERS", others[broker]).behind(other_links[broker])
             self.client_ports[broker] = client.advertised
+            more = [Listener(name, next(ports), protocol=by) for name, by in plan.listeners.items()]
+            for each in more:
+                self.more_ports[each.name][broker] = each.port
             settings = broker_settings(
-                broker, voters, client=client, inside=inside, between=between, brokers=plan.brokers
+                broker,
+                voters,
+                client=client,
+                inside=inside,
+                between=between,
+                more=more,
+                brokers=plan.brokers,
             )
             if self.security is not None:
                 settings |= self.security.broker_settings
