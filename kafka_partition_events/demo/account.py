@@ -1,50 +1,126 @@
-"""The end of the demo: what the producers counted beside what the topics hold."""
+"""The account of every record: what callbacks said beside what the topics hold."""
 
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from attrs import frozen
 
-from kafka_partition_events.demo.display import figures
-from kafka_partition_events.demo.ledger import Reconciliation, TopicLedger, Totals
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
-_LEGEND = (
-    "Producers count what they were told; topics are counted by the numbers that their records carry: sent "
-    "is the highest, acknowledged are those that are there, failed those that are not. Rerouted (around an "
-    "offline partition) and capped (kept off partitions by the budget) are counted among the acknowledged."
-)
+_LIMIT_S = 60.0
 
 
-def show_accounts(
-    console: Console,
-    accounts: Sequence[Reconciliation],
-    ledgers: Mapping[str, TopicLedger],
-    remarks: Sequence[str],
-) -> None:
-    """Show the table, every difference and why records failed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("topic")
-    table.add_column("counted by", no_wrap=True)
-    for name in ("sent", "acknowledged", "failed", "rerouted", "capped"):
-        table.add_column(name, justify="right")
-    for account in accounts:
-        table.add_row(account.topic, account.producer, *figures(account.told))
-        table.add_row("", "the topic", *figures(account.found))
-    table.add_section()
-    table.add_row("all", "the producers", *figures(sum((a.told for a in accounts), Totals())))
-    table.add_row("", "the topics", *figures(sum((a.found for a in accounts), Totals())))
-    console.print(table)
-    console.print(_LEGEND, style="dim")
-    for topic, ledger in ledgers.items():
-        for cause, count in ledger.causes.most_common():
-            console.print(f"- {topic}: {count:,} failed: {cause}", soft_wrap=True)
-    differences = [f"{account.topic}: {said}" for account in accounts for said in account.differences()]
-    for remark in [*differences, *remarks]:
-        console.print(f"- {remark}", soft_wrap=True)
-    if all(account.agrees for account in accounts):
-        console.print(
-            "Every acknowledged record is in its topic, apart from the deleted topic.", style="green"
-        )
-    else:
-        console.print("The counts do NOT agree: see above.", style="red")
+@frozen(kw_only=True)
+class Account:
+    """One producer's records.
+
+    Attributes:
+        sent: How many it was given.
+        delivered, failed, unanswered: What callbacks said of them; of the last, nothing.
+        found: How many of them are in the topic.
+        copies: What is there beyond the first of a record.
+        missing: Delivered, say the callbacks, and not in the topic. There must be none.
+        unknown: In the topic, and never sent. There must be none.
+        found_failed, found_unanswered: There, although no callback said so: the answer was lost.
+        must_answer: Whether a record without an answer is an error. Of ours it is; what a client does by
+            itself is not ours to judge.
+    """
+
+    sent: int
+    delivered: int
+    failed: int
+    unanswered: int
+    found: int
+    copies: int
+    missing: int
+    unknown: int
+    found_failed: int
+    found_unanswered: int
+    must_answer: bool
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether what was said is what is there."""
+        return not (self.missing or self.unknown or (self.must_answer and self.unanswered))
+
+    def differences(self) -> list[str]:
+        """Return in words in what they differ."""
+        said = {
+            "delivered, and NOT IN THE TOPIC": self.missing,
+            "in the topic, and never sent": self.unknown,
+            "failed, and in the topic all the same": self.found_failed,
+            "never answered": self.unanswered,
+            "of these in the topic": self.found_unanswered,
+            "copies, by a rescue or a retry": self.copies,
+        }
+        return [f"{count:,} {what}" for what, count in said.items() if count]
+
+
+def reconcile(rows: Sequence[Row], stored: Mapping[int, int], *, must_answer: bool) -> Account:
+    """Compare what callbacks said with what is there.
+
+    Args:
+        rows: All records of a producer, by number.
+        stored: Number -> how often it is in the topic.
+        must_answer: See `Account`.
+    """
+    by_outcome = Counter(row.outcome for row in rows)
+
+    def found(outcome: int) -> int:
+        return sum(row.outcome == outcome and number in stored for number, row in enumerate(rows))
+
+    return Account(
+        sent=len(rows),
+        delivered=by_outcome[DELIVERED],
+        failed=by_outcome[FAILED],
+        unanswered=by_outcome[UNANSWERED],
+        found=sum(number < len(rows) for number in stored),
+        copies=sum(count - 1 for count in stored.values()),
+        missing=by_outcome[DELIVERED] - found(DELIVERED),
+        unknown=sum(number >= len(rows) for number in stored),
+        found_failed=found(FAILED),
+        found_unanswered=found(UNANSWERED),
+        must_answer=must_answer,
+    )
+
+
+def read_numbers(bootstrap_servers: str, topic: str, partitions: int) -> "Counter[int]":
+    """Read a topic from beginning to end; return how often each record's number is in it.
+
+    Raises:
+        CliError: it could not be read to its end in time.
+    """
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "kpe-demo",  # required, though nobody joins it
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "log_level": 2,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
+        return Counter(int(value) for value in _values(consumer, topic, partitions))
+    finally:
+        consumer.close()
+
+
+def _values(consumer: Any, topic: str, partitions: int) -> Iterator[bytes]:
+    from confluent_kafka import KafkaError  # noqa: PLC0415
+
+    deadline = time.monotonic() + _LIMIT_S
+    ended: set[int] = set()
+    while len(ended) < partitions:
+        for message in consumer.consume(10_000, timeout=0.2):
+            if (error := message.error()) is None:
+                yield message.value()
+            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
+                ended.add(message.partition())
+        if time.monotonic() > deadline:
+            raise CliError(f"topic {topic} could not be read to its end within {_LIMIT_S:.0f} s")

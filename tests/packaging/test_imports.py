@@ -66,7 +66,8 @@ PURE_METADATA = ("cluster", "diff", "durations", "events", "reconcile", "source"
 PAGES = (
     *(f"spark/{name}.py" for name in ("page", "wording", "whatif/page", "whatif/wording")),
     *(f"spark/report/{name}.py" for name in ("brokers", "budget", "heatmap", "model")),
-    *(f"spark/report/{name}.py" for name in ("outages", "page", "timeline")), "demo/records.py",
+    *(f"spark/report/{name}.py" for name in ("outages", "page", "timeline")),
+    *(f"demo/{name}.py" for name in ("account", "chart", "figures", "page", "plan", "story")),
 )  # fmt: skip
 """What a report says is made without Spark, and tested without it."""
 SHARED = {"errors", "log"}
