@@ -156,7 +156,7 @@ def top(
     kpe sink test pager --config kpe.toml           would somebody be told?
     kpe spark fleet -b localhost:9092 --out /data/kpe --once    tables of outages, availability, churn
     kpe assets export ./kpe                         alert rules, dashboards, units to go with it
-    kpe demo                                        a tour on a cluster of its own
+    kpe demo                                        a broker fails under four producers; on real brokers
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 

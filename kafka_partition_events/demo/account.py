@@ -1,16 +1,11 @@
-"""The account of every record: what callbacks said beside what the topics hold."""
+"""The account of every record: what callbacks said beside what the topics hold. Pure."""
 
-import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from attrs import frozen
 
-from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
-
-_LIMIT_S = 60.0
 
 
 @frozen(kw_only=True)
@@ -85,42 +80,3 @@ def reconcile(rows: Sequence[Row], stored: Mapping[int, int], *, must_answer: bo
         found_unanswered=found(UNANSWERED),
         must_answer=must_answer,
     )
-
-
-def read_numbers(bootstrap_servers: str, topic: str, partitions: int) -> "Counter[int]":
-    """Read a topic from beginning to end; return how often each record's number is in it.
-
-    Raises:
-        CliError: it could not be read to its end in time.
-    """
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
-
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "kpe-demo",  # required, though nobody joins it
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "log_level": 2,
-        }
-    )
-    try:
-        consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
-        return Counter(int(value) for value in _values(consumer, topic, partitions))
-    finally:
-        consumer.close()
-
-
-def _values(consumer: Any, topic: str, partitions: int) -> Iterator[bytes]:
-    from confluent_kafka import KafkaError  # noqa: PLC0415
-
-    deadline = time.monotonic() + _LIMIT_S
-    ended: set[int] = set()
-    while len(ended) < partitions:
-        for message in consumer.consume(10_000, timeout=0.2):
-            if (error := message.error()) is None:
-                yield message.value()
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
-                ended.add(message.partition())
-        if time.monotonic() > deadline:
-            raise CliError(f"topic {topic} could not be read to its end within {_LIMIT_S:.0f} s")

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.demo import plan
-from kafka_partition_events.demo.account import read_numbers, reconcile
+from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.board import Board
 from kafka_partition_events.demo.loads import Load, open_loads
 from kafka_partition_events.demo.page import render
@@ -22,6 +22,7 @@ from kafka_partition_events.demo.plan import SMALL, Layout, layout_for
 from kafka_partition_events.demo.play import Play
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.demo.screen import Screen, open_screen
+from kafka_partition_events.demo.stored import read_numbers
 from kafka_partition_events.demo.story import Performance, Story
 from kafka_partition_events.demo.verdict import show_verdict
 from kafka_partition_events.demo.witness import open_witness

@@ -8,7 +8,7 @@ DIFF: Final = (
     '+ producer = PartitioningProducer(conf, rescue="hedge")',
 )
 NEXT: Final = (
-    ("on your cluster (it only reads)", "kpe watch -b HOST:9092"),
-    ("what can be written if a broker hangs", "kpe doctor replicas -b HOST:9092"),
-    ("grow a topic, lose nothing", "kpe demo growth"),
+    ("on your cluster", "kpe watch -b HOST:9092 (it only reads)"),
+    ("if a broker hangs", "kpe doctor replicas -b HOST:9092 (likewise)"),
+    ("grow, lose nothing", "kpe demo growth"),
 )

@@ -59,8 +59,8 @@ def test_news_of_another_broker_or_after_the_scene_is_no_news() -> None:
 
 def test_the_finding_is_what_was_measured() -> None:
     assert story().finding == (
-        "Broker 2 stalled for 10 s, and Kafka's metadata said that all was well. confluent-kafka: 100% of the "
-        "records took over 100 ms. With one line changed: 0%."
+        "Broker 2 stalled for 10 s, and Kafka's metadata said that all was well. confluent-kafka: 100% of "
+        "the records took over 100 ms. With one line changed: 0%."
     )
     assert "all was well" not in evolve(story(), most_offline=1).finding
     assert "all was well" not in evolve(story(), fewest_listed=5).finding
@@ -70,7 +70,7 @@ def test_the_verdict_has_a_cell_for_each_column() -> None:
     told = story()
     for each in told.racers:
         assert len(cells(told, each)) == len(COLUMNS)
-    assert cells(told, told.racers[0]) == ("100%", "0%", "0.40 s", "0", "never", "9.00 s", "0")
+    assert cells(told, told.racers[0]) == ("100%", "0%", "0.40 s", "0", "never", "9.00 s")
 
 
 @pytest.mark.parametrize("width", [80, 110])
@@ -80,7 +80,7 @@ def test_the_last_screen_ends_in_what_to_do_next(width: int) -> None:
     assert '+ producer = PartitioningProducer(conf, rescue="hedge")' in text
     assert text.rstrip().endswith("kpe demo growth")
     assert "page.html" in text
-    assert re.search(r"^ *confluent-kafka +100% +0% +0.40 s +0 +never +9.00 s +0", text, re.MULTILINE)
+    assert re.search(r"^ *confluent-kafka +100% +0% +0.40 s +0 +never +9.00 s", text, re.MULTILINE)
 
 
 def test_an_account_that_does_not_add_up_is_told() -> None:
