@@ -96,7 +96,7 @@ def events_command(verbose: Verbose = False) -> None:
     Exit codes: 0 everybody was told everything; 1 not; 2 a part of the demo failed.
     """  # noqa: D301
     _begin(verbose)
-    with needing("all"):
+    with needing("demo,events,webhook"):
         from kafka_partition_events.demo.tour.run import run_events  # noqa: PLC0415
 
         _end(run_events(_console()))

@@ -1,4 +1,4 @@
-"""`kpe demo` tells the story that this project is there for, on real brokers. One run serves all its tests."""
+"""`kpe demo` tells the story that this project is there for, on real brokers. One run serves all tests."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`kpe demo growth` and `kpe demo fleet` on real brokers; `kpe demo events` is the first half of the latter."""
+"""`kpe demo growth` and `kpe demo fleet` on real brokers; `kpe demo events` is the latter's first half."""
 
 import re
 import subprocess
