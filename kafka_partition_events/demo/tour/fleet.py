@@ -3,20 +3,17 @@
 import contextlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
-from kafka_partition_events.demo.ledger import Reconciliation
-from kafka_partition_events.demo.records import figures, records_section, traffic_section, verdict
-from kafka_partition_events.demo.scenario import EVENTS
-from kafka_partition_events.demo.stored import Arrivals
+from kafka_partition_events.demo.tour.scenario import EVENTS
 from kafka_partition_events.metadata import events as ev
 from kafka_partition_events.spark.report.model import Change
 from kafka_partition_events.spark.report.page import render
@@ -25,23 +22,6 @@ from kafka_partition_events.spark.tables.days import Days
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-@frozen(kw_only=True)
-class Played:
-    """What is known of the demo beside its events' topic.
-
-    Attributes:
-        accounts: What became of each topic's records.
-        arrivals: When each topic's records came to its partitions.
-        seen: The events as the watcher saw them.
-        note: What to say at the top.
-    """
-
-    accounts: Sequence[Reconciliation]
-    arrivals: Mapping[str, Arrivals]
-    seen: Sequence[ev.Event]
-    note: str
 
 
 _SETTINGS: Final = {
@@ -66,8 +46,14 @@ def starting_spark() -> Iterator["Future[SparkSession]"]:
         )
 
 
-def write_report(spark: "SparkSession", bootstrap_servers: str, played: Played, out: Path) -> str:
-    """Write the report of ``kpe spark fleet`` and ``kpe spark report``, with sections of the demo's own.
+def write_report(spark: "SparkSession", bootstrap_servers: str, seen: Sequence[ev.Event], out: Path) -> str:
+    """Write the report of ``kpe spark fleet`` and ``kpe spark report``.
+
+    Args:
+        spark: Who makes it.
+        bootstrap_servers: Where the topic of events is.
+        seen: The events as the watcher saw them; some of what a producer found out is in no table.
+        out: Where it goes.
 
     Returns:
         What Spark has taken in, in words.
@@ -80,21 +66,12 @@ def write_report(spark: "SparkSession", bootstrap_servers: str, played: Played, 
 
     with tempfile.TemporaryDirectory(prefix="kpe-demo-") as tables:
         fleet = Fleet(out=tables)
-        events = KafkaSource(bootstrap=bootstrap_servers, topic=EVENTS)
-        mark = Pipeline(spark, fleet).run_once(events)
+        mark = Pipeline(spark, fleet).run_once(KafkaSource(bootstrap=bootstrap_servers, topic=EVENTS))
         today = datetime.now(UTC).date()
-        days = Days(min((event.wall_time.date() for event in played.seen), default=today), today)
+        days = Days(min((event.wall_time.date() for event in seen), default=today), today)
         told = collect(open_tables(spark, tables, fleet.format), days, cluster=None, targets=fleet.targets)
-    changes = sorted([*told.changes, *_changes(played.seen)], key=lambda change: change.by)
-    told = evolve(told, changes=tuple(changes))
-    page = render(
-        told,
-        heading=verdict(told, played.accounts),
-        note=played.note,
-        figures=figures(played.accounts),
-        sections=(traffic_section(played.arrivals, told.outages), records_section(played.accounts)),
-    )
-    out.write_text(page, encoding="utf-8")
+    changes = sorted([*told.changes, *_changes(seen)], key=lambda change: change.by)
+    out.write_text(render(evolve(told, changes=tuple(changes)), note="Made by `kpe demo fleet`."), "utf-8")
     return f"{EVENTS}: Spark took in {mark.totals}"
 
 
