@@ -1,0 +1,47 @@
+"""The page of the settings in `kpe.toml`, from the classes that read them."""
+
+from collections.abc import Iterator
+
+from docs.generate.markdown import code, prose, table
+from kafka_partition_events.observe.setting_kinds import Setting, settings_of, shown
+from kafka_partition_events.observe.settings import SECTIONS, ClusterSettings, Window
+from kafka_partition_events.observe.sink_settings import SINK_TYPES
+
+_INTRODUCTION = """# Settings of `kpe.toml`
+
+For `kpe observe` and `kpe tracker`. `kpe config show --config kpe.toml` tells what is in force and who has
+set it; `kpe assets export DIRECTORY` writes an example. How files, environment and options go together:
+[Configuration](../observe.md#configuration).
+
+*Secret*: never shown, and `NAME_file` may name a file that holds it.
+"""
+
+
+def page() -> str:
+    """Return the page."""
+    parts = [_INTRODUCTION]
+    for name, section in SECTIONS.items():
+        parts.extend(_section(f"[{name}]", section, f"KPE_{name.upper()}__"))
+    for type_, section in SINK_TYPES.items():
+        parts.extend(_section(f'[[sinks]] type = "{type_}"', section, "KPE_SINKS__NAME__"))
+    parts.extend(_section("[[windows]]", Window))
+    parts.extend(_section("[[clusters]]", ClusterSettings))
+    return "\n".join(parts)
+
+
+def _section(title: str, section: type, environment: str | None = None) -> Iterator[str]:
+    yield f"## `{title}`\n"
+    yield prose((section.__doc__ or "").partition("\n\n    Attributes:")[0]).replace("\n    ", "\n") + "\n"
+    if environment is not None:
+        yield f"In the environment: `{environment}` and the setting's name in capitals.\n"
+    rows = [
+        (code(name), setting.kind.expected, _default(setting))
+        for name, setting in settings_of(section).items()
+    ]
+    yield table(("setting", "is", "default"), rows)
+
+
+def _default(setting: Setting) -> str:
+    told = "required" if setting.required else "" if setting.default is None else code(shown(setting.default))
+    marks = ["*secret*"] if setting.secret else ["*or* `NAME_file`"] if setting.in_file else []
+    return ", ".join(filter(None, [told, *marks]))
