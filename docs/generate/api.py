@@ -30,17 +30,31 @@ _AGENTS: Final = ("ControlLink", "RebalanceHook")
 
 def pages() -> Mapping[str, str]:
     """Return the pages by their paths in the site."""
-    found = {}
+    return {
+        f"reference/api/{title.lower().replace(' ', '-')}.md": _page(title, modules)
+        for title, modules in _contents().items()
+    }
+
+
+def public() -> Mapping[str, str]:
+    """Return where each public name is, by the name; that of the package, where two are the same."""
+    found = [(module, names) for modules in _contents().values() for module, names in modules]
+    return {name: f"{module}.{name}" for module, names in reversed(found) for name in names}
+
+
+def _contents() -> Mapping[str, list[tuple[str, list[str]]]]:
+    """Return the titles of the pages, and of each the modules with their names."""
+    found: dict[str, list[tuple[str, list[str]]]] = {}
     rest = _imported()
     for title, homes in _OF_THE_TOP.items():
         own = [name for name, home in rest.items() if home.startswith(homes)]
-        found[title] = _page(title, [(_TOP, own)])
+        found[title] = [(_TOP, own)]
         rest = {name: home for name, home in rest.items() if name not in own}
     if rest:
         raise LookupError(f"no page has these public names: {', '.join(rest)}")
     for title, modules in _MODULES.items():
-        found[title] = _page(title, [(f"{_TOP}.{module}", _public(module)) for module in modules])
-    return {f"reference/api/{title.lower().replace(' ', '-')}.md": text for title, text in found.items()}
+        found[title] = [(f"{_TOP}.{module}", _public(module)) for module in modules]
+    return found
 
 
 def _imported() -> Mapping[str, str]:

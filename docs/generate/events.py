@@ -50,13 +50,13 @@ def documents() -> Mapping[str, str]:
 
 def _listed(known: Mapping[str, Any], names: list[str] | tuple[str, ...]) -> str:
     rows = [(f"[`{name}`](schemas/{name}.json)", known[name].get("description", "")) for name in names]
-    return table(("schema", "what it tells"), rows)
+    return table(("schema", "what it says"), rows)
 
 
 def _properties(schema: Mapping[str, Any]) -> str:
     required = set(schema["required"])
     rows = [
-        (code(name), "yes" if name in required else "", told.get("description", ""))
-        for name, told in schema["properties"].items()
+        (code(name), "yes" if name in required else "", known.get("description", ""))
+        for name, known in schema["properties"].items()
     ]
     return table(("attribute", "always there", "what it is"), rows)

@@ -9,7 +9,7 @@ from kafka_partition_events_listeners.prometheus.families import Family
 _INTRODUCTION = """# Metrics
 
 As `/metrics` serves them, with their `HELP`. Every series has the label `kafka_cluster` too.
-[What each tells, and what is missing on purpose](../observe.md#metrics);
+[What each means, and what is missing on purpose](../observe.md#metrics);
 [alerts on them](alerts.md); those of the fleet pipeline, `kpe_spark_*`, are in [its page](../fleet.md).
 """
 _GROUPS: dict[str, Sequence[Family]] = {

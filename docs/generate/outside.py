@@ -24,8 +24,7 @@ _ENTRIES: Final = {".md", ".py"}
 
 def linked(pages: Mapping[str, str]) -> Mapping[str, str]:
     """Return pages for what these link to outside of ``docs``, and for what those link to, by site path."""
-    found: dict[str, Path] = {_site_path(ROOT / name): ROOT / name for name in ALWAYS}
-    waiting = [*_targets(pages), *found.values()]
+    waiting = [*_targets(pages), *(ROOT / name for name in ALWAYS)]
     texts: dict[str, str] = {}
     while waiting:
         place = waiting.pop()

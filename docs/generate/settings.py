@@ -9,8 +9,8 @@ from kafka_partition_events.observe.sink_settings import SINK_TYPES
 
 _INTRODUCTION = """# Settings of `kpe.toml`
 
-For `kpe observe` and `kpe tracker`. `kpe config show --config kpe.toml` tells what is in force and who has
-set it; `kpe assets export DIRECTORY` writes an example. How files, environment and options go together:
+For `kpe observe` and `kpe tracker`. `kpe config show --config kpe.toml` shows what is in force and where
+it is set; `kpe assets export DIRECTORY` writes an example. How files, environment and options go together:
 [Configuration](../observe.md#configuration).
 
 *Secret*: never shown, and `NAME_file` may name a file that holds it.
@@ -42,6 +42,8 @@ def _section(title: str, section: type, environment: str | None = None) -> Itera
 
 
 def _default(setting: Setting) -> str:
-    told = "required" if setting.required else "" if setting.default is None else code(shown(setting.default))
+    value = (
+        "required" if setting.required else "" if setting.default is None else code(shown(setting.default))
+    )
     marks = ["*secret*"] if setting.secret else ["*or* `NAME_file`"] if setting.in_file else []
-    return ", ".join(filter(None, [told, *marks]))
+    return ", ".join(filter(None, [value, *marks]))
