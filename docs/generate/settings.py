@@ -42,8 +42,11 @@ def _section(title: str, section: type, environment: str | None = None) -> Itera
 
 
 def _default(setting: Setting) -> str:
-    value = (
-        "required" if setting.required else "" if setting.default is None else code(shown(setting.default))
-    )
-    marks = ["*secret*"] if setting.secret else ["*or* `NAME_file`"] if setting.in_file else []
-    return ", ".join(filter(None, [value, *marks]))
+    words = [] if setting.default is None else [code(shown(setting.default))]
+    if setting.required:
+        words.append("required")
+    if setting.secret:
+        words.append("*secret*")
+    elif setting.in_file:
+        words.append("*or* `NAME_file`")
+    return ", ".join(words)
