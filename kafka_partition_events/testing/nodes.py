@@ -106,7 +106,7 @@ class Nodes:
         self._classes = classes = ClassArchive.of(
             java_executable, jar_store(kafka_lock(self._plan.version)).directory, directory
         )
-        words = (java_executable, *JVM_OPTIONS, *classes.options, "-cp", classpath)
+        words: list[str | Path] = [java_executable, *JVM_OPTIONS, *classes.options, "-cp", classpath]
         if self._plan.secured:
             self._progress("making certificates")
             self.security = Security.made_in(directory / "tls", java_executable)
