@@ -1,6 +1,7 @@
 """What tests of logins and rights share: a cluster with every way to log in, its users, a token server."""
 
 import base64
+import contextlib
 import http.server
 import json
 import subprocess
@@ -8,7 +9,7 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from attrs import frozen
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -230,6 +232,27 @@ class World:
         store = keystore(self.authority, days)
         prefix = f"listener.name.{listener.lower()}.ssl.keystore."
         self.cluster.set_config({f"{prefix}location": str(store), f"{prefix}type": "PEM"}, broker=1)
+
+    @contextlib.contextmanager
+    def denied(self, way: str, kind: str, name: str, operation: str) -> Iterator[None]:
+        """Take a right from the one who may do everything; when this begins, brokers know it."""
+        rule = AclBinding(
+            ResourceType[kind], name, ResourcePatternType.LITERAL, self.principal(way, ALLOWED), "*",
+            AclOperation[operation], AclPermissionType.DENY,
+        )  # fmt: skip
+        of_rule = AclBindingFilter(
+            ResourceType[kind], name, ResourcePatternType.LITERAL, rule.principal, "*",
+            AclOperation[operation], AclPermissionType.DENY,
+        )  # fmt: skip
+        for done in self.admin.create_acls([rule]).values():
+            done.result(LIMIT_S)
+        wait_until(lambda: bool(self.admin.describe_acls(of_rule).result(LIMIT_S)), "brokers know the rule")
+        try:
+            yield
+        finally:
+            for gone in self.admin.delete_acls([of_rule]).values():
+                gone.result(LIMIT_S)
+            wait_until(lambda: not self.admin.describe_acls(of_rule).result(LIMIT_S), "the rule is gone")
 
     def allow(self, principals: Iterable[str], *rights: tuple[str, str, Iterable[str]]) -> None:
         """Give rights: kind and name of a resource (``*``: all), and operations."""

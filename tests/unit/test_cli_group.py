@@ -150,7 +150,7 @@ def test_what_must_not_be_seen_is_an_error_that_says_so() -> None:
     with pytest.raises(CliError, match="can't look at group billing: User:bob lacks DESCRIBE on group"):
         command.probe(brokers, "orders", "billing", NEW)
     brokers.sees_topics = False
-    with pytest.raises(CliError, match="^User:bob lacks DESCRIBE on topic orders"):
+    with pytest.raises(CliError, match=r"^User:bob lacks DESCRIBE on topic orders"):
         command.probe(brokers, "orders", None, NEW)
     with pytest.raises(CliError, match="there is no topic other"):
         command.probe(brokers, "other", None, NEW)
