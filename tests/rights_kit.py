@@ -4,6 +4,7 @@ import base64
 import contextlib
 import http.server
 import json
+import ssl
 import subprocess
 import threading
 import time
@@ -228,10 +229,15 @@ class World:
         wait_until(is_known, "brokers know the password")
 
     def use_certificate(self, listener: str, days: int = 2) -> None:
-        """Give brokers a new certificate, while they run, for one listener."""
+        """Give brokers a new certificate, while they run, for one listener; returns when they show it."""
         store = keystore(self.authority, days)
         prefix = f"listener.name.{listener.lower()}.ssl.keystore."
         self.cluster.set_config({f"{prefix}location": str(store), f"{prefix}type": "PEM"}, broker=1)
+        host, _, port = self.cluster.addresses(listener).rpartition(":")
+        wait_until(
+            lambda: ssl.get_server_certificate((host, int(port))).strip() in store.read_text(),
+            "brokers show their new certificate",
+        )
 
     @contextlib.contextmanager
     def denied(self, way: str, kind: str, name: str, operation: str) -> Iterator[None]:
@@ -312,7 +318,7 @@ def start_world(
         world.set_password(user, password)
     everything = (
         ("TOPIC", "*", ("ALL",)), ("GROUP", "*", ("ALL",)), ("TRANSACTIONAL_ID", "*", ("ALL",)),
-        ("CLUSTER", "kafka-cluster", ("ALL",)),
+        ("BROKER", "kafka-cluster", ("ALL",)),
     )  # fmt: skip
     world.allow({world.principal(way, ALLOWED) for way in WAYS}, *everything)
     cluster.create_topic("orders", 3)
