@@ -7,7 +7,6 @@ import logging
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -28,10 +27,8 @@ from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.control import ConsumerAgent
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
-from kafka_partition_events.control.tracker.tracker import Tracker
 from kafka_partition_events.errors import ControlTopicError
 from kafka_partition_events.metadata.state import Health
-from kafka_partition_events.observe.cluster_observer import ClusterObserver
 from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.testing import KafkaCluster
 from tests.certificate_kit import Authority
@@ -46,11 +43,18 @@ from tests.rights_kit import (
     REFUSED,
     SCRAM_512,
     WAYS,
+    Output,
     TokenServer,
     World,
+    agent,
+    has_delivered,
+    is_ready,
     java_options,
+    observing,
     start_world,
+    tracking,
     wait_until,
+    written,
 )
 
 pytestmark = [
@@ -62,20 +66,6 @@ WRONG = "hunter2-is-not-it"
 LATER = "alices-next-not-a-secret"
 BOUND_S = 20.0
 """Longer than any refusal may take; commands of change control wait 15 s for brokers that do not answer."""
-
-
-class Output:
-    """What was written to stdout and stderr."""
-
-    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
-        self._capfd = capfd
-        self.all = ""
-
-    def read(self) -> tuple[str, str]:
-        """Return what was written since the last time."""
-        out, err = self._capfd.readouterr()
-        self.all += out + err
-        return out, err
 
 
 @pytest.fixture
@@ -200,14 +190,6 @@ def test_observers_by_every_way_look_elect_and_deliver(world: World, tmp_path: P
         world.cluster.create_topic("new", 1)
         for way, observer in observers.items():
             wait_until(partial(has_delivered, observer), f"the one by {way} has delivered")
-
-
-def is_ready(observer: ClusterObserver) -> bool:
-    return observer.elected and observer.why_not_ready() is None
-
-
-def has_delivered(observer: ClusterObserver) -> bool:
-    return any(delivery.delivered for _, delivery in observer._runner.stats().values())
 
 
 def test_a_child_process_has_no_secret_in_its_command_line_or_environment(world: World) -> None:
@@ -496,58 +478,3 @@ def test_tokens(world: World) -> None:
             source.fetch(None, started_at=0.0, timeout=LIMIT_S)
     finally:
         world.tokens.lives_s = 3_600
-
-
-# -- kit --------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def tracking(world: World, way: str) -> Iterator[Tracker]:
-    tracker = Tracker(world.config(way), interval=0.5)
-    stop = threading.Event()
-    thread = threading.Thread(target=tracker.run, args=(stop,))
-    thread.start()
-    try:
-        yield tracker
-    finally:
-        stop.set()
-        thread.join()
-        tracker.close()
-
-
-@contextlib.contextmanager
-def agent(world: World, client: str, user: str) -> Iterator[ConsumerAgent]:
-    link: Any = (
-        ControlLink(world.config(SCRAM_512, user))
-        if client == "confluent"
-        else KafkaPythonControlLink(world.kafka_python_config(SCRAM_512, user))
-    )
-    with ConsumerAgent(link, f"{user}-{client}", "billing") as made:
-        yield made
-
-
-def observing(world: World, way: str, directory: Path, password: Path | None = None) -> ClusterObserver:
-    return ClusterObserver(load_config(written(world, way, directory, password), {}).settings)
-
-
-def written(world: World, way: str, directory: Path, password: Path | None = None) -> Path:
-    """Write the configuration of an observer that logs in so, with a group and topics of its own."""
-    config = world.config(way)
-    if password is not None:
-        config["sasl.password_file"] = str(password)
-        del config["sasl.password"]
-    properties = "".join(
-        f"{json.dumps(name)} = {json.dumps(value)}\n"
-        for name, value in config.items()
-        if name != "bootstrap.servers"
-    )
-    client = "confluent-kafka" if way == OAUTH else "kafka-python"
-    file = directory / f"{way}.secret"
-    file.write_text(
-        f'[kafka]\nclient = "{client}"\nbootstrap_servers = "{config["bootstrap.servers"]}"\n'
-        f'[kafka.properties]\n{properties}[observer]\ninterval = "500ms"\n'
-        f'[outbox]\npath = "{directory}/{way}.db"\n[election]\nenabled = true\ngroup = "kpe-{way}"\n'
-        f'topic = "kpe.election"\nshared_topic = "kpe.{way}"\n[[sinks]]\nname = "events"\ntype = "kafka"\n'
-    )
-    file.chmod(0o600)
-    return file
