@@ -238,7 +238,8 @@ class World:
             wanted = UserScramCredentialUpsertion(user, ScramCredentialInfo(kind, 4096), password.encode())
             for done in self.admin.alter_user_scram_credentials([wanted]).values():
                 done.result(LIMIT_S)
-        login = {**self.config(SCRAM_512), "sasl.username": user, "sasl.password": password, "log_level": 0}
+        own = {"sasl.username": user, "sasl.password": password, "log_level": "0"}
+        login: Any = {**self.config(SCRAM_512), **own}
 
         def is_known() -> bool:
             try:
