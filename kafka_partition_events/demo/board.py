@@ -1,7 +1,9 @@
 """The numbers of the scene that is on, from what the producers' processes have seen so far."""
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from attrs import define, field, frozen
 
@@ -38,6 +40,17 @@ class Board:
     seconds: float
     began: float = field(factory=time.monotonic)
     loads: Sequence[Load] = ()
+    _drawing: threading.Lock = field(factory=threading.Lock, init=False)
+
+    @contextmanager
+    def showing(self, loads: Sequence[Load]) -> Iterator[None]:
+        """Show these producers, as long as their tapes are there."""
+        self.loads = loads
+        try:
+            yield
+        finally:
+            with self._drawing:
+                self.loads = ()
 
     @property
     def elapsed_s(self) -> float:
@@ -49,11 +62,12 @@ class Board:
         if self.progress.scene is None:
             return []
         scene, begin_ns = self.progress.scene
-        return [
-            self._standing(load, begin_ns, self.progress.victim(scene))
-            for load in self.loads
-            if scene.name == "keys" or not load.part.only_keys
-        ]
+        with self._drawing:
+            return [
+                self._standing(load, begin_ns, self.progress.victim(scene))
+                for load in self.loads
+                if scene.name == "keys" or not load.part.only_keys
+            ]
 
     def _standing(self, load: Load, begin_ns: int, broker: int | None) -> Standing:
         now = time.monotonic_ns()

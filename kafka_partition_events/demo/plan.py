@@ -188,4 +188,5 @@ SCENES: Final = (
         share=0.24,
     ),
 )
-WARM_UP_S: Final = 2.0
+WARM_UP_S, WARM_UP_LIMIT_S = 3, 30
+"""How long producers write before the first scene at least, and at most."""

@@ -4,8 +4,18 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from kafka_partition_events.demo.figures import figures_of
 from kafka_partition_events.demo.loads import Load
-from kafka_partition_events.demo.plan import FROZEN_S, SCENES, THAWED_S, WARM_UP_S, Layout, Name
+from kafka_partition_events.demo.plan import (
+    FROZEN_S,
+    LATE_MS,
+    SCENES,
+    THAWED_S,
+    WARM_UP_LIMIT_S,
+    WARM_UP_S,
+    Layout,
+    Name,
+)
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.testing import KafkaCluster
 
@@ -47,7 +57,7 @@ class Play:
         for load in self._loads:
             if not load.part.only_keys:
                 load.order(f"begin {begin}")
-        self._rest_until(begin + round(WARM_UP_S * _NS))
+        self._warm_up(begin)
         acts = {
             "calm": self._rest_until,
             "brown-out": self._brown_out,
@@ -62,6 +72,19 @@ class Play:
             load.order("end")
         for load in self._loads:
             load.await_end()
+
+    def _warm_up(self, begin_ns: int) -> None:
+        """Let brokers that have just started compile themselves, until everybody is answered as usual."""
+        racers = [load for load in self._loads if not load.part.only_keys]
+        for seconds in range(WARM_UP_S, WARM_UP_LIMIT_S):
+            self._rest_until(begin_ns + seconds * _NS)
+            now = time.monotonic_ns()
+            recent = [load.tape.rows(load.tape.first_since(now - WARM_UP_S * _NS)) for load in racers]
+            if all(figures_of(rows, now, self._layout, None).p99_ms <= LATE_MS for rows in recent):
+                return
+        self._progress.note(
+            "this machine is busy: records are late before anything is done", "harm"
+        )
 
     def _victim(self, name: Name) -> int:
         return self._layout.victims[name]

@@ -113,11 +113,11 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
             progress.metadata = witness.says
             for load in loads:
                 load.await_ready()
-            board.loads = loads
-            Play(cluster, layout, loads, progress, demo.seconds).run()
-            end_ns = time.monotonic_ns()
-            progress.note("the topics are read back")
-            performances = _accounted(loads, bootstrap, layout)
+            with board.showing(loads):
+                Play(cluster, layout, loads, progress, demo.seconds).run()
+                end_ns = time.monotonic_ns()
+                progress.note("the topics are read back")
+                performances = _accounted(loads, bootstrap, layout)
     offline, listed = progress.worst
     return Story(
         layout=layout,
@@ -134,7 +134,7 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
 def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Performance]:
     performances = []
     for load in loads:
-        rows = list(load.tape.rows(0, load.sent))
+        rows = list(load.tape.rows())
         stored = read_numbers(bootstrap, load.part.topic, layout.partitions)
         account = reconcile(rows, stored, must_answer=load.part.ours)
         performances.append(Performance(part=load.part, rows=rows, causes=load.causes, account=account))

@@ -101,7 +101,7 @@ class Picture:
         self._board = board
         self._lines: list[str] = []
         self._live = Live(
-            console=console, get_renderable=self.drawn, refresh_per_second=4, redirect_stdout=False
+            console=console, get_renderable=self.drawn, refresh_per_second=2, redirect_stdout=False
         )
 
     def __enter__(self) -> Screen:
