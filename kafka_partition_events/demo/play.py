@@ -82,9 +82,7 @@ class Play:
             recent = [load.tape.rows(load.tape.first_since(now - WARM_UP_S * _NS)) for load in racers]
             if all(figures_of(rows, now, self._layout, None).p99_ms <= LATE_MS for rows in recent):
                 return
-        self._progress.note(
-            "this machine is busy: records are late before anything is done", "harm"
-        )
+        self._progress.note("this machine is busy: records are late before anything is done", "harm")
 
     def _victim(self, name: Name) -> int:
         return self._layout.victims[name]

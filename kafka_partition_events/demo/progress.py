@@ -107,7 +107,8 @@ class Progress:
                 )
             case "trusted":
                 self._mark(part.key, "trusted", said["broker"], said["at"])
-                self.note(f"{part.title}: broker {said['broker']} is trusted again", "ours")
+                word = "metadata now knows, too" if said["why"] == "left" else "is trusted again"
+                self.note(f"{part.title}: broker {said['broker']} {word}", "ours")
             case "rescued" if self.scene and (part.key, self.scene[0].name) not in self._copies:
                 self._copies.add((part.key, self.scene[0].name))
                 self.note(f"{part.title}: first copies of records that were stuck are sent", "ours")

@@ -49,7 +49,7 @@ class Demo:
 
     out: Path
     rate: int = 250
-    seconds: float = 50.0
+    seconds: float = 40.0
     java: bool = False
 
 
