@@ -11,7 +11,7 @@ FROZEN_S, THAWED_S = 0.4, 0.1
 
 LINGER_MS: Final = 5
 VALUE_BYTES: Final = 100
-DELIVERY_LIMIT_MS: Final = 10_000
+DELIVERY_LIMIT_MS: Final = 15_000
 """How long any producer may try. Longer than the broker session, so that an election can save records."""
 
 REQUEST_LIMIT_MS: Final = DELIVERY_LIMIT_MS - 500
@@ -188,5 +188,5 @@ SCENES: Final = (
         share=0.24,
     ),
 )
-WARM_UP_S, WARM_UP_LIMIT_S = 3, 30
-"""How long producers write before the first scene at least, and at most."""
+WARM_UP_S, WARM_UP_LIMIT_S, SETTLED_S = 3, 30, 2
+"""How long producers write before the first scene at least, and at most; how long all must have been fast."""

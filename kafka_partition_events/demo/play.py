@@ -10,6 +10,7 @@ from kafka_partition_events.demo.plan import (
     FROZEN_S,
     LATE_MS,
     SCENES,
+    SETTLED_S,
     THAWED_S,
     WARM_UP_LIMIT_S,
     WARM_UP_S,
@@ -79,7 +80,7 @@ class Play:
         for seconds in range(WARM_UP_S, WARM_UP_LIMIT_S):
             self._rest_until(begin_ns + seconds * _NS)
             now = time.monotonic_ns()
-            recent = [load.tape.rows(load.tape.first_since(now - WARM_UP_S * _NS)) for load in racers]
+            recent = [load.tape.rows(load.tape.first_since(now - SETTLED_S * _NS)) for load in racers]
             if all(figures_of(rows, now, self._layout, None).p99_ms <= LATE_MS for rows in recent):
                 return
         self._progress.note("this machine is busy: records are late before anything is done", "harm")

@@ -63,7 +63,7 @@ def test_late_is_what_took_over_100_ms_waits_for_longer_or_failed() -> None:
 
 
 def test_what_failed_counts_with_the_delivery_limit() -> None:
-    assert figures_of([row(0, 1, outcome=FAILED)], NOW, REAL, None).longest_ms == 10_000
+    assert figures_of([row(0, 1, outcome=FAILED)], NOW, REAL, None).longest_ms == 15_000
 
 
 def test_p99_tells_whether_it_may_still_grow() -> None:
