@@ -147,8 +147,21 @@ def test_lanes_tell_what_was_done_and_how_long_after_it_who_knew() -> None:
     picture = lanes(story())
     for said in ("done to broker 2", "done to broker 5", "done to broker 3", "after 0.30 s", "after 9.00 s"):
         assert said in picture
-    stall = picture.partition("done to broker 3")[0]
+    stall = picture.partition("done to broker 5")[0]
     assert "noticed nothing" in stall, "metadata, of the stall"
+    assert "standby_keys" not in stall, "it took no part in it"
+
+
+def test_a_suspicion_without_a_fault_is_drawn_and_is_no_detection() -> None:
+    told = evolve(story(), marks=[mark(OURS.key, "suspected", 2, 3), mark(OURS.key, "trusted", 2, 4)])
+    stall = lanes(told).partition("done to broker 5")[0]
+    assert "nothing was done to it then" in stall
+    assert "after " not in stall
+
+
+def test_what_was_over_before_the_first_scene_is_not_drawn() -> None:
+    told = evolve(story(), marks=[mark(OURS.key, "suspected", 2, -4), mark(OURS.key, "trusted", 2, -1)])
+    assert "suspect" not in lanes(told)
 
 
 # -- the page ----------------------------------------------------------------------------------------------
