@@ -40,15 +40,17 @@ class Board:
     seconds: float
     began: float = field(factory=time.monotonic)
     loads: Sequence[Load] = ()
+    _last: Sequence[Standing] = ()
     _drawing: threading.Lock = field(factory=threading.Lock, init=False)
 
     @contextmanager
     def showing(self, loads: Sequence[Load]) -> Iterator[None]:
-        """Show these producers, as long as their tapes are there."""
+        """Show these producers; afterwards, what they came to."""
         self.loads = loads
         try:
             yield
         finally:
+            self._last = self.standings()
             with self._drawing:
                 self.loads = ()
 
@@ -57,12 +59,14 @@ class Board:
         """Seconds since the beginning."""
         return time.monotonic() - self.began
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> Sequence[Standing]:
         """Return where everybody stands in the scene that is on; nobody before the first."""
         if self.progress.scene is None:
             return []
         scene, begin_ns = self.progress.scene
         with self._drawing:
+            if not self.loads:
+                return self._last
             return [
                 self._standing(load, begin_ns, self.progress.victim(scene))
                 for load in self.loads

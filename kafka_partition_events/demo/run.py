@@ -5,6 +5,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -115,9 +116,9 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
                 load.await_ready()
             with board.showing(loads):
                 Play(cluster, layout, loads, progress, demo.seconds).run()
-                end_ns = time.monotonic_ns()
-                progress.note("the topics are read back")
-                performances = _accounted(loads, bootstrap, layout)
+            end_ns = time.monotonic_ns()
+            progress.note("the topics are read back")
+            performances = _accounted(loads, bootstrap, layout)
     offline, listed = progress.worst
     return Story(
         layout=layout,
@@ -132,13 +133,14 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
 
 
 def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Performance]:
-    performances = []
-    for load in loads:
+    def accounted(load: Load) -> Performance:
         rows = list(load.tape.rows())
         stored = read_numbers(bootstrap, load.part.topic, layout.partitions)
         account = reconcile(rows, stored, must_answer=load.part.ours)
-        performances.append(Performance(part=load.part, rows=rows, causes=load.causes, account=account))
-    return performances
+        return Performance(part=load.part, rows=rows, causes=load.causes, account=account)
+
+    with ThreadPoolExecutor(len(loads)) as readers:
+        return list(readers.map(accounted, loads))
 
 
 def available_mib() -> int:

@@ -81,7 +81,7 @@ class Lines:
     def _run(self) -> None:
         while not self._ended.wait(_LINES_EVERY_S):
             self._announce()
-            for standing in self._board.standings():
+            for standing in self._board.standings() if self._board.loads else ():
                 self.line(f"   {_in_words(standing)}")
 
 

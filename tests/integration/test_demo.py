@@ -55,9 +55,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 def test_a_stalled_broker_makes_plain_producers_late_and_ours_not(ran: Ran) -> None:
     assert set(ran.verdict) == {"confluent-kafka", "kafka-python", "ours", HEDGE}, ran.output
     for plain in ("confluent-kafka", "kafka-python"):
-        assert ran.late(plain) > 5, ran.output
-    for ours in ("ours", HEDGE):
-        assert ran.late(ours) <= 1, ran.output
+        assert ran.late(plain) > 40, ran.output
+    assert ran.late(HEDGE) <= 1, ran.output
+    # What was on its way when the stall began is late without a rescue: some 20 records, in a stall of 5 s.
+    assert ran.late("ours") <= 5, ran.output
 
 
 def test_ours_notices_within_a_second_what_metadata_never_says(ran: Ran) -> None:
