@@ -94,6 +94,7 @@ class Announcer(PartitionChangeListener):
         self._poller = poller
 
     def on_event(self, event: ev.Event) -> None:
+        """Show and keep it."""
         if (cluster := self._poller.cluster) is not None:
             self.snapshots.append((time.monotonic(), cluster))
         if event.initial:
