@@ -63,22 +63,15 @@ class Board:
         """Return where everybody stands in the scene that is on; nobody before the first."""
         if self.progress.scene is None:
             return []
-        scene, begin_ns = self.progress.scene
+        _, begin_ns = self.progress.scene
         with self._drawing:
             if not self.loads:
                 return self._last
-            return [
-                self._standing(load, begin_ns, self.progress.victim(scene))
-                for load in self.loads
-                if scene.name == "keys" or not load.part.only_keys
-            ]
+            return [_standing(load, begin_ns) for load in self.loads]
 
-    def _standing(self, load: Load, begin_ns: int, broker: int | None) -> Standing:
-        now = time.monotonic_ns()
-        seen = list(load.tape.rows(load.tape.first_since(min(begin_ns, now - HISTORY_S * _NS))))
-        of_scene = [row for row in seen if row.sent_ns >= begin_ns]
-        return Standing(
-            load.part,
-            figures_of(of_scene, now, self.progress.layout, broker),
-            late_by_second(seen, now, HISTORY_S),
-        )
+
+def _standing(load: Load, begin_ns: int) -> Standing:
+    now = time.monotonic_ns()
+    seen = list(load.tape.rows(load.tape.first_since(min(begin_ns, now - HISTORY_S * _NS))))
+    of_scene = (row for row in seen if row.sent_ns >= begin_ns)
+    return Standing(load.part, figures_of(of_scene, now), late_by_second(seen, now, HISTORY_S))

@@ -155,12 +155,11 @@ def lanes(story: Story) -> str:
 def _broker(story: Story, broker: int, scale: Scale) -> str:
     deeds = [deed for deed in story.deeds if deed.broker == broker]
     pieces = "".join(scale.piece(deed.kind, deed.begin_ns, deed.end_ns, _DEEDS[deed.kind]) for deed in deeds)
-    with_keys = deeds[0].begin_ns >= story.scene("keys").begin_ns
     who = [(METADATA, "Kafka's metadata", "gone", "unlisted")]
     who += [
         (each.part.key, each.part.title, "suspected", "suspect")
         for each in story.performances
-        if each.part.ours and (with_keys or not each.part.only_keys)
+        if each.part.ours
     ]
     return _lane(f"done to broker {broker}", pieces) + "".join(
         _lane(title, _knew(story, scale, deeds, key, kind, style)) for key, title, kind, style in who

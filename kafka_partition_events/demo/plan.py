@@ -92,14 +92,12 @@ class Part:
         title: What people read.
         kind: Which client it is.
         options: Arguments of `PartitioningProducer`.
-        only_keys: Whether it takes part in the scene about keys only.
     """
 
     key: str
     title: str
     kind: Kind
     options: dict[str, object] = field(factory=dict)
-    only_keys: bool = False
 
     @property
     def ours(self) -> bool:
@@ -117,13 +115,6 @@ CAST: Final = (
     Part(key="kafka-python", title="kafka-python", kind="kafka-python"),
     Part(key="ours", title="ours", kind="ours"),
     Part(key="ours-hedge", title='ours, rescue="hedge"', kind="ours", options={"rescue": "hedge"}),
-    Part(
-        key="ours-keys",
-        title="ours, standby_keys=True",
-        kind="ours",
-        options={"standby_keys": True},
-        only_keys=True,
-    ),
 )
 JAVA: Final = Part(key="java", title="Java client", kind="java")
 

@@ -56,8 +56,7 @@ class Play:
         """
         begin = time.monotonic_ns() + _NS // 4
         for load in self._loads:
-            if not load.part.only_keys:
-                load.order(f"begin {begin}")
+            load.order(f"begin {begin}")
         self._warm_up(begin)
         acts = {
             "calm": self._rest_until,
@@ -76,12 +75,11 @@ class Play:
 
     def _warm_up(self, begin_ns: int) -> None:
         """Let brokers that have just started compile themselves, until everybody is answered as usual."""
-        racers = [load for load in self._loads if not load.part.only_keys]
         for seconds in range(WARM_UP_S, WARM_UP_LIMIT_S):
             self._rest_until(begin_ns + seconds * _NS)
             now = time.monotonic_ns()
-            recent = [load.tape.rows(load.tape.first_since(now - SETTLED_S * _NS)) for load in racers]
-            if all(figures_of(rows, now, self._layout, None).p99_ms <= LATE_MS for rows in recent):
+            recent = [load.tape.rows(load.tape.first_since(now - SETTLED_S * _NS)) for load in self._loads]
+            if all(figures_of(rows, now).p99_ms <= LATE_MS for rows in recent):
                 return
         self._progress.note("this machine is busy: records are late before anything is done", "harm")
 
@@ -123,8 +121,6 @@ class Play:
     def _kill_with_keys(self, end_ns: int) -> None:
         for load in self._loads:
             load.order("keys")
-            if load.part.only_keys:
-                load.order(f"begin {time.monotonic_ns()}")
         broker = self._victim("keys")
         self._kill_broker(broker, end_ns)
         if self._layout.replication == 1:  # what it holds can be read from nobody else

@@ -30,7 +30,7 @@ from kafka_partition_events.demo.witness import open_witness
 from kafka_partition_events.jvm import JAVA_MISSING, java, kafka_lock
 from kafka_partition_events.testing import KafkaCluster
 
-_AROUND_S = 25.0
+_AROUND_S = 35.0
 """About what brokers, clients and reading back take beside the scenes."""
 
 _ROOM_S = 120.0
