@@ -21,6 +21,7 @@ ROW = re.compile(
     re.MULTILINE,
 )
 HEDGE = 'ours, rescue="hedge"'
+CALM = 2.0
 
 pytestmark = pytest.mark.kafka
 
@@ -42,14 +43,24 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run it; once more if others kept the machine so busy that records were late before anything was done."""
     page = tmp_path_factory.mktemp("demo") / "report.html"
-    done = subprocess.run(
-        [*KPE, "--seconds", "20s", "--rate", "200", "--out", str(page)],
-        capture_output=True, text=True, check=False, timeout=240,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not done.stderr
+    for _ in range(2):
+        done = subprocess.run(
+            [*KPE, "--seconds", "20s", "--rate", "200", "--out", str(page)],
+            capture_output=True, text=True, check=False, timeout=240,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert not done.stderr
+        if late_in_calm(done.stdout) <= CALM:
+            break
     return Ran(done.stdout, page.read_text(encoding="utf-8"))
+
+
+def late_in_calm(output: str) -> float:
+    """Return the largest share of late records, in percent, that any producer had before the stall."""
+    calm = output.partition("scene 1 of")[2].partition("scene 2 of")[0]
+    return max(map(float, re.findall(r"([\d.]+)% over 100 ms", calm)), default=0.0)
 
 
 def test_a_stalled_broker_makes_plain_producers_late_and_ours_not(ran: Ran) -> None:
