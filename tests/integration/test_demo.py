@@ -43,7 +43,7 @@ class Ran:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """Run it; once more if others kept the machine so busy that records were late before anything was done."""
+    """Run it; once more if others kept the machine so busy that records were late before the stall."""
     page = tmp_path_factory.mktemp("demo") / "report.html"
     for _ in range(2):
         done = subprocess.run(
