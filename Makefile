@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python >= 3.11 and (for the real Kafka and Spark) Java 17:
-#   make demo    the main job, on a real three-broker cluster
+#   make demo    four producers beside each other while real brokers stall and die
 #   make test    all tests
 # Set-up (virtual environment from the lock, JVM jars) happens once and by itself.
 .DEFAULT_GOAL := help
@@ -26,7 +26,7 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
 	@if command -v java >/dev/null; then $(BIN)/python -m kafka_partition_events.jvm; fi
 
-demo: setup            ## run the main job and write demo-report.html
+demo: setup            ## see real brokers stall and die under four producers (75 s); ends in demo-report.html
 	@$(BIN)/kpe demo
 
 # Files in the order of their names: those of small tests come last, so that both processes end at one time.
@@ -114,4 +114,4 @@ lock:                  ## renew the hashed requirements (needs uv)
 	  --upgrade --quiet --output-file kafka_partition_events/assets/container/requirements.txt
 
 clean:                 ## remove what the other targets made
-	rm -rf $(VENV) dist build tests/docs/browser/node_modules demo-out demo-report.html .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) dist build tests/docs/browser/node_modules demo-out demo-report.html fleet-report.html .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -22,6 +22,7 @@ from benchmarks.markdown import (
     with_section,
 )
 from benchmarks.measure import Spread
+from kafka_partition_events.links import DOCUMENTATION
 
 BEGIN = "<!-- begin: python -m benchmarks.faults; do not edit by hand -->"
 END = "<!-- end: python -m benchmarks.faults -->"
@@ -222,22 +223,27 @@ def _broken_promises(run: Run) -> list[str]:
 
 # -- the README's first table ----------------------------------------------------------------------------
 
+PAGE = f"{DOCUMENTATION}/benchmarks.md"
 README_BEGIN = "<!-- begin: made by python -m benchmarks.faults -->"
 README_END = "<!-- end: made by python -m benchmarks.faults -->"
 _README_COLUMNS = {
-    "librdkafka": "librdkafka",
+    "librdkafka": "confluent-kafka",
     "java": "Java client",
     "kafka-python": "kafka-python",
-    "ours": "ours",
-    "ours-hedge": 'ours, `rescue="hedge"`',
+    "ours": "this library",
+    "ours-hedge": 'with `rescue="hedge"`',
 }
 _README_ROWS = {
-    "frozen": ("frozen 6 s", ("late", "failed")),
-    "in-turns": (f"frozen {FROZEN_S} s of each {FROZEN_S + THAWED_S} s", ("late", "p99_ms")),
-    "killed": ("killed (`kill -9`)", ("late", "failed")),
-    "link-throttled": (f"its clients' link at {THROTTLED // 1000} kB/s", ("late", "p99_ms")),
+    "frozen": ("hangs for 6 s", ("late", "failed")),
+    "in-turns": (f"stalls {FROZEN_S} s of each {FROZEN_S + THAWED_S} s", ("late", "p99_ms")),
+    "killed": ("is killed (`kill -9`)", ("late", "failed")),
+    "link-throttled": (f"has {THROTTLED // 1000} kB/s to its clients", ("late", "p99_ms")),
 }
-_README_FIGURES = {"late": "share later than 100 ms", "failed": "failed", "p99_ms": "p99"}
+_README_FIGURES = {
+    "late": f"records slower than {layouts.LATE_MS:.0f} ms",
+    "failed": "records failed",
+    "p99_ms": "p99 latency",
+}
 
 
 def render_readme(page: str, results: Mapping[str, Result]) -> str:
@@ -261,13 +267,15 @@ def render_readme(page: str, results: Mapping[str, Result]) -> str:
     ]
     brokers = LAYOUTS[MAIN].brokers
     first = next(iter(found.values()))
+    of = first.environment
     caption = (
-        f"Medians of {_rounds(found)} interleaved runs, unkeyed records; "
+        f"Medians of {_rounds(found)} interleaved runs, records without a key; "
         + conditions_in_words(first.conditions or SCENARIOS[first.scenario].conditions)
-        + f" {machine_of(first.environment)}. [Everything measured](docs/benchmarks.md), what was not "
-        "reached included."
+        + f" All brokers on one machine ({machine_of(of)}); {of.taken_at[:10]}. A record *failed* if it was "
+        "not delivered within the limit. kafka-python with its default, idempotent producer. [All numbers]"
+        f"({PAGE}), with the targets that were missed."
     )
-    head = (f"one of {brokers} brokers", *columns.values())
+    head = (f"one of {brokers} brokers ...", *columns.values())
     return with_section(page, README_BEGIN, README_END, f"{table(head, rows)}\n\n{caption}\n")
 
 
@@ -281,3 +289,38 @@ def _median(result: Result, producer: str, figure: str) -> str:
 def _rounds(found: Mapping[str, Result]) -> str:
     counts = [result.rounds for result in found.values()]
     return spread_text(Spread.of(counts), count) if len(set(counts)) > 1 else count(counts[0])
+
+
+# -- what a fault does to each client, for docs/reliability.md -------------------------------------------
+
+_SIDE_BY_SIDE = {"librdkafka": "plain", "ours": "ours", "ours-hedge": '`rescue="hedge"`'}
+_SIDE_FIGURES = {"late": "late", "p99_ms": "p99", "failed": "failed"}
+
+
+def render_side_by_side(page: str, results: Mapping[str, Result]) -> str:
+    """Return the page with the table of faults and clients made anew."""
+    measured = [
+        (scenario, results[name])
+        for name, scenario in SCENARIOS.items()
+        if scenario.layout.name == MAIN and name in results
+    ]
+    rows = [
+        [
+            scenario.title.format(brokers=scenario.layout.brokers),
+            *(_median(result, by, figure) for by in _SIDE_BY_SIDE for figure in _SIDE_FIGURES),
+            count(result.rounds),
+        ]
+        for scenario, result in measured
+        if _SIDE_BY_SIDE.keys() <= result.producers.keys()
+    ]
+    if not rows:
+        return page
+    figures = [f"{by}: {figure}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES.values()]
+    layout = LAYOUTS[MAIN]
+    caption = (
+        f"Medians of so many interleaved runs; {layout.in_words} but where a row says so, delivery limit "
+        f"{layout.delivery_limit_ms / 1000:g} s. *Late* is the share of the records sent from the fault on "
+        f"that took over {layouts.LATE_MS:.0f} ms or failed. [Spreads and dates](benchmarks.md)."
+    )
+    made = table(("fault", *figures, "runs"), rows)
+    return with_section(page, README_BEGIN, README_END, f"{made}\n\n{caption}\n")

@@ -29,7 +29,8 @@ from kafka_partition_events.cli.common.errors import (
     one_line,
 )
 from kafka_partition_events.cli.common.output import abandon_stdout, tell, write_line
-from kafka_partition_events.cli.demo import demo_command
+from kafka_partition_events.cli.common.unreachable import plainly
+from kafka_partition_events.cli.demo import demo_app
 from kafka_partition_events.cli.doctor.command import doctor_group
 from kafka_partition_events.cli.doctor.control import control_command
 from kafka_partition_events.cli.doctor.partitioner import partitioner_command
@@ -45,16 +46,19 @@ from kafka_partition_events.cli.observe.sink import sink_app
 from kafka_partition_events.cli.profile import profile_app
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.cli.spark.app import spark_app
+from kafka_partition_events.cli.version import version_command
 from kafka_partition_events.errors import KafkaPartitionEventsError
+from kafka_partition_events.links import DOCUMENTATION
 
+_VERBOSE: Final = {"-v", "--verbose"}
 _INTERRUPTED = 130  # what a shell reports of a program that Ctrl-C has ended
 
 _PANELS: Final = {
-    "See a cluster": ("watch", "snapshot", "diff", "check", "doctor", "group"),
-    "Change it": ("change", "ack", "instances", "topics", "mapping"),
-    "Services": ("tracker", "observe", "events", "incident", "silence", "sink", "outbox", "config", "assets"),
+    "See a cluster": ("watch", "snapshot", "diff", "check", "doctor"),
+    "Run the service": ("observe", "events", "incident", "silence", "sink", "outbox", "config", "assets"),
+    "Change a topic": ("change", "tracker", "ack", "instances", "group", "topics", "mapping"),
     "Spark": ("spark",),
-    "kpe itself": ("profile", "demo"),
+    "Try it, set it up": ("demo", "profile", "version"),
 }
 
 
@@ -65,6 +69,10 @@ class _Panels(TyperGroup):
         for title, names in _PANELS.items():
             with formatter.section(title):
                 formatter.write_dl([(name, self.commands[name].get_short_help_str(80)) for name in names])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        super().format_epilog(ctx, formatter)
+        formatter.write(f"\n  Documentation: {DOCUMENTATION}\n")  # one line, so that it can be clicked
 
 
 app = typer.Typer(
@@ -82,35 +90,34 @@ doctor.command("partitioner", short_help="Which key hash a topic's writers use, 
 doctor.command("replicas", short_help="What of each topic can be written if a broker hangs.")(
     replicas_command
 )
-doctor.command("control", short_help="Which records of change control everybody passes over.")(
-    control_command
-)
+doctor.command("control", short_help="Which records of change control every reader skips.")(control_command)
 
-app.command("watch", short_help="Show what changes, as it happens.")(watch_command)
-app.command("snapshot", short_help="Write the cluster as it is now to a file.")(snapshot_command)
+app.command("watch", short_help="Show changes as they happen.")(watch_command)
+app.command("snapshot", short_help="Write the current state of the cluster to a file.")(snapshot_command)
 app.command("diff", short_help="Show what happened between two snapshots.")(diff_command)
-app.command("check", short_help="Tell the cluster's state as a Nagios plugin does.")(check_command)
+app.command("check", short_help="Check the cluster's state, as a Nagios plugin.")(check_command)
 app.add_typer(doctor, name="doctor", short_help="Find what is wrong, and the cure.")
-app.add_typer(group_app, name="group", short_help="See how far consumer groups are with partitions.")
-app.add_typer(change_app, name="change", short_help="Change partitions, and know who has followed.")
-app.add_typer(acks_app, name="ack", short_help="See what instances and groups say of a change.")
-app.add_typer(instances_app, name="instances", short_help="See the processes that run the library.")
-app.add_typer(topics_app, name="topics", short_help="See and make the topics that change control needs.")
+app.add_typer(group_app, name="group", short_help="Show how far consumer groups are with partitions.")
+app.add_typer(change_app, name="change", short_help="Plan, request and follow a change of partitions.")
+app.add_typer(acks_app, name="ack", short_help="List what instances and groups report of a change.")
+app.add_typer(instances_app, name="instances", short_help="List the processes that run the library.")
+app.add_typer(topics_app, name="topics", short_help="Create the topics that change control needs.")
 app.add_typer(mapping_app, name="mapping", short_help="Show what keys are pinned to; cut them over.")
-app.add_typer(tracker_app, name="tracker", short_help="Carry out changes, and follow who has followed.")
+app.add_typer(tracker_app, name="tracker", short_help="Run the change controller (one per cluster).")
 app.command("observe", short_help="Run the service: journal, incidents, sinks, metrics.")(observe_command)
-app.add_typer(events_app, name="events", short_help="List, follow, show, replay recorded events.")
-app.add_typer(incident_app, name="incident", short_help="See what is open; close what will not end.")
-app.add_typer(silence_app, name="silence", short_help="Keep sinks quiet about what is expected.")
-app.add_typer(sink_app, name="sink", short_help="See where it delivers to; send a test incident.")
-app.add_typer(outbox_app, name="outbox", short_help="Check the file where events wait; replace it.")
+app.add_typer(events_app, name="events", short_help="List, follow, show and replay recorded events.")
+app.add_typer(incident_app, name="incident", short_help="List, acknowledge and close incidents.")
+app.add_typer(silence_app, name="silence", short_help="Mute notifications of planned work.")
+app.add_typer(sink_app, name="sink", short_help="List the sinks; send a test incident.")
+app.add_typer(outbox_app, name="outbox", short_help="Check the file in which events wait; replace it.")
 app.add_typer(config_app, name="config", short_help="Show the configuration and where it comes from.")
-app.add_typer(assets_app, name="assets", short_help="Get alert rules, dashboards, schemas, units.")
+app.add_typer(assets_app, name="assets", short_help="Write alert rules, dashboards, schemas, manifests.")
 app.add_typer(
     spark_app, name="spark", short_help="Compute from the events, by Spark, what happened to a fleet."
 )
 app.add_typer(profile_app, name="profile", short_help="Call clusters by names.")
-app.command("demo", short_help="Make trouble on a cluster of its own and account for it.")(demo_command)
+app.add_typer(demo_app, name="demo", short_help="See a broker fail under four producers, side by side.")
+app.command("version", short_help="Show all versions that a bug report needs.")(version_command)
 
 # The base of what typer's parser raises about a command line; typer exports this one child of it only.
 _UsageError: type[Any] = typer.BadParameter.__mro__[1]
@@ -123,10 +130,9 @@ def _show_version(wanted: bool) -> None:
 
 
 @app.callback(
-    epilog="Exit codes: 0 all is well; 1 it is not: something is wrong, different or refused; 2 error, told "
-    "in one line on stderr; 3 nobody can tell, or has answered; 4 `kpe change plan`: blocked. Those of `kpe "
-    "check` are Nagios'. "
-    "`kpe COMMAND --help` has examples."
+    epilog="Exit codes: 0 all is well; 1 it is not: something is wrong, different or refused; 2 error, in "
+    "one line on stderr; 3 unknown, or no answer; 4 `kpe change plan`: blocked. `kpe check` has those of "
+    "Nagios. `kpe COMMAND --help` has examples."
 )
 def top(
     version: Annotated[
@@ -136,27 +142,12 @@ def top(
     """See what happens to the partitions of a Kafka cluster.
 
     \b
-    kpe watch -b localhost:9092                     what changes, as it happens
-    kpe snapshot -b localhost:9092 --out before.json    the cluster as it is now, to a file
-    kpe diff before.json after.json                 what happened between two snapshots
-    kpe check -b localhost:9092                     its state, for Nagios and its like
-    kpe doctor -b localhost:9092                    can `kpe observe` work here?
+    kpe demo                                     a broker fails, four producers side by side
+    kpe watch -b localhost:9092                  partition and broker changes, as they happen
     kpe doctor partitioner -b localhost:9092 --topic orders    do its writers agree on a key hash?
-    kpe doctor replicas -b localhost:9092           what can be written if a broker hangs?
-    kpe mapping show --store pins.json              what keys are pinned to, of GrowthSafePartitioner
-    kpe topics init -b localhost:9092               the topics that change control needs
-    kpe change plan -b localhost:9092 --topic orders --to 24    who would follow, and who could not
-    kpe profile use prod                            no -b any more, for a cluster that has a name
-    kpe group probe -b localhost:9092 --topic orders    how far consumer groups are with its partitions
-    kpe tracker -b localhost:9092                   carries out changes, and tells who has followed
-    kpe observe --config kpe.toml                   the service: events to sinks, metrics, incidents
-    kpe config show --config kpe.toml               its configuration, and where it comes from
-    kpe events ls --config kpe.toml --since 2h      what it has seen
-    kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
-    kpe sink test pager --config kpe.toml           would somebody be told?
-    kpe spark fleet -b localhost:9092 --out /data/kpe --once    tables of outages, availability, churn
-    kpe assets export ./kpe                         alert rules, dashboards, units to go with it
-    kpe demo                                        a tour on a cluster of its own
+    kpe observe --config kpe.toml                the service: incidents, notifications, metrics
+    kpe change plan -b localhost:9092 --topic orders --to 24   would anything be lost?
+    kpe spark whatif -b localhost:9092 --topic orders --to 24 --out whatif.html    which keys would move?
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
@@ -187,7 +178,10 @@ def _complaint(error: Any) -> str:
     """Return what is wrong with a command line, and where to read what is right."""
     # Its own words begin so where a value is out of range, or not one of several.
     message = str(error.format_message()).replace("Value error, ", "").replace("Input should", "it should")
-    return message if error.ctx is None else f"{message.rstrip('.')}; see `{error.ctx.command_path} --help`"
+    if error.ctx is None:
+        return message
+    message = message.rstrip(".")
+    return f"{message}{'' if message.endswith('?') else ';'} see `{error.ctx.command_path} --help`"
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -219,6 +213,8 @@ def run(arguments: Sequence[str], services: Services | None = None) -> int:
         return _reader_has_seen_enough()
     except (KafkaPartitionEventsError, _UsageError) as error:
         message = _complaint(error) if isinstance(error, _UsageError) else str(error)
+        if not _VERBOSE & {*arguments}:
+            message = plainly(message)
         tell(one_line(message), error=True)
         return EXIT_UNKNOWN if arguments[:1] == ["check"] else EXIT_ERROR  # 2 would be Nagios' CRITICAL
     except OSError as error:

@@ -17,7 +17,7 @@ profile_app = typer.Typer(rich_markup_mode=None)
 
 
 @profile_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe profile COMMAND --help` has examples."
 )
 def profile() -> None:

@@ -59,7 +59,7 @@ def _kafka_sink(settings: KafkaSinkSettings, kafka: Kafka) -> Sink:
     if servers is None:
         servers, properties = kafka.bootstrap_servers, {**kafka.properties, **properties}
     if servers is None:
-        raise ConfigurationError("nobody says where the brokers are; set kafka.bootstrap_servers")
+        raise ConfigurationError("no brokers are named; set kafka.bootstrap_servers")
     config = {**_QUIET, **properties, "bootstrap.servers": servers}
     try:
         return KafkaSink(

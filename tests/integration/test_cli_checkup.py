@@ -58,7 +58,7 @@ def test_a_cluster_that_is_well(kafka_cluster: KafkaCluster, kafka_topic: MakeTo
     assert found["api versions"]["detail"] == "brokers and topics can be described, topics have ids"
     assert found[f"WRITE on topic {events}"]["detail"] == "held"
     assert "the active controller's is 0.0" in found["clock"]["detail"]
-    assert found["client"]["detail"] == "kafka-python can look at the cluster"
+    assert found["client"]["detail"] == "kafka-python can poll the cluster"
     assert done.stderr == ""
 
 

@@ -486,8 +486,8 @@ class TestTheReadme:
     def test_has_the_main_layout_with_its_conditions(self) -> None:
         seen = result("C-frozen", librdkafka=runs("late", 0.7), ours=runs("late", 0.002, 0.004, 0.003))
         page = report.render_readme(self.PAGE, {"C-frozen": seen})
-        assert "| one of 6 brokers | librdkafka | ours |" in page, "those that were measured"
-        assert "| frozen 6 s: share later than 100 ms | 70% | 0.30% |" in page
+        assert "| one of 6 brokers ... | confluent-kafka | this library |" in page, "those that were measured"
+        assert "| hangs for 6 s: records slower than 100 ms | 70% | 0.30% |" in page
         assert "replication factor 3, min.insync.replicas 2, acks=all" in page
         assert "broker session 9 s" in page
         assert "old" not in page
@@ -505,6 +505,20 @@ class TestTheReadme:
         page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
         published = kept.load(RESULTS / "faults.json", Run.from_json)
         assert report.render_page(page, published, "img") == page
+
+    def test_faults_stand_beside_clients_where_all_three_were_measured(self) -> None:
+        plain, ours, hedge = runs("late", 0.7), runs("late", 0.002), runs("late", 0.0)
+        three = result("C-frozen", librdkafka=plain, ours=ours, ours_hedge=hedge)
+        page = report.render_side_by_side(self.PAGE, {"C-frozen": three})
+        assert "| fault | plain: late |" in page
+        assert "| One of 6 brokers frozen for 6 s | 70% |" in page
+        two = result("C-frozen", librdkafka=plain, ours=ours)
+        assert report.render_side_by_side(self.PAGE, {"C-frozen": two}) == self.PAGE
+
+    def test_and_the_page_on_reliability_says_what_the_results_say(self) -> None:
+        page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+        published = kept.load(RESULTS / "faults.json", Run.from_json)
+        assert report.render_side_by_side(page, published) == page
 
 
 class TestThePictures:

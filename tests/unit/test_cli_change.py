@@ -349,7 +349,7 @@ class TestOtherCommands:
         assert desk.kpe("change", *command, "--actor", "bob") == 2
         told = capsys.readouterr().err
         assert asked in told
-        assert "nobody can be asked here; say --yes if it is meant" in told
+        assert "no terminal to ask on; give --yes to confirm" in told
         assert desk.sent == []
 
     @pytest.mark.parametrize("verb", ["cancel", "rollback", "force"])

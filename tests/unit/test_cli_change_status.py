@@ -93,7 +93,7 @@ class TestStatus:
 
     def test_one_that_waits_for_approval(self, capsys: Captured) -> None:
         assert at(requested(needs_approval=True)).kpe("change", "show", ONE, "--output", "table") == 0
-        assert f"waits for somebody else's approval: kpe change approve {ONE}" in capsys.readouterr().out
+        assert f"waits for another person's approval: kpe change approve {ONE}" in capsys.readouterr().out
 
     def test_one_that_has_come_to_nothing_tells_of_no_gate_and_of_nobody_who_has_not_followed(
         self, capsys: Captured
@@ -231,7 +231,7 @@ class TestWaitUntilArmed:
         story = requested(needs_approval=True)
         story.says("ab", Status.HELD)
         assert self.wait(story, timeout="1s") == 3
-        assert f"it waits for somebody else's approval (kpe change approve {ONE})" in capsys.readouterr().err
+        assert f"it waits for another person's approval (kpe change approve {ONE})" in capsys.readouterr().err
         assert self.wait(story, story.approve) == 0
 
     def test_where_there_is_no_producer_nobody_has_to_be_armed(self, capsys: Captured) -> None:
@@ -240,4 +240,4 @@ class TestWaitUntilArmed:
 
     def test_without_a_gate_there_is_nothing_to_arm(self, capsys: Captured) -> None:
         assert self.wait(grown(growth())) == 2
-        assert capsys.readouterr().err == f"kpe: {ONE} has no gate: nobody is to be armed\n"
+        assert capsys.readouterr().err == f"kpe: {ONE} has no gate: no producer is to be armed\n"

@@ -320,7 +320,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Finding]:
 
 
 def test_a_client_that_tells_epochs_is_fine(seen: Callable[..., Finding]) -> None:
-    assert seen(EPOCHS) == Finding("client", Status.OK, "kafka-python can look at the cluster")
+    assert seen(EPOCHS) == Finding("client", Status.OK, "kafka-python can poll the cluster")
 
 
 @pytest.mark.parametrize(
@@ -371,7 +371,7 @@ def test_so_has_one_that_can_not_connect_like_that() -> None:
 def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
     assert run(["doctor"], Services()) == 2
-    assert capsys.readouterr().err.startswith("kpe: nobody says where the brokers are: give -b HOST:PORT")
+    assert capsys.readouterr().err.startswith("kpe: no brokers are named: give -b HOST:PORT")
 
 
 def test_help_of_both_doctors(capsys: Captured) -> None:

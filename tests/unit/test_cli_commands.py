@@ -234,7 +234,7 @@ def test_diff_of_a_bad_file_names_it_and_the_cause(
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["watch"], "nobody says where the brokers are"),
+        (["watch"], "no brokers are named"),
         (["watch", "-b", "x:1", "--nope"], "No such option"),
         (["wach"], "No such command"),
         (["watch", "-b", "x:1", "--interval", "5"], "is not a duration"),

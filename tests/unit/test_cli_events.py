@@ -290,7 +290,7 @@ def test_a_sink_that_fails_ends_it(
         (["--since", "1h"], "say who gets them: either --sink NAME or --to-kafka TOPIC"),
         (["--since", "1h", "--sink", "pager", "--to-kafka", "t"], "say who gets them"),
         (["--since", "1h", "--sink", "nosuch"], "there is no sink nosuch in the configuration, only pager"),
-        (["--since", "1h", "--to-kafka", "t"], "nobody says where the brokers are"),
+        (["--since", "1h", "--to-kafka", "t"], "no brokers are named"),
     ],
 )
 def test_a_replay_that_makes_no_sense(

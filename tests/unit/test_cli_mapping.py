@@ -140,7 +140,7 @@ def test_a_second_cut_over_waits_for_the_first(store: FilePinStore, capsys: Capt
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--store", "kafka:pins"], "nobody says where the brokers are: give -b HOST:PORT"),
+        (["--store", "kafka:pins"], "no brokers are named: give -b HOST:PORT"),
         (["--store", "kafka:", "-b", "x:1"], "a store in Kafka needs its topic: --store kafka:TOPIC"),
     ],
 )

@@ -17,7 +17,7 @@ def test_help(capsys: Captured) -> None:
 def test_it_asks_where_the_brokers_are(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KPE_BOOTSTRAP_SERVERS", raising=False)
     assert run(["observe"]) == 2
-    assert capsys.readouterr().err.startswith("kpe: nobody says where the brokers are: give -b HOST:PORT")
+    assert capsys.readouterr().err.startswith("kpe: no brokers are named: give -b HOST:PORT")
 
 
 @pytest.mark.parametrize(

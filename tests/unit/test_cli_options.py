@@ -68,7 +68,7 @@ def test_a_secret_is_refused_where_everybody_can_see_it(name: str) -> None:
     with pytest.raises(CliError) as refused:
         parse_pairs([f"{name}=hunter2"])
     assert str(refused.value) == (
-        f"-X {name}: everybody on this machine can see a command line; write its value into a file and give "
+        f"-X {name}: every user of this machine can see a command line; write its value into a file and give "
         f"-X {name}_file=PATH"
     )
 

@@ -182,6 +182,6 @@ def test_what_can_not_be_called_back_is_asked_on_a_terminal(
 
 def test_where_nobody_can_be_asked_it_takes_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
-    with pytest.raises(CliError, match="grow orders: nobody can be asked here; say --yes if it is meant"):
+    with pytest.raises(CliError, match="grow orders: no terminal to ask on; give --yes to confirm"):
         confirm("grow orders", yes=False)
     confirm("grow orders", yes=True)

@@ -52,9 +52,7 @@ class TestACluster:
             config(bootstrap=bootstrap)
 
     def test_nobody_has_named_one(self) -> None:
-        with pytest.raises(
-            CliError, match="nobody says where the brokers are: give -b HOST:PORT, or choose a"
-        ):
+        with pytest.raises(CliError, match="no brokers are named: give -b HOST:PORT, or choose a"):
             config()
 
     def test_is_that_of_a_profile(self) -> None:
@@ -195,9 +193,9 @@ class TestOptionsThatAreCode:
     def test_are_refused(self, option: str, capsys: Captured) -> None:
         assert run(["observe", "-b", "x:1", "-X", option]) == 2
         name = option.partition("=")[0]
-        told = f"kpe: command line: kafka.properties.{name}: whoever sets this runs code"
+        told = f"kpe: command line: kafka.properties.{name}: this setting runs code"
         assert capsys.readouterr().err.startswith(told)
-        with pytest.raises(CliError, match=f"--control-option {name}: whoever sets this runs code"):
+        with pytest.raises(CliError, match=f"--control-option {name}: this setting runs code"):
             ControlOptions(bootstrap="a:1", control_bootstrap="b:1", control_options=[option]).find()
 
     def test_are_taken_where_the_configuration_says_so(self, home: Path) -> None:

@@ -1,6 +1,7 @@
-"""The rows of supported versions: what they run exists, and README and workflow name the same ones."""
+"""The rows of supported versions: what they run exists; README, classifiers, workflow name the same ones."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,31 @@ def test_the_workflow_has_all_rows() -> None:
     assert workflow["jobs"]["row"]["strategy"]["matrix"]["row"] == list(all_rows())
 
 
-def test_the_readme_claims_no_more_than_rows_show() -> None:
+def supported() -> dict[str, tuple[list[str], list[str]]]:
+    """Return product -> the versions that the README claims, and those that it only tries."""
     section = (ROOT / "README.md").read_text().partition("## Supported versions")[2].partition("\n## ")[0]
-    claims = re.findall(r"^\| (Kafka|Python|PySpark) \| ([\d., ]+)", section, re.MULTILINE)
-    assert len(claims) == 3
-    for product, versions in claims:
-        for version in re.findall(r"\d+\.\d+", versions):
-            assert f"{product.lower()}-{version}" in all_rows()
+    rows = re.findall(r"^\| (Kafka|Python|PySpark)[^|]* \| ([^|]+) \|([^|]*)\|", section, re.MULTILINE)
+    return {
+        product: tuple(re.findall(r"\d+\.\d+", column) for column in columns)  # type: ignore[misc]
+        for product, *columns in rows
+    }
+
+
+def test_the_readme_names_all_versions_that_have_a_row_and_no_other() -> None:
+    named = {
+        f"{product.lower()}-{version}"
+        for product, columns in supported().items()
+        for column in columns
+        for version in column
+    }
+    assert named == {row for row in all_rows() if not row.startswith("clients-")}
+
+
+def test_the_package_claims_the_pythons_that_the_readme_claims() -> None:
+    classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
+    prefix = "Programming Language :: Python :: "
+    claimed = [each.removeprefix(prefix) for each in classifiers if re.match(rf"{prefix}3\.\d", each)]
+    assert claimed == supported()["Python"][0]
 
 
 def test_a_table_ends_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

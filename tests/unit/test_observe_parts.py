@@ -228,7 +228,7 @@ def test_a_sink_that_can_not_be_made_is_named(
 
 
 def test_a_topic_needs_brokers() -> None:
-    with pytest.raises(ConfigurationError, match=r"sinks\.k: nobody says where the brokers are"):
+    with pytest.raises(ConfigurationError, match=r"sinks\.k: no brokers are named"):
         make_sink(KafkaSinkSettings(name="k"), Kafka())
 
 

@@ -23,34 +23,33 @@ _LEVELS = "assigned", "positioned", "flowing", "drained"
 
 
 @acks_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
-    "`kpe ack COMMAND --help` has examples."
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. `kpe ack COMMAND --help` has examples."
 )
 def acks() -> None:
-    """See what instances and groups say of a change.
+    """List what instances and groups report of a change.
 
     \b
     kpe ack ls -b localhost:9092 --pending 01JD5V1ZJ8Q0000000000000AB
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
-@acks_app.command("ls", short_help="List who says what of a change.")
+@acks_app.command("ls", short_help="List what each reports of a change.")
 @with_options
 def ls_command(
     context: typer.Context,
     change_id: ChangeId,
     *,
-    pending: Annotated[bool, typer.Option("--pending", help="Only who is still to answer.")] = False,
+    pending: Annotated[bool, typer.Option("--pending", help="Only those that are still to answer.")] = False,
     where: ControlOptions,
     listing: Listing,
 ) -> None:
-    """List the producers that a change concerns, by what they say or their leases show, and its groups.
+    """List the producers that a change concerns, by what they report or their leases show, and its groups.
 
     A producer's status: observed (seen, not applied), held (ready, waits for the gate), applied, capped (its
     memory affords fewer partitions: see the limit), rejected (by a policy), failed, rolled_back, or none. Who
     has departed, came late (after the change had happened) or shares its id with another process is marked. A
     group: how many of the affected partitions are assigned, positioned (a restart keeps that), flowing
-    (committed beyond), drained. Who has departed is told by this machine's clock.
+    (committed beyond), drained. Departed is judged by this machine's clock.
 
     \b
     kpe ack ls -b localhost:9092 01JD5V1ZJ8Q0000000000000AB

@@ -21,24 +21,24 @@ from kafka_partition_events.control.protocol.topics import CHANGES
 from kafka_partition_events.control.protocol.vocabulary import Verb
 
 change_app = typer.Typer(rich_markup_mode=None)
-change_app.command("plan", short_help="Tell what a change would do.")(plan_command)
-change_app.command("request", short_help="Ask for a change.")(request_command)
+change_app.command("plan", short_help="Show what a change would do.")(plan_command)
+change_app.command("request", short_help="Request a change.")(request_command)
 change_app.command("ls", short_help="List changes.")(ls_command)
 change_app.command("show", short_help="Show one change, live on a terminal.")(show_command)
-change_app.command("history", short_help="Tell who has asked for what of a topic, and what came of it.")(
+change_app.command("history", short_help="Show who requested what of a topic, and what came of it.")(
     history_command
 )
-change_app.command("limits", short_help="Tell what producers leave unused now.")(limits_command)
+change_app.command("limits", short_help="Show what producers leave unused now.")(limits_command)
 change_app.command("wait", short_help="Wait until producers are ready, or until it is over.")(wait_command)
 
 
 @change_app.callback(
-    epilog="Exit codes: 0 done; 1 the tracker has refused it, and said why; 2 error, told in one line on "
+    epilog="Exit codes: 0 done; 1 the tracker has refused it, with the reason; 2 error, in one line on "
     "stderr; 3 no tracker has answered. Those of plan and wait are their own. "
     "`kpe change COMMAND --help` has examples."
 )
 def change() -> None:
-    """Change the partitions of a topic, and know who has followed.
+    """Change the partitions of a topic, and see who has followed.
 
     A command is a record in kpe.commands, an approval one in kpe.approvals. The tracker (`kpe tracker`)
     answers in kpe.changes; producers and consumers with the library follow that, and say so in kpe.acks.
@@ -70,7 +70,7 @@ def _giving(verb: Verb) -> Callable[..., None]:
     return command
 
 
-@change_app.command("approve", short_help="Approve somebody else's request.")
+@change_app.command("approve", short_help="Approve another person's request.")
 @with_options
 def approve_command(
     context: typer.Context,
@@ -78,10 +78,10 @@ def approve_command(
     where: ControlOptions,
     giving: Giving,
 ) -> None:
-    """Approve a change as it stands, which its request or the tracker's policy says that somebody must.
+    """Approve a change as it stands, where its request or the tracker's policy requires approval.
 
     Writes to kpe.approvals, where by Kafka's ACLs only those may write who may approve: `kpe topics init
-    --print-acls` prints them. Whoever has requested it under the same name can't.
+    --print-acls` prints them. The name that requested it can't approve it.
 
     \b
     kpe change approve -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --actor bob
@@ -101,7 +101,7 @@ change_app.command(
     help="""
     Cancel a change that has not happened yet. What was ordered before it holds again.
 
-    Once the topic has grown, or producers were told to leave partitions, roll it back instead.
+    Once the topic has grown, or producers have begun to leave partitions, roll it back instead.
 
     \b
     kpe change cancel -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --reason "wrong topic"
@@ -126,14 +126,14 @@ def rollback_command(
     """Let producers go back to what held before a change that has happened and is not finished.
 
     Kafka can't shrink a topic. After a growth its new partitions stay, and producers leave them unused until
-    somebody asks for another change. This begins it, and asks before; `kpe change wait` tells when all are
-    back. To undo a change that is finished, request its inverse: kpe change request --inverse-of CHANGE.
+    another change. This begins it, and asks first; `kpe change wait` ends when all are back. To undo a change
+    that is finished, request its inverse: kpe change request --inverse-of CHANGE.
 
     \b
     kpe change rollback -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --reason "lag of billing"
     kpe change rollback -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --yes              in a script
 
-    Exit codes: 0 producers are told; 1 refused: it has not happened, or is finished, or you said no; 2 no
+    Exit codes: 0 it has begun; 1 refused: it has not happened, or is finished, or you said no; 2 no
     such change, no terminal to ask on and no --yes, wrong address, unknown option; 3 no tracker has answered.
     """  # noqa: D301
     with session(context, where, giving.output, CHANGES) as at:
@@ -142,24 +142,24 @@ def rollback_command(
         give(_command(Verb.ROLLBACK, change_id, giving), at, giving)
 
 
-@change_app.command("force", short_help="Open the gate, or end a change, without the evidence.")
+@change_app.command("force", short_help="Open the gate or end a change, although not all have followed.")
 @with_options
 def force_command(
     context: typer.Context,
     change_id: ChangeId,
     *,
     open_gate: Annotated[bool, typer.Option("--open-gate", help="Let producers use the partitions.")] = False,
-    finish: Annotated[bool, typer.Option("--finish", help="Wait for nobody any more.")] = False,
+    finish: Annotated[bool, typer.Option("--finish", help="End the change; wait for no one.")] = False,
     yes: Yes = False,
     where: ControlOptions,
     giving: Giving,
 ) -> None:
-    """Open the gate of a change, or end it, although not everybody has followed.
+    """Open the gate of a change, or end it, although not all have followed.
 
     Say which of the two you mean; the tracker refuses the one that does not fit when it takes it up. An open
     gate lets producers use the partitions. A change that is ended is partially_converged, or rolled_back if
-    it was on its way back. Behind an open gate a group with auto.offset.reset=latest may miss records: asks
-    before.
+    it was on its way back. Behind an open gate a group with auto.offset.reset=latest may miss records, so it
+    asks first.
 
     \b
     kpe change force -b localhost:9092 01JD5V1ZJ8Q0000000000000AB --open-gate --reason "billing is gone"

@@ -29,18 +29,18 @@ _HEADERS = ("GROUP", "PROTOCOL", "STATE", "MEMBERS", *map(str.upper, _LEVELS), "
 
 
 @group_app.callback(
-    epilog="Exit codes: 0 all is well; 1 a group has not followed; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 1 a group has not followed; 2 error, in one line on stderr. "
     "`kpe group COMMAND --help` has examples."
 )
 def group() -> None:
-    """See how far consumer groups are with the partitions of a topic.
+    """Show how far consumer groups are with the partitions of a topic.
 
     \b
     kpe group probe -b localhost:9092 --topic orders --partitions 6-11
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
-@group_app.command("probe", short_help="Look once how far groups are with partitions.")
+@group_app.command("probe", short_help="Check once how far groups are with partitions.")
 @with_options
 def probe_command(
     topic: Annotated[str, typer.Option("--topic", metavar="TOPIC", help="The topic.")],
@@ -56,7 +56,7 @@ def probe_command(
     where: ClusterOptions,
     listing: Listing,
 ) -> None:
-    """Look once how far consumer groups are with some partitions of a topic, as `kpe tracker` does.
+    """Check once how far consumer groups are with some partitions of a topic, as `kpe tracker` does.
 
     \b
     assigned    a member of the group has it
@@ -66,9 +66,9 @@ def probe_command(
     lag         records that it has not committed yet; - where it has no offset
 
     Shows the groups with members that have the topic, or with offsets of it. Classic groups and those of
-    KIP-848. While a classic group rebalances, brokers do not tell its assignment. One look can't see that an
-    assignment is stable, which the tracker takes for a position after --settle of a change. Needs the rights
-    to describe the topic and the groups.
+    KIP-848. While a classic group rebalances, brokers do not report its assignment. One check can't show that
+    an assignment is stable, which the tracker takes for a position after --settle of a change. Needs the
+    rights to describe the topic and the groups.
 
     \b
     kpe group probe -b localhost:9092 --topic orders
@@ -139,7 +139,7 @@ def probe(
     """
     info = admin.topics([topic], FIRST_ANSWER_S).get(topic)
     if info is None:
-        raise CliError(f"there is no topic {topic}, or no right to describe it")
+        raise CliError(admin.left_out.get(f"topic {topic}", f"there is no topic {topic}"))
     there = frozenset(range(len(info.partitions)))
     asked = there if partitions is None else partitions
     if not asked <= there:
@@ -147,6 +147,8 @@ def probe(
     all_of_it = [each.tp for each in info.partitions]
     names = admin.groups(FIRST_ANSWER_S) if group_id is None else [group_id]
     groups = admin.describe(names, FIRST_ANSWER_S)
+    if group_id is not None and group_id not in groups:
+        raise CliError(f"can't look at group {group_id}: {admin.left_out[f'group {group_id}']}")
     committed = admin.committed(dict.fromkeys(groups, all_of_it), FIRST_ANSWER_S)
     led = [each.tp for each in info.partitions if each.leader is not None]
     begin, end = admin.ends([tp for tp in led if tp.partition in asked], FIRST_ANSWER_S)

@@ -49,17 +49,17 @@ def history_command(
     where: ControlOptions,
     listing: Listing,
 ) -> None:
-    """Tell who asked for what of a topic, approved, cancelled or forced it, and what came of it.
+    """Show who requested changes of a topic, approved, cancelled or forced them, and what came of it.
 
-    Oldest first. What somebody did is shown with the record that says so, by topic and offset: a name is what
-    he has typed, and the broker's log of requests, or an ACL that lets one person write there, tells who he
-    is. Growth that nobody had asked for is there, too. Kafka keeps these records for 30 days.
+    Oldest first. Each act is shown with its record, by topic and offset: a name is only what was typed; the
+    broker's log of requests, or an ACL that lets one person write there, proves who it was. Growth without a
+    request is listed, too. Kafka keeps these records for 30 days.
 
     \b
     kpe change history -b localhost:9092 orders
     kpe change history -b localhost:9092 orders | jq -r 'select(.what == "open_gate") | .actor'
 
-    Exit codes: 0 told, even if there is nothing; 2 no control topics, no right to read kpe.commands and
+    Exit codes: 0 shown, even if there is nothing; 2 no control topics, no right to read kpe.commands and
     kpe.approvals, wrong address, unknown option.
     """  # noqa: D301
     with session(context, where, listing.output, CHANGES) as at:

@@ -30,7 +30,7 @@ class Presence(StrEnum):
 
 
 @instances_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe instances COMMAND --help` has examples."
 )
 def instances() -> None:

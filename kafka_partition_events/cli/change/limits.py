@@ -31,17 +31,17 @@ def limits_command(
     where: ControlOptions,
     listing: Listing,
 ) -> None:
-    """Tell what producers with the library leave unused now, and since which change.
+    """Show which partitions producers with the library leave unused now, and since which change.
 
     An order outlasts its change: after a decrease or a rollback producers keep to fewer partitions until
     another change of the topic, over all restarts. A topic that was created anew has no order any more; this
-    shows the one of the former topic until Kafka forgets its change.
+    shows the one of the former topic until its change is compacted away.
 
     \b
     kpe change limits -b localhost:9092
     kpe change limits -b localhost:9092 | jq -r 'select(.limit != null) | [.topic, .limit] | @tsv'
 
-    Exit codes: 0 told, even if there is nothing; 2 no control topics, wrong address, unknown option.
+    Exit codes: 0 shown, even if there is nothing; 2 no control topics, wrong address, unknown option.
     """  # noqa: D301
     with session(context, where, listing.output, CHANGES) as at:
         found = in_force(at.desk.ledger.changes.values())

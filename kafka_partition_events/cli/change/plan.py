@@ -50,23 +50,23 @@ def plan_command(
     *,
     records: Annotated[
         int,
-        typer.Option(min=0, metavar="N", help="Look at the keys of so many of the latest records; 0: none."),
+        typer.Option(min=0, metavar="N", help="Read the keys of this many of the latest records; 0: none."),
     ] = 2_000,
     output: OutputChoice = None,
     where: ControlOptions,
 ) -> None:
-    """Tell what a change would do, before anybody asks for it. Writes nothing.
+    """Show what a change would do, before it is requested. Writes nothing.
 
     \b
     - would the tracker refuse it, and why; would Kafka make a part of it only, because it is too much at once
     - which producers would be capped (KIP-34), by what their leases say of their memory; which have rejected
       such a change before
-    - which consumer groups may miss records: those with auto.offset.reset=latest, which nobody can see from
+    - which consumer groups may miss records: those with auto.offset.reset=latest, which can't be seen from
       outside, unless all their members run the rebalance hook or producers wait for them (--gate)
     - how many producers write without the library, at least: no gate holds them (DescribeProducers, which
       needs kafka-python)
     - which part of the keys moves: exact for a hash modulo the partitions, and for rendezvous. How keys are
-      placed is told from the latest records; of keys that are pinned it is known that growth alone moves none
+      placed is found from the latest records; growth alone moves no key that is pinned
     - how long changes of this kind have taken
 
     \b
@@ -228,7 +228,7 @@ def _group_lines(plan: Plan) -> Iterator[str]:
     if plan.spec.topic is None:
         return
     if plan.groups is None:
-        yield "  groups: nobody could be asked"
+        yield "  groups: no broker could be asked"
     elif not plan.groups:
         yield "  groups: none reads it or has committed offsets of it"
     for outlook in plan.groups or ():
@@ -246,7 +246,7 @@ def _key_lines(plan: Plan) -> Iterator[str]:
         yield "  keys: none were seen"
         return
     if not plan.keys:
-        yield "  keys: too few to tell how they are placed"
+        yield "  keys: too few to say how they are placed"
     for keys in plan.keys:
         rule = keys.rule or "another rule"
         moves = f"not known: {keys.why}" if keys.moves is None else f"{_percent(keys.moves)} of them move"

@@ -27,7 +27,7 @@ def request_command(
     *,
     deadline: Annotated[
         str,
-        typer.Option(metavar="DURATION", help="After it has happened, everybody must follow in this time."),
+        typer.Option(metavar="DURATION", help="After it has happened, all must follow within this time."),
     ] = "10m",
     on_deadline: Annotated[
         OnDeadline, typer.Option(help="What becomes of a gate that is held when the deadline passes.")
@@ -56,7 +56,7 @@ def request_command(
         typer.Option("--execute", help="Let the tracker create the partitions when producers are ready."),
     ] = False,
     needs_approval: Annotated[
-        bool, typer.Option("--needs-approval", help="Nothing happens before somebody else approves.")
+        bool, typer.Option("--needs-approval", help="Nothing happens before another person approves.")
     ] = False,
     id_: Annotated[
         str | None,
@@ -68,12 +68,12 @@ def request_command(
     where: ControlOptions,
     giving: Giving,
 ) -> None:
-    """Ask the tracker for a change, and show its answer.
+    """Request a change from the tracker, and show its answer.
 
     The topic's id and its number of partitions are taken from the cluster; if they are others when the
     tracker takes the request up, it refuses (compare-and-set). One change of a topic is open at a time.
 
-    More partitions: without --execute somebody else lets the topic grow, after
+    More partitions: without --execute you let the topic grow yourself, after
     `kpe change wait --until armed`, and the change is followed. With --gate consumers-first producers keep to
     the old partitions until the groups have a position on the new ones. Fewer, or --offline: producers leave
     partitions and groups drain them; Kafka keeps them. --inverse-of takes its terms from that change.
@@ -87,7 +87,7 @@ def request_command(
     kpe change request -b localhost:9092 --broker-offline 2 --dry-run
     id=$(kpe change request -b localhost:9092 --topic orders --to 24 | jq -r .change_id)
 
-    Kafka can't shrink a topic: with --execute it asks before, unless --yes says that it is meant.
+    Kafka can't shrink a topic: with --execute it asks first, unless --yes is given.
 
     Exit codes: 0 the tracker has taken it; 1 refused, and why, or you said no; 2 no such topic, no terminal
     to ask on and no --yes, wrong option or address, no control topics; 3 it was written, and no tracker has

@@ -47,7 +47,7 @@ EXIT_REFUSED = EXIT_DIFFERENT
 EXIT_UNANSWERED = EXIT_UNKNOWN
 
 ChangeId = Annotated[str, typer.Argument(metavar="CHANGE", help="As `kpe change ls` shows it.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask whether it is meant.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 @frozen(kw_only=True)
@@ -55,14 +55,12 @@ class Giving:
     """Who gives a command or an approval, why, and how: a group of options."""
 
     actor: Annotated[
-        str | None, typer.Option("--actor", metavar="NAME", help="Who asks; by default who runs this.")
+        str | None, typer.Option("--actor", metavar="NAME", help="Who requests it; default: this user.")
     ] = None
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; others will want to know.")
-    ] = ""
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; shown to others.")] = ""
     answer_timeout: Annotated[
         str,
-        typer.Option("--answer-timeout", metavar="DURATION", help="Wait so long for the tracker's answer."),
+        typer.Option("--answer-timeout", metavar="DURATION", help="How long to wait for an answer."),
     ] = "10s"
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the record; write nothing.")] = False
     output: OutputChoice = None

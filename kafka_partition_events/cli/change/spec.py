@@ -62,7 +62,7 @@ class Wanted:
             "--from",
             min=1,
             metavar="N",
-            help="How many they must use now, else it is refused. Default: so many.",
+            help="How many they must use now, or it is refused. Default: that number.",
         ),
     ] = None
     offline: Annotated[
@@ -149,7 +149,7 @@ def look_at_cluster(at: Session) -> Cluster:
     with contextlib.closing(poller):
         cluster = poller.cluster
     if cluster is None or cluster.cluster_id is None:
-        raise CliError("the cluster does not tell its id")
+        raise CliError("the cluster does not report its id")
     return cluster
 
 

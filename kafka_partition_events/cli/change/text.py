@@ -84,7 +84,7 @@ def _came_to_nothing(change: Change) -> bool:
 
 def _times(change: Change) -> Iterator[str]:
     if change.state is State.REQUESTED and not change.released:
-        yield f"  waits for somebody else's approval: kpe change approve {change.change_id}"
+        yield f"  waits for another person's approval: kpe change approve {change.change_id}"
     if change.observed_ms is not None:
         yield f"  happened {moment(change.observed_ms)}"
     if change.finished_ms is not None:

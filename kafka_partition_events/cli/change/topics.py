@@ -31,7 +31,7 @@ topics_app = typer.Typer(rich_markup_mode=None)
 
 
 @topics_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe topics COMMAND --help` has examples."
 )
 def topics() -> None:

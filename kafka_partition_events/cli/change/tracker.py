@@ -42,10 +42,10 @@ def tracker_group(
     context: typer.Context,
     *,
     interval: Annotated[
-        str, typer.Option(metavar="DURATION", help="Time between two looks at the cluster's topics.")
+        str, typer.Option(metavar="DURATION", help="Time between two polls of the cluster's topics.")
     ] = "10s",
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
+        str, typer.Option(metavar="HOST:PORT", help="Address of metrics and health checks.")
     ] = "127.0.0.1:9405",
     may_grow: Annotated[
         str | None,
@@ -63,13 +63,14 @@ def tracker_group(
     ] = None,
     where: ControlOptions,
 ) -> None:
-    """Carry out what `kpe change` asks for, and tell who has followed, until it is told to stop.
+    """Run the change controller (one per cluster), until stopped.
 
-    Reads commands, leases and acknowledgements from the control topics, looks at the cluster and its consumer
-    groups, and writes the state of each change to kpe.changes. It creates partitions where a change says so.
-    Growth that nobody has announced is followed, too.
+    It carries out what `kpe change` requests. Reads commands, leases and acknowledgements from the control
+    topics, polls the cluster and its consumer groups, and writes the state of each change, with who has
+    followed, to kpe.changes. It creates partitions where a change says so. Growth without a request is
+    followed, too.
 
-    What it lets be done, whoever asks, is its policy: --may-grow, --max-partitions, --max-factor, --approval,
+    What it allows is its policy: --may-grow, --max-partitions, --max-factor, --approval,
     or [policy] of --config, which all trackers of a cluster should share; [kafka] there says where brokers
     are, and [control] where the control topics are, if elsewhere. Kafka's own topics and the control topics
     are never changed.
@@ -94,7 +95,7 @@ def tracker_group(
     curl -s localhost:9405/readyz                                    ok, or ok, standing by
     curl -s localhost:9405/metrics | grep kpe_change
 
-    Exit codes: 0 it was told to stop (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
+    Exit codes: 0 it was stopped (SIGTERM, Ctrl-C); 2 the control topics are missing or not as they
     should be, wrong address, refused login, unknown option, the address is taken.
     """  # noqa: D301
     if context.invoked_subcommand is not None:
@@ -129,13 +130,13 @@ def tracker_group(
     tell("stopped")
 
 
-@tracker_app.command("status", short_help="Tell who tracks, and who stands by.")
+@tracker_app.command("status", short_help="Show which tracker leads, and which stand by.")
 @with_options
 def status_command(
     where: ControlOptions,
     listing: Listing,
 ) -> None:
-    """Tell which trackers there are: on which host, and whether one is elected or stands by.
+    """Show the trackers: host, and whether each is elected or stands by.
 
     As the brokers know it: one that has died is known until its session is over, ten seconds later. Needs the
     right to describe the tracker's group.
@@ -156,7 +157,10 @@ def status_command(
     group, elects = tracker_name(found.prefix), f"{found.prefix}commands"
     try:
         with contextlib.closing(GroupAdmin(found.control)) as admin:
-            members = admin.describe([group], FIRST_ANSWER_S)[group].members
+            described = admin.describe([group], FIRST_ANSWER_S)
+            if group not in described:
+                raise CliError(f"can't look at group {group}: {admin.left_out[f'group {group}']}")
+            members = described[group].members
     except MetadataFetchError as error:
         raise CliError(redacted(one_line(error), found.control)) from None
     rows = [

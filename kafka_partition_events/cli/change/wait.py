@@ -40,8 +40,8 @@ def wait_command(
 ) -> None:
     """Wait until every live producer holds the gate (armed), or until the change is finished (converged).
 
-    Whoever lets a topic grow by hand waits until producers are armed, and then does it: so nobody writes to
-    the new partitions before the consumers have a position there. Tells each state on stderr, and writes the
+    If you let a topic grow by hand, wait until producers are armed, and then do it: so no producer writes to
+    the new partitions before consumers have a position there. Shows each state on stderr, and writes the
     change to stdout in the end.
 
     \b
@@ -57,7 +57,7 @@ def wait_command(
     reads = FLEET if until is Until.ARMED else CHANGES
     with session(context, where, output, reads) as at:
         if until is Until.ARMED and at.change(change_id).gate is Gate.NONE:
-            raise CliError(f"{change_id} has no gate: nobody is to be armed")
+            raise CliError(f"{change_id} has no gate: no producer is to be armed")
         waiting = _Waiting(at, change_id, until)
         reached = next((r for _ in at.looks(seconds) if (r := waiting.look()) is not None), None)
         at.show(at.change(change_id))
@@ -96,7 +96,7 @@ class _Waiting:
         """Return what is missing, in words."""
         change = self._at.change(self._id)
         if not change.released and not change.state.final:
-            return f": it waits for somebody else's approval (kpe change approve {change.change_id})"
+            return f": it waits for another person's approval (kpe change approve {change.change_id})"
         if self._until is not Until.ARMED:
             return ""
         names = self._arming(change).missing

@@ -42,7 +42,7 @@ Store = Annotated[
 
 
 @mapping_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe mapping COMMAND --help` has examples."
 )
 def mapping() -> None:
@@ -109,7 +109,7 @@ def cut_over_command(
     Until then nothing changes. By then every instance must have read the store (each second, by default) and
     seen that the topic has grown (each 30 s); one that has not seen it follows when it has. At that moment
     most keys move: 12 to 13 moves 92%, 6 to 12 moves half. The order of a key's records is not kept over it.
-    It can't be called back: asks before.
+    It can't be undone, so it asks first.
 
     With -b, the cluster is asked whether the topic has so many partitions. Without, a number that is too
     large waits until the topic has grown to it, and no smaller one can be chosen any more.
@@ -138,7 +138,7 @@ def cut_over_command(
         before, after = _planned(opened, store, topic, count, parse_duration(delay), services)
         confirm(f"move the keys of {topic} to {count} partitions in {delay}, for good", yes=yes or dry_run)
         if not dry_run and not opened.replace(topic, before, after):
-            raise CliError(f"somebody else has changed the pin of {topic} meanwhile; see `kpe mapping show`")
+            raise CliError(f"the pin of {topic} was changed meanwhile; see `kpe mapping show`")
     if dry_run:
         tell("note: nothing was written; it would be")
     _show({topic: after}, services.clock.now().timestamp(), listing)

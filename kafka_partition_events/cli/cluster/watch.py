@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.common.options import TopicFilter, Topics, parse_duration, with_options
@@ -37,7 +37,7 @@ _READER_CHECK_S = 1.0
 class Watch:
     """What to watch and how to show it."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     topics: TopicFilter
     interval: float
     output: Output
@@ -143,7 +143,7 @@ def watch_command(
     context: typer.Context,
     *,
     topics: Topics = None,
-    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two looks.")] = "5s",
+    interval: Annotated[str, typer.Option(metavar="DURATION", help="Time between two polls.")] = "5s",
     output: OutputChoice = None,
     for_: Annotated[
         str | None, typer.Option("--for", metavar="DURATION", help="Stop after this time.")
@@ -152,10 +152,10 @@ def watch_command(
 ) -> None:
     """Show what happens to topics, partitions and brokers, as it happens.
 
-    Begins with the state as it is: in a table with a summary and what is offline, in JSON with one event
-    ("initial": true) for each broker, topic and offline partition. While something is offline it looks
-    more often than --interval. What happens and is undone between two looks is not seen. Times are UTC.
-    Durations are 500ms, 5s, 10m, 1h.
+    Begins with the current state: in a table with a summary and what is offline, in JSON with one event
+    ("initial": true) for each broker, topic and offline partition. While something is offline it polls more
+    often than --interval. What happens and is undone between two polls is not seen. Times are UTC. Durations
+    are 500ms, 5s, 10m, 1h.
 
     \b
     kpe watch -b localhost:9092

@@ -14,6 +14,7 @@ import typer
 from attrs import evolve, fields, has
 
 from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
@@ -30,7 +31,7 @@ Bootstrap = Annotated[
         "-b",
         metavar="HOST:PORT[,...]",
         envvar="KPE_BOOTSTRAP_SERVERS",
-        help="Brokers to ask first.",
+        help="Brokers to connect to first.",
     ),
 ]
 ClientOptions = Annotated[
@@ -57,7 +58,7 @@ ConfigFile = Annotated[
         "--config",
         metavar="FILE.toml",
         envvar="KPE_CONFIG",
-        help="The configuration, as `kpe observe` has it: [kafka] and [control] tell where brokers are.",
+        help="The configuration, as `kpe observe` has it: [kafka] and [control] name the brokers.",
     ),
 ]
 
@@ -173,7 +174,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
             name, value = name.removesuffix(_FILE), _in_file(name, value)
         elif secret_property(name):
             raise CliError(
-                f"-X {name}: everybody on this machine can see a command line; write its value into a file "
+                f"-X {name}: every user of this machine can see a command line; write its value into a file "
                 f"and give -X {name}{_FILE}=PATH"
             )
         config[name] = value
@@ -182,7 +183,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
 def _in_file(name: str, path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return FromFile.read(path)
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or "not a text file"
         raise CliError(f"-X {name}: {path}: {cause}") from None

@@ -236,7 +236,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise CliError(f"{question}: nobody can be asked here; say --yes if it is meant")
+        raise CliError(f"{question}: no terminal to ask on; give --yes to confirm")
     sys.stderr.write(f"kpe: {legible(question)}. Go on? [y/N]: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in {"y", "yes"}:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.cli.common import profiles
 from kafka_partition_events.cli.common.errors import EXIT_ERROR, CliError
@@ -131,7 +131,7 @@ class ClusterOptions:
             told_elsewhere: As `configure_logs` has it.
 
         Raises:
-            CliError: nobody says where the brokers are; or as `FileOptions.read`.
+            CliError: no brokers are named; or as `FileOptions.read`.
         """
         settings = self.load(overrides, told_elsewhere=told_elsewhere).settings
         return settings, connecting_by(settings)
@@ -166,7 +166,7 @@ class ClusterOptions:
         settings = of_cluster(config.settings, self.cluster_name)
         if settings.kafka.bootstrap_servers is None:
             raise CliError(
-                "nobody says where the brokers are: give -b HOST:PORT, or choose a profile (kpe profile use "
+                "no brokers are named: give -b HOST:PORT, or choose a profile (kpe profile use "
                 "NAME), or set bootstrap_servers in [kafka] of --config FILE, or KPE_BOOTSTRAP_SERVERS"
             )
         return evolve(config, settings=settings)
@@ -184,8 +184,8 @@ class ControlTopics:
         loaded: The same with where they come from.
     """
 
-    config: dict[str, str]
-    control: dict[str, str]
+    config: dict[str, str] = field(repr=False)
+    control: dict[str, str] = field(repr=False)
     prefix: str
     settings: Settings
     loaded: Config
@@ -244,7 +244,7 @@ class ControlOptions(ClusterOptions):
             for name, value in typed.items():
                 if runs_code(name, value) and not settings.kafka.allow_code:
                     raise CliError(
-                        f"--control-option {name}: whoever sets this runs code; "
+                        f"--control-option {name}: this setting runs code; "
                         "set kafka.allow_code = true in --config if that is meant"
                     )
             return {**config, **typed, "bootstrap.servers": there}

@@ -18,10 +18,11 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.doctor.acls import Role, as_commands
-from kafka_partition_events.cli.doctor.findings import Finding, Needs, Status, findings
+from kafka_partition_events.cli.doctor.findings import SOMEBODY, Finding, Needs, Status, findings
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.clients.rights import principal
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, Settings
 from kafka_partition_events.observe.sink_settings import KafkaSinkSettings
@@ -37,7 +38,7 @@ def doctor_group(
     events_topic: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TOPIC", help="Where events are to go; by default as the file says, or kpe.events."
+            metavar="TOPIC", help="Where events are to go; default: as --config says, or kpe.events."
         ),
     ] = None,
     print_acls: Annotated[
@@ -59,13 +60,13 @@ def doctor_group(
     output: OutputChoice = None,
     where: ClusterOptions,
 ) -> None:
-    """Tell whether `kpe observe` can work on a cluster: what is wrong, and the cure. Writes nothing.
+    """Check whether `kpe observe` can work on a cluster: what is wrong, and the cure. Writes nothing.
 
     Asks each broker at the address that it advertises; sees which requests the brokers know, what this user
     may do, whether the topics of the service are fit for it, how far the active controller's clock is from
-    this host's, and whether the client of the service can look at the cluster. What can't be found out is
-    "not checked". `kpe doctor partitioner` looks at a topic's writers, `kpe doctor replicas` at what brokers
-    can block, `kpe doctor control` at what is odd in the topics of change control.
+    this host's, and whether the client of the service can poll the cluster. What can't be found out is "not
+    checked". `kpe doctor partitioner` checks a topic's writers, `kpe doctor replicas` what brokers can block,
+    `kpe doctor control` the records of change control.
 
     \b
     kpe doctor -b localhost:9092
@@ -117,7 +118,11 @@ def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
         raise CliError(one_line(error)) from error
     try:
         check_options(config)
-        return tuple(findings(ask_cluster(config, needs)))
+        who = principal(config) or SOMEBODY
+        return tuple(
+            evolve(found, cure=found.cure and found.cure.replace(SOMEBODY, who))
+            for found in findings(ask_cluster(config, needs))
+        )
     except CliError as error:
         raise CliError(redacted(str(error), config)) from None
 
@@ -149,10 +154,10 @@ def look(kafka: Kafka, *, several: bool) -> Finding:
         return Finding(
             check,
             Status.WARNING,
-            f"{used.client} tells no leader epochs: when observers take over, an outage may get a second id",
-            "Kafka 2.4 and newer tell them" if used.client == KAFKA_PYTHON else _another(used.client),
+            f"{used.client} reports no leader epochs: after a take-over an outage may get a second id",
+            "Kafka 2.4 and newer report them" if used.client == KAFKA_PYTHON else _another(used.client),
         )
-    return Finding(check, Status.OK, f"{used.client} can look at the cluster")
+    return Finding(check, Status.OK, f"{used.client} can poll the cluster")
 
 
 def _another(client: str) -> str:

@@ -90,10 +90,10 @@ def control_command(
     output: OutputChoice = None,
     where: ControlOptions,
 ) -> None:
-    """Tell which records in the control topics are skipped by all who read them, and why.
+    """List the records in the control topics that every reader skips, and why.
 
     malformed: no record of change control, or one with something in it that can't be. version: a later
-    version of this library has written it. Nothing comes of such a command, change, lease or ack, and nobody
+    version of this library has written it. Such a command, change, lease or ack has no effect, and no reader
     stops at it; it goes as all others do, by retention or compaction. Reads all four topics to their ends,
     without joining a group. All such records are counted, the latest 100 listed.
 

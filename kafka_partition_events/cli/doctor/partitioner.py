@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
@@ -61,7 +61,7 @@ _MOST_NUMBERS = 5
 class Question:
     """What is to be found out, and how it is shown."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     request: SampleRequest
     output: Output
     show_keys: bool = False
@@ -271,7 +271,7 @@ def _key_text(key: bytes | None) -> str:
 @with_options
 def partitioner_command(
     context: typer.Context,
-    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to look at.")],
+    topic: Annotated[str, typer.Option("--topic", metavar="NAME", help="The topic to check.")],
     *,
     records: Annotated[
         int, typer.Option(min=1, metavar="N", help="Read about so many of the latest records.")
@@ -283,13 +283,13 @@ def partitioner_command(
     output: OutputChoice = None,
     where: ClusterOptions,
 ) -> None:
-    """Tell which key hash placed a topic's records, and whether its writers disagree.
+    """Find which key hash placed a topic's records, and whether its writers disagree.
 
     Clients differ: Java and kafka-python place keys by murmur2, librdkafka (confluent-kafka) by CRC32, Sarama
     by FNV-1a. Where two of them write one topic, one key's records are on two partitions, out of order.
 
     Reads the latest records, the same number from each partition, without joining a group or committing
-    anything. Only keys are looked at, and no key is shown without --show-keys. A key that is not where the
+    anything. Only keys are read, and no key is shown without --show-keys. A key that is not where the
     hash says was placed by something else; a hash is named if chance explains its hits less than once in
     1,000 topics. Records from before the topic has grown are recognized, and so are both mappings of
     GrowthSafePartitioner: "pinned" as a hash of fewer partitions, "rendezvous" as such.
@@ -300,7 +300,7 @@ def partitioner_command(
     kpe doctor partitioner -b localhost:9092 --topic orders | jq .verdict
 
     Exit codes: 0 one hash; 1 the writers disagree; 2 wrong address, no such topic, no right to read it,
-    unknown option; 3 can't tell: too few keys, one partition, or no hash that is known.
+    unknown option; 3 unknown: too few keys, one partition, or an unknown hash.
     """  # noqa: D301
     question = Question(
         config=where.config(),

@@ -194,7 +194,7 @@ def ask_quorum(config: Mapping[str, str], *, timeout: float) -> QuorumAnswer | s
         return f"no answer about the metadata quorum: {type(error).__name__}"
     stamp = _leader_time(quorum)
     if stamp is None:
-        return "the metadata quorum does not tell its leader's time (Kafka 3.3 and newer do)"
+        return "the metadata quorum does not report its leader's time (Kafka 3.3 and newer do)"
     return QuorumAnswer(ahead=stamp - (began + ended) / 2, uncertainty=(ended - began) / 2)
 
 

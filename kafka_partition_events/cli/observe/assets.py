@@ -16,7 +16,7 @@ assets_app = typer.Typer(rich_markup_mode=None)
 
 
 @assets_app.callback(
-    epilog="Exit codes: 0 all is well; 1 files that differ were kept; 2 error, told in one line on stderr."
+    epilog="Exit codes: 0 all is well; 1 files that differ were kept; 2 error, in one line on stderr."
 )
 def assets() -> None:
     """Get the files that go with `kpe observe`, `kpe tracker` and `kpe spark`.

@@ -17,6 +17,7 @@ from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import ClusterName, FileOptions, ProfileName, of_cluster
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.audit import AuditTrail
 from kafka_partition_events.observe.passwords import hash_password
@@ -34,7 +35,7 @@ class OutboxOptions:
     outbox: Annotated[
         str | None,
         typer.Option(
-            "--outbox", metavar="PATH", help="The outbox of `kpe observe`; by default --config tells."
+            "--outbox", metavar="PATH", help="The outbox of `kpe observe`; default: that of --config."
         ),
     ] = None
     file: ConfigFile = None
@@ -99,6 +100,7 @@ class OutboxOptions:
             return
         from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
 
+        from kafka_partition_events.clients.confluent.answers import error_text  # noqa: PLC0415
         from kafka_partition_events.observe.shared import share  # noqa: PLC0415
 
         kafka, topic = settings.kafka, settings.election.shared_topic
@@ -106,7 +108,9 @@ class OutboxOptions:
         try:
             share(config, topic, {key: value})
         except (KafkaException, TimeoutError, ConfigurationError) as error:
-            why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            needed = Right(("Write", "Create"), "topic", topic)
+            refused = isinstance(error, KafkaException)
+            why = error_text(error.args[0], config, needed) if refused else str(error)
             raise CliError(
                 f"topic {topic} of {kafka.bootstrap_servers} does not take it: {redacted(why, config)}. With "
                 "--outbox PATH it is for the observer of that outbox alone"
@@ -114,7 +118,7 @@ class OutboxOptions:
 
 
 @config_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe config COMMAND --help` has examples."
 )
 def config() -> None:
@@ -126,17 +130,15 @@ def config() -> None:
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
-@config_app.command("show", short_help="Show each setting and who has set it.")
+@config_app.command("show", short_help="Show each setting and where it comes from.")
 @with_options
 def show_command(
     *,
-    changed: Annotated[
-        bool, typer.Option("--changed", help="Only what somebody has set; no defaults.")
-    ] = False,
+    changed: Annotated[bool, typer.Option("--changed", help="Leave out defaults.")] = False,
     configuration: FileOptions,
     listing: Listing,
 ) -> None:
-    """Show each setting of `kpe observe` and who has set it. Secrets are masked.
+    """Show each setting of `kpe observe` and where it comes from. Secrets are masked.
 
     Options of `kpe observe` win over the environment, that over the file, that over the defaults. The
     environment names a setting by its path, in capitals and with two underscores between the parts. A
@@ -163,12 +165,12 @@ def show_command(
         tell(f"note: {path} holds secrets, and every user of this machine can read it; run chmod o= {path}")
 
 
-@config_app.command("hash-password", short_help="Make what [http.users] has of a password.")
+@config_app.command("hash-password", short_help="Make the hash of a password for [http.users].")
 def hash_password_command() -> None:
     """Write the hash of a password (scrypt, salted), for [http.users]: who may read metrics.
 
     The password is asked for twice on a terminal; elsewhere it is the first line of standard input. It is no
-    option, since everybody on the machine can see a command line.
+    option, since every user of the machine can see a command line.
 
     \b
     kpe config hash-password

@@ -133,7 +133,7 @@ _ERROR, _WARN = 17, 13  # OpenTelemetry's severity numbers
 events_app = typer.Typer(rich_markup_mode=None)
 
 StreamChoice = Annotated[
-    Stream, typer.Option("--stream", help="events: all that happened; incidents: what was worth attention.")
+    Stream, typer.Option("--stream", help="events: everything; incidents: what deserves attention.")
 ]
 Since = Annotated[
     str | None,
@@ -148,9 +148,7 @@ Planned = Annotated[
     bool | None,
     typer.Option("--planned/--unplanned", help="Only what a change explains, or what none does."),
 ]
-Unfold = Annotated[
-    bool, typer.Option("--unfold", help="Each change of its own where a record tells several.")
-]
+Unfold = Annotated[bool, typer.Option("--unfold", help="Show each change of an event that has several.")]
 Dead = Annotated[bool, typer.Option("--dead", help="Instead, the dead letters: what sinks gave up.")]
 
 
@@ -195,11 +193,11 @@ class Selection:
 
 
 @events_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe events COMMAND --help` has examples."
 )
 def events() -> None:
-    """See what `kpe observe` has recorded, and deliver it once more. The service may be at work meanwhile.
+    """List what `kpe observe` has recorded, and deliver it again. The service may be running.
 
     \b
     kpe events ls --outbox /var/lib/kpe/outbox.db --since 2h --type 'partition.*'
@@ -228,14 +226,14 @@ def ls_command(
 ) -> None:
     """List events, oldest first: in a table, or as CloudEvents, one a line.
 
-    What one look found for one cause is one event: 0-199 of a topic, say. --unfold shows each of them, under
+    What one poll found for one cause is one event: 0-199 of a topic, say. --unfold shows each of them, under
     the id that every observer gives it.
 
     \b
     kpe events ls --outbox outbox.db --since 2h
     kpe events ls --config kpe.toml --type 'partition.*' --type 'broker.*' --topics 'orders.*'
     kpe events ls --config kpe.toml --stream incidents --since 2026-11-20T10:00Z --until 2026-11-20T12:00Z
-    kpe events ls --config kpe.toml --since 7d --unplanned                 see [control] in docs/observe.md
+    kpe events ls --config kpe.toml --since 7d --unplanned
     kpe events ls --config kpe.toml --since 10m --type partition.offline --unfold
     kpe events ls --outbox outbox.db --output jsonl | jq -r '.data.topic'
 
@@ -301,7 +299,7 @@ def show_command(
     write_json(json.dumps(json.loads(entry.body), indent=2, ensure_ascii=False))
 
 
-@events_app.command("replay", short_help="Deliver events once more.")
+@events_app.command("replay", short_help="Deliver events again.")
 @with_options
 def replay_command(
     context: typer.Context,
@@ -317,10 +315,10 @@ def replay_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="List them; deliver nothing.")] = False,
     request: ReplayOptions,
 ) -> None:
-    """Deliver events once more, under their own ids, to a sink or to a topic, in order.
+    """Deliver events again, under their own ids, to a sink or to a topic, in order.
 
-    Whoever has had them knows them by their ids. What waits in the outbox for the sink is not touched by it.
-    Either --since or --dead is needed, so that nobody gets everything by mistake.
+    Receivers that have had them know them by their ids. What waits in the outbox for the sink is not
+    affected. Either --since or --dead is required, so that nothing sends everything by mistake.
 
     \b
     kpe events replay --config kpe.toml --sink pager --since 2h --dry-run

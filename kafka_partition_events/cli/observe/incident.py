@@ -27,11 +27,11 @@ _DryRun = Annotated[bool, typer.Option("--dry-run", help="Show the record; write
 
 
 @incident_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe incident COMMAND --help` has examples."
 )
 def incident() -> None:
-    """See what is open, say that you look after it, and close what will not end by itself.
+    """List open incidents, acknowledge them, and close those that will not end by themselves.
 
     Each observer has incidents of its own, under ids of its own. What you decide is about the cause. With
     [election] in the configuration it is a record of topic kpe.observers, which all observers read; else it
@@ -64,7 +64,7 @@ def ls_command(context: typer.Context, where: OutboxOptions, listing: Listing) -
 @incident_app.command("show", short_help="Show one in full.")
 @with_options
 def show_command(context: typer.Context, id_: _Id, *, where: OutboxOptions) -> None:
-    """Show one incident as its sinks would be told of it now.
+    """Show one incident as it would be delivered to its sinks now.
 
     \b
     kpe incident show ce63e373-fdbb-5ce4-a109-d2dca6134974 --config kpe.toml
@@ -76,7 +76,7 @@ def show_command(context: typer.Context, id_: _Id, *, where: OutboxOptions) -> N
     write_json(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-@incident_app.command("ack", short_help="Say that you look after one.")
+@incident_app.command("ack", short_help="Acknowledge one: you take care of it.")
 @with_options
 def ack_command(
     context: typer.Context,
@@ -87,7 +87,7 @@ def ack_command(
     dry_run: _DryRun = False,
     where: OutboxOptions,
 ) -> None:
-    """Acknowledge an incident: sinks are told who looks after it, and there are no reminders any more.
+    """Acknowledge an incident: sinks are notified who takes care of it, and reminders stop.
 
     Updates still come: when more goes down, or some of it is back.
 
@@ -110,10 +110,10 @@ def close_command(
     dry_run: _DryRun = False,
     where: OutboxOptions,
 ) -> None:
-    """Close an incident although it is not over. Sinks are told, with your name and the reason.
+    """Close an incident although it is not over. Sinks are notified, with your name and the reason.
 
-    Nothing more is told of what is down until all of it has been up; what goes down after that is a new
-    incident. A broker that no partition is assigned to needs no closing: its incident ends by itself.
+    There are no more notifications of what is down until all of it has been up; what goes down after that is
+    a new incident. A broker that no partition is assigned to needs no closing: its incident ends by itself.
 
     \b
     kpe incident close ce63e373-fdbb-5ce4-a109-d2dca6134974 --config kpe.toml --reason "broker 3 is scrapped"

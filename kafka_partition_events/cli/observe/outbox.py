@@ -14,7 +14,7 @@ outbox_app = typer.Typer(rich_markup_mode=None)
 
 
 @outbox_app.callback(
-    epilog="Exit codes: 0 all is well; 1 it is damaged; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 1 it is damaged; 2 error, in one line on stderr. "
     "`kpe outbox COMMAND --help` has examples."
 )
 def outbox() -> None:
@@ -26,10 +26,10 @@ def outbox() -> None:
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
-@outbox_app.command("check", short_help="Tell whether the file is sound.")
+@outbox_app.command("check", short_help="Check whether the file is sound.")
 @with_options
 def check_command(*, where: OutboxOptions) -> None:
-    """Read the whole outbox, and tell whether the file is sound. An observer may be at work on it.
+    """Read the whole outbox, and check whether the file is sound. An observer may be using it.
 
     \b
     kpe outbox check --config /etc/kpe/kpe.toml

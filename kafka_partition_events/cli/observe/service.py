@@ -31,38 +31,36 @@ def observe_command(
     client: Annotated[
         str | None,
         typer.Option(
-            metavar="CLIENT", help="What looks at the cluster: kafka-python (the default) or confluent-kafka."
+            metavar="CLIENT", help="Client that polls the cluster: kafka-python (default) or confluent-kafka."
         ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Who observes; by default this host's name.")
+        str | None, typer.Option(metavar="NAME", help="Name of this observer; default: the host's name.")
     ] = None,
-    interval: Annotated[str | None, typer.Option(metavar="DURATION", help="Time between two looks.")] = None,
+    interval: Annotated[str | None, typer.Option(metavar="DURATION", help="Time between two polls.")] = None,
     topics: Topics = None,
-    outbox: Annotated[str | None, typer.Option(metavar="PATH", help="Where events wait for sinks.")] = None,
+    outbox: Annotated[str | None, typer.Option(metavar="PATH", help="The file of the outbox.")] = None,
     listen: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Where metrics and health are to be had.")
+        str | None, typer.Option(metavar="HOST:PORT", help="Address of metrics and health checks.")
     ] = None,
     label_changes: Annotated[
         bool | None,
-        typer.Option(
-            "--label-changes/--no-label-changes", help="Say of events whether somebody had asked for them."
-        ),
+        typer.Option("--label-changes/--no-label-changes", help="Mark events as planned or unplanned."),
     ] = None,
     where: ClusterOptions,
 ) -> None:
-    """Watch a cluster, or several, until it is told to stop, and tell those who should know.
+    """Observe one or several clusters until stopped, and notify operators.
 
-    Every change of topics, partitions and brokers goes to a journal in a file, the outbox. What is worth
-    somebody's attention (offline for longer than a hold-down, grouped by cause, free of flapping) is derived
-    from it. Sinks (Kafka topics, webhooks, pagers, e-mail) get either, in order, at least once, also after a
-    crash or an outage of theirs. /metrics is for Prometheus, /livez and /readyz are for whoever restarts it.
+    Every change of topics, partitions and brokers goes to a journal in a file, the outbox. Incidents are
+    derived from it (what is offline for longer than a hold-down, grouped by cause, without flapping). Sinks
+    (Kafka topics, webhooks, pagers, e-mail) get either, in order, at least once, also after a crash or an
+    outage of theirs. /metrics is for Prometheus, /livez and /readyz are for systemd or Kubernetes.
 
     The configuration is a TOML file; `kpe assets export` has an example. Options win over the environment
     (KPE_OBSERVER__INTERVAL=5s), that over the file. SIGTERM or Ctrl-C ends it in good order.
 
-    By default kafka-python looks at the cluster: it alone tells leader epochs, by which several observers
-    give one outage one id. The election and Kafka sinks are confluent-kafka's.
+    By default kafka-python polls the cluster: only it reports leader epochs, by which several observers give
+    one outage one id. The election and Kafka sinks are confluent-kafka's.
 
     \b
     kpe observe -b localhost:9092                                    a journal and metrics; no sinks
@@ -71,11 +69,11 @@ def observe_command(
     kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
     kpe observe --config fleet.toml                                  several, by [[clusters]]
     kpe observe --config kpe.toml --label-changes                    planned or not, by topic kpe.changes
-    kpe config show --config kpe.toml                                what it would do
-    kpe doctor --config kpe.toml                                     whether it could
+    kpe config show --config kpe.toml                                the configuration in force
+    kpe doctor --config kpe.toml                                     can it work here?
     curl -s localhost:9404/readyz
 
-    Exit codes: 0 it was told to stop; 2 the configuration is wrong, the outbox can't be opened, the address
+    Exit codes: 0 it was stopped; 2 the configuration is wrong, the outbox can't be opened, the address
     is taken. A cluster that does not answer is waited for: see /readyz.
     """  # noqa: D301
     gc.set_threshold(*_COLLECTING)

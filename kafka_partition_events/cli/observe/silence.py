@@ -23,15 +23,15 @@ silence_app = typer.Typer(rich_markup_mode=None)
 
 
 @silence_app.callback(
-    epilog="Exit codes: 0 all is well; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 2 error, in one line on stderr. "
     "`kpe silence COMMAND --help` has examples."
 )
 def silence() -> None:
-    """Mute what `kpe observe` would tell of what is expected: work on a broker, a topic about to be deleted.
+    """Mute notifications of what is expected: work on a broker, a topic about to be deleted.
 
-    It concerns sinks that are fed with incidents. The journal, sinks that are fed with events, and metrics
-    are not touched. What was muted is told in one event when a silence ends. Windows that come round every
-    week are in the configuration: [[windows]].
+    A silence is for sinks that get incidents. The journal, sinks that get events, and metrics are not
+    affected. When a silence ends, one event says what was muted. Weekly windows are in the configuration:
+    [[windows]].
 
     \b
     kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"
@@ -67,7 +67,7 @@ def add_command(
 ) -> None:
     """Mute from now on what matches all that is given of --topics, --broker, --cluster and --event.
 
-    At least one of the four is needed. Who was told that something is down is told when it is over.
+    At least one of the four is needed. A sink that was notified of a beginning is notified of the end.
 
     \b
     kpe silence add --config kpe.toml --broker 2 --for 2h --reason "new disks"

@@ -32,11 +32,11 @@ sink_app = typer.Typer(rich_markup_mode=None)
 
 
 @sink_app.callback(
-    epilog="Exit codes: 0 all is well; 1 a sink does not work; 2 error, told in one line on stderr. "
+    epilog="Exit codes: 0 all is well; 1 a sink does not work; 2 error, in one line on stderr. "
     "`kpe sink COMMAND --help` has examples."
 )
 def sink() -> None:
-    """See the sinks of the configuration, and try them before somebody needs them.
+    """List the sinks of the configuration, and test them before they are needed.
 
     \b
     kpe sink ls --config kpe.toml
@@ -81,15 +81,15 @@ def try_command(
 ) -> None:
     """Send a test incident to a sink: that it began, and that it is over. It says that it is a test.
 
-    It goes the way of a real one, so somebody may be paged. Nothing is tried twice, and no outbox is touched.
-    An Alertmanager waits before it notifies (group_wait), and tells nothing of what is over by then: let the
+    It goes the way of a real one, so an operator may be paged. Nothing is retried, and no outbox is touched.
+    An Alertmanager waits before it notifies (group_wait), and sends nothing of what is over by then: let the
     incident last longer, but for less than four times the sink's repeat_interval. Ctrl-C ends it early.
 
     \b
     kpe sink test pager --config /etc/kpe/kpe.toml
     kpe sink test alertmanager --config kpe.toml --hold 1m
 
-    Exit codes: 0 the target took both; 1 it did not, and why is told; 2 no such sink, its settings are of no
+    Exit codes: 0 the target took both; 1 it did not, with the reason; 2 no such sink, its settings are of no
     use.
     """  # noqa: D301
     services: Services = context.obj

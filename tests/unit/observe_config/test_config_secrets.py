@@ -169,7 +169,7 @@ def test_what_must_not_be_told_is_known(config: Writer, tmp_path: Path) -> None:
     assert "hunter2" not in repr(found.values)
 
 
-REFUSED = "whoever sets this runs code in the service; set kafka.allow_code = true if that is meant"
+REFUSED = "this setting runs code in the service; set kafka.allow_code = true if that is meant"
 
 
 class TestPropertiesThatAreCode:

@@ -1,0 +1,28 @@
+"""A broker that can't be reached is reported once, with the cure."""
+
+import pytest
+
+from kafka_partition_events.cli.common.unreachable import plainly
+
+TRANSPORT = (
+    "no metadata from localhost:1: the cluster does not answer: Failed to get metadata: Local: Broker "
+    "transport failure (cause: _TRANSPORT: localhost:1/bootstrap: Connect to ipv4#127.0.0.1:1 failed: "
+    "Connection refused (after 0ms in state CONNECT))"
+)
+RESOLVE = (
+    "no answer from the brokers: Failed to get metadata: Local: Broker transport failure (cause: _RESOLVE: "
+    "nosuch.invalid:1/bootstrap: Failed to resolve 'nosuch.invalid:1': Name or service not known (after 0ms "
+    "in state CONNECT))"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "plain"),
+    [
+        (TRANSPORT, "Connection refused by localhost:1: is the address right, and is a broker up there?"),
+        (RESOLVE, "Failed to resolve nosuch.invalid:1: Name or service not known; is the name right?"),
+        ("there is no topic orders", "there is no topic orders"),
+    ],
+)
+def test_the_cause_is_named_once(message: str, plain: str) -> None:
+    assert plainly(message).removesuffix(" -v shows more") == plain
