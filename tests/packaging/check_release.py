@@ -82,7 +82,7 @@ def extras() -> str:
 
 
 def workflows() -> str:
-    module("zizmor", "--offline", "--quiet", ".github")
+    run("zizmor", "--offline", "--quiet", ".github")
     if (go := shutil.which("go")) is None:
         raise CheckError("actionlint takes Go, which is not installed")
     run(go, "run", ACTIONLINT)
