@@ -154,7 +154,7 @@ def test_a_store_in_kafka_needs_topic_and_brokers(
 
 def test_a_cut_over_wants_to_be_meant(store: FilePinStore, capsys: Captured) -> None:
     assert kpe("cut-over", "--store", str(store.path), "--topic", "orders", "--count", "12") == 2
-    assert "move the keys of orders to 12 partitions in 60s, for good: nobody" in capsys.readouterr().err
+    assert "move the keys of orders to 12 partitions in 60s, for good: no terminal" in capsys.readouterr().err
     assert store.read() == {"orders": (SIX,)}
 
 
