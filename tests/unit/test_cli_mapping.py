@@ -91,7 +91,7 @@ def test_a_dry_run_shows_and_writes_nothing(store: FilePinStore, capsys: Capture
     told = capsys.readouterr()
     assert told.out.strip().endswith("12 partitions from 2024-01-01 00:01:00Z, generation 2, in 60 s")
     assert told.err.splitlines() == [
-        "kpe: note: without -b nobody checks that orders has 12 partitions",
+        "kpe: note: without -b it is not checked that orders has 12 partitions",
         "kpe: note: nothing was written; it would be",
     ]
     assert store.path.read_bytes() == before
