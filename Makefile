@@ -1,5 +1,5 @@
 # Two commands do everything on a machine with Python >= 3.11 and (for the real Kafka and Spark) Java 17:
-#   make demo    the main job, on a real three-broker cluster
+#   make demo    four producers beside each other while real brokers stall and die
 #   make test    all tests
 # Set-up (virtual environment from the lock, JVM jars) happens once and by itself.
 .DEFAULT_GOAL := help
@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 2
 CHAOS_S ?= 3600
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel release-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -26,11 +26,11 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
 	@if command -v java >/dev/null; then $(BIN)/python -m kafka_partition_events.jvm; fi
 
-demo: setup            ## run the main job and write demo-report.html
+demo: setup            ## see real brokers stall and die under four producers (75 s); ends in demo-report.html
 	@$(BIN)/kpe demo
 
 # Files in the order of their names: those of small tests come last, so that both processes end at one time.
-test: setup            ## run all tests, files in two processes (AT_ONCE=1: in one)
+test: setup $(VENV)/docs  ## run all tests, files in two processes (AT_ONCE=1: in one)
 	@$(BIN)/python -m pytest $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile --no-loadscope-reorder)
 
 lint: $(VENV)/.ready   ## ruff: style and formatting
@@ -94,10 +94,24 @@ wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 release-check: $(VENV)/.ready $(VENV)/release  ## what a release is made of: package, page, types, workflows, manifests
 	@PYTHONPATH=$(CURDIR):$(VENV)/release PATH="$(CURDIR)/$(VENV)/release/bin:$$PATH" $(BIN)/python -m tests.packaging.check_release
 
+BUILD_DOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(VENV)/docs $(BIN)/python -m mkdocs
+docs: $(VENV)/docs     ## build the documentation as a site, build/site
+	@$(BUILD_DOCS) build --quiet
+
+docs-serve: $(VENV)/docs  ## show that site at 127.0.0.1:8000, anew after each change
+	@$(BUILD_DOCS) serve --livereload --watch kafka_partition_events --watch README.md
+
+docs-check: docs       ## look at each page of it in Chromium, wide and narrow, and with axe (needs Chromium and Node)
+	@npm ci --silent --prefix tests/docs/browser
+	@node tests/docs/browser/check.mjs build/site
+
 lock:                  ## renew the hashed requirements (needs uv)
 	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 \
 	  --generate-hashes --constraint requirements/constraints.txt --no-header --no-annotate \
 	  --upgrade --quiet --output-file requirements/dev.txt
+	uv pip compile --group docs --universal --python-version 3.11 --generate-hashes \
+	  --constraint requirements/dev.txt --no-header --no-annotate \
+	  --upgrade --quiet --output-file requirements/docs.txt
 	uv pip compile pyproject.toml --extra observe --universal --python-version 3.11 \
 	  --generate-hashes --constraint requirements/dev.txt --no-header --no-annotate \
 	  --upgrade --quiet --output-file kafka_partition_events/assets/container/requirements.txt
@@ -105,4 +119,4 @@ lock:                  ## renew the hashed requirements (needs uv)
 	  --generate-hashes --no-header --no-annotate --upgrade --quiet --output-file requirements/release.txt
 
 clean:                 ## remove what the other targets made
-	rm -rf $(VENV) dist build demo-out demo-report.html .mypy_cache .ruff_cache .hypothesis .coverage*
+	rm -rf $(VENV) dist build tests/docs/browser/node_modules demo-out demo-report.html fleet-report.html .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -3,7 +3,17 @@
 import argparse
 from importlib import import_module
 
-NAMES = ("partition", "choosers", "growth_safe", "metadata", "dispatch", "scrape", "produce")
+NAMES = (
+    "partition",
+    "choosers",
+    "growth_safe",
+    "metadata",
+    "dispatch",
+    "scrape",
+    "pollers",
+    "large",
+    "produce",
+)
 
 
 def main() -> None:

@@ -17,18 +17,30 @@ class Authority:
     def ca(self) -> str:
         return str(self.directory / f"{self._name}.pem")
 
-    def issue(self, name: str, *, of: str = "IP:127.0.0.1", passphrase: str | None = None) -> tuple[str, str]:
-        """Return the paths of a certificate and its key; they replace those of that name."""
+    def issue(
+        self,
+        name: str,
+        *,
+        of: str = "IP:127.0.0.1",
+        passphrase: str | None = None,
+        days: int = 2,
+        subject: str | None = None,
+    ) -> tuple[str, str]:
+        """Return the paths of a certificate and its key; they replace those of that name.
+
+        Of less than no days it has expired.
+        """
         pem, key = self.directory / f"{name}.pem", self.directory / f"{name}.key"
         request, extensions = self.directory / f"{name}.csr", self.directory / f"{name}.ext"
         extensions.write_text(f"subjectAltName={of}\n")
-        self._run("req", *_NEW, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request))
+        whose = subject or f"/CN={name}"
+        self._run("req", *_NEW, "-subj", whose, "-keyout", str(key), "-out", str(request))
         if passphrase is not None:
             shut = self.directory / "shut.key"
             self._run("ec", "-aes128", "-passout", f"pass:{passphrase}", "-in", str(key), "-out", str(shut))
             shutil.move(shut, key)
         by = ("-CA", self.ca, "-CAkey", str(self.directory / f"{self._name}.key"), "-CAcreateserial")
-        signed = ("-days", "2", "-extfile", str(extensions), "-out", str(pem))
+        signed = ("-days", str(days), "-extfile", str(extensions), "-out", str(pem))
         self._run("x509", "-req", "-in", str(request), *by, *signed)
         return str(pem), str(key)
 

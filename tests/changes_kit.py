@@ -13,7 +13,7 @@ from kafka_partition_events.control.protocol.records import Ack, Change, Lease
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.control.inputs import ChangeInputs
+    from kafka_partition_events.spark.control.followers import ChangeInputs
 
 PREFIX = "kpe."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -135,7 +135,8 @@ def inputs_from(spark: "SparkSession", entries: Sequence[Entry]) -> "ChangeInput
 
     Give it a session that interprets: compiling so many plans takes longer.
     """
-    from kafka_partition_events.spark.control.inputs import inputs_of, last_known  # noqa: PLC0415
+    from kafka_partition_events.spark.control.followers import inputs_of  # noqa: PLC0415
+    from kafka_partition_events.spark.control.latest import last_known  # noqa: PLC0415
     from tests.fleet_kit import computed  # noqa: PLC0415
 
     silver = silver_of(spark, entries)

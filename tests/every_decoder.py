@@ -45,9 +45,9 @@ from kafka_partition_events.observe.progress import Report, decode_report, encod
 from kafka_partition_events.outbox import Write
 from kafka_partition_events.partitioners.pin_file import FilePinStore
 from kafka_partition_events.partitioners.pins import Pin
-from kafka_partition_events.spark.control.reader_acks import offsets_in
 from kafka_partition_events.spark.errors import SparkJobError
 from kafka_partition_events.spark.ingest.sources import event_of_line
+from kafka_partition_events.spark.kafka import offsets_in
 from kafka_partition_events.spark.ownership import _marked
 from kafka_partition_events.spark.tables.ledger import Ledger
 from kafka_partition_events.testing import Recording, cluster_of

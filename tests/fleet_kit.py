@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from kafka_partition_events.spark.gold.availability import Lasting
     from kafka_partition_events.spark.tables.days import Days, Period
-    from kafka_partition_events.spark.tables.tables import FileTables, Tables
+    from kafka_partition_events.spark.tables.tables import Tables
 
 DAY = date(2026, 11, 20)
 BRIEF_JVM = {"JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1"}
@@ -197,20 +197,18 @@ def inputs(spark: "SparkSession", records: Iterable[bytes], until: datetime | No
         records: Their values.
         until: The last news of all clusters; None: what they tell last.
     """
-    from kafka_partition_events.spark import events, outages  # noqa: PLC0415
-    from kafka_partition_events.spark.gold import blind, partition_counts  # noqa: PLC0415
+    from kafka_partition_events.spark import events  # noqa: PLC0415
+    from kafka_partition_events.spark.gold import blind, outages, partition_counts  # noqa: PLC0415
     from kafka_partition_events.spark.gold.availability import Lasting  # noqa: PLC0415
     from kafka_partition_events.spark.gold.clusters import Clusters  # noqa: PLC0415
-    from kafka_partition_events.spark.gold.partition_outages import partition_outages  # noqa: PLC0415
-    from kafka_partition_events.spark.refresh.standing import states  # noqa: PLC0415
 
     told = computed(sightings(spark, records))
     last = told.groupBy("cluster_id").agg({"at": "max"}).toArrow().to_pylist()
     untils = {row["cluster_id"]: until or row["max(at)"] for row in last}
     unseen = blind.spans_of(blind.intervals(told, Clusters(until=untils)))
     clusters = Clusters(until=untils, blind=unseen)
-    narrow = computed(states(told))
-    down = computed(partition_outages(outages.partition_outages(narrow), narrow, clusters))
+    narrow = computed(outages.states(told))
+    down = computed(outages.partition_outages(outages.all_outages(narrow), narrow, clusters))
     counts = computed(partition_counts.spells(narrow))
     lasting = Lasting(outages=down, counts=counts, clusters=clusters)
     return Inputs(events=computed(events.distinct(told)), lasting=lasting)
@@ -239,12 +237,11 @@ def rows(frame: "DataFrame") -> list[dict[str, Any]]:
     return sorted(found, key=lambda row: [(value is not None, str(value)) for value in row.values()])
 
 
-def tables_of(spark: "SparkSession", out: Path) -> "FileTables":
+def tables_of(spark: "SparkSession", out: Path) -> "Tables":
     """Return the tables in a directory."""
-    from kafka_partition_events.spark.tables.storage import Storage  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.tables import FileTables  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
-    return FileTables(spark, Storage(spark, str(out)))
+    return open_tables(spark, str(out), "parquet")
 
 
 def gold_of(spark: "SparkSession", out: Path) -> Gold:

@@ -24,6 +24,7 @@ from kafka_partition_events.testing import KafkaCluster, KitError
 
 _QUICK_S = 6.0
 _README = Path(__file__).parents[2] / "README.md"
+_RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
 
 _DESCRIPTION = """\
 Freeze, kill and cut off real brokers under producers, and compare what becomes of their records.
@@ -196,7 +197,7 @@ _BOOK = Book(
     parse=Run.from_json,
     render=report.render_page,
     draw=_draw,
-    also={_README: report.render_readme},
+    also={_README: report.render_readme, _RELIABILITY: report.render_side_by_side},
 )
 
 if __name__ == "__main__":

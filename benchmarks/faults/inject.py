@@ -14,6 +14,7 @@ from benchmarks.faults.plan import (
     FROZEN_S,
     FROZEN_WHOLE_S,
     PAUSE_S,
+    RESET_S,
     SLOW_MS,
     THAWED_S,
     THROTTLED,
@@ -110,6 +111,11 @@ def roll(order: Order) -> Injected:
     return Injected(at, complete)
 
 
+def _kill_controllers(order: Order) -> None:
+    for controller in order.cluster.controllers:
+        order.cluster.kill(controller)
+
+
 def press(order: Order) -> Injected:
     """Keep every processor busy with something else."""
     at = time.monotonic_ns()
@@ -169,6 +175,10 @@ INJECT: dict[str, Inject] = {
         lambda order: order.cluster.slow_disk(order.broker, DISK_MS),
         lambda order: order.cluster.slow_disk(order.broker, 0),
     ),
+    "disk-full": _lasting(lambda order: order.cluster.fill_disk(order.broker)),
+    "controller-lost": _lasting(_kill_controllers),
+    "link-jittery": _on_links(lambda link: link.delay(0, jitter=2 * SLOW_MS)),
+    "link-reset": _on_links(lambda link: link.drop(every=RESET_S)),
     "paused": _freeze_for(PAUSE_S),
     "busy": press,
     "rolling": roll,
@@ -188,8 +198,9 @@ def repair(cluster: KafkaCluster) -> None:
     """
     for broker in cluster.brokers:
         cluster.thaw(broker)
-    for broker in set(cluster.brokers) - set(cluster.running):
-        cluster.restart(broker)
+    dead = {*cluster.controllers, *cluster.brokers} - cluster.pids.keys()
+    for node in sorted(dead, reverse=True):  # controllers first: without one no broker can register
+        cluster.restart(node)
     cluster.await_registered(*cluster.brokers)
     deadline = time.monotonic() + _IN_SYNC_LIMIT_S
     while not all(_in_sync(address) for address in cluster.bootstrap_servers.split(",")):

@@ -17,6 +17,7 @@ from benchmarks.faults.layouts import (
 FROZEN_S, THAWED_S = 0.4, 0.1
 FROZEN_WHOLE_S, PAUSE_S = 6.0, 2.0
 SLOW_MS, THROTTLED, DISK_MS = 150, 30_000, 200
+RESET_S = 0.5
 CALM_HOUR = "calm-hour"
 _ROUNDS = 5
 _ALL_AROUND_S = 2.5
@@ -134,6 +135,31 @@ FAULTS = {
             "slow-disk",
             f"Each write to disk of one of {{brokers}} brokers takes {DISK_MS} ms",
             slow_disk=True,
+        ),
+        Fault(
+            "disk-full",
+            "The disk of one of {brokers} brokers is full, so that it halts",
+            repair_s=7.0,
+            producers=_BESIDE_LIBRDKAFKA,
+        ),
+        Fault(
+            "controller-lost",
+            "All controllers of {brokers} brokers killed",
+            repair_s=6.0,
+            hits_one=False,
+            producers=_BESIDE_LIBRDKAFKA,
+        ),
+        Fault(
+            "link-jittery",
+            f"Connections of clients to one of {{brokers}} brokers: 0 to {2 * SLOW_MS} ms longer each way",
+            links="clients",
+            producers=_BESIDE_LIBRDKAFKA,
+        ),
+        Fault(
+            "link-reset",
+            f"Connections of clients to one of {{brokers}} brokers reset every {RESET_S:g} s",
+            links="clients",
+            producers=_BESIDE_LIBRDKAFKA,
         ),
         Fault(
             "paused",

@@ -289,3 +289,38 @@ def _median(result: Result, producer: str, figure: str) -> str:
 def _rounds(found: Mapping[str, Result]) -> str:
     counts = [result.rounds for result in found.values()]
     return spread_text(Spread.of(counts), count) if len(set(counts)) > 1 else count(counts[0])
+
+
+# -- what a fault does to each client, for docs/reliability.md -------------------------------------------
+
+_SIDE_BY_SIDE = {"librdkafka": "plain", "ours": "ours", "ours-hedge": '`rescue="hedge"`'}
+_SIDE_FIGURES = {"late": "late", "p99_ms": "p99", "failed": "failed"}
+
+
+def render_side_by_side(page: str, results: Mapping[str, Result]) -> str:
+    """Return the page with the table of faults and clients made anew."""
+    measured = [
+        (scenario, results[name])
+        for name, scenario in SCENARIOS.items()
+        if scenario.layout.name == MAIN and name in results
+    ]
+    rows = [
+        [
+            scenario.title.format(brokers=scenario.layout.brokers),
+            *(_median(result, by, figure) for by in _SIDE_BY_SIDE for figure in _SIDE_FIGURES),
+            count(result.rounds),
+        ]
+        for scenario, result in measured
+        if _SIDE_BY_SIDE.keys() <= result.producers.keys()
+    ]
+    if not rows:
+        return page
+    figures = [f"{by}: {figure}" for by in _SIDE_BY_SIDE.values() for figure in _SIDE_FIGURES.values()]
+    layout = LAYOUTS[MAIN]
+    caption = (
+        f"Medians of so many interleaved runs; {layout.in_words} but where a row says so, delivery limit "
+        f"{layout.delivery_limit_ms / 1000:g} s. *Late* is the share of the records sent from the fault on "
+        f"that took over {layouts.LATE_MS:.0f} ms or failed. [Spreads and dates](benchmarks.md)."
+    )
+    made = table(("fault", *figures, "runs"), rows)
+    return with_section(page, README_BEGIN, README_END, f"{made}\n\n{caption}\n")

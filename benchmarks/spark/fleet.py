@@ -115,14 +115,14 @@ class _Watch(Progress):
     seconds: dict[str, float] = field(factory=lambda: {"ingest": 0.0, "refresh": 0.0})
     refreshes: list[Refreshed] = field(factory=list)
 
-    def batch(self, done: BatchDone) -> None:
-        self.seconds[done.query] += done.seconds
-
-    def refreshed(self, done: Refreshed) -> None:
-        self.seconds["refresh"] += done.seconds
-        self.refreshes.append(done)
-        if done.totals.read >= self.records:
-            self.done()
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
+        if isinstance(what, BatchDone):
+            self.seconds[what.query] += what.seconds
+        elif isinstance(what, Refreshed):
+            self.seconds["refresh"] += what.seconds
+            self.refreshes.append(what)
+            if what.totals.read >= self.records:
+                self.done()
 
 
 def measure(*, quick: bool) -> Iterator[Row]:

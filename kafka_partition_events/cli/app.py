@@ -30,7 +30,7 @@ from kafka_partition_events.cli.common.errors import (
 )
 from kafka_partition_events.cli.common.output import abandon_stdout, tell, write_line
 from kafka_partition_events.cli.common.unreachable import plainly
-from kafka_partition_events.cli.demo import demo_command
+from kafka_partition_events.cli.demo import demo_app
 from kafka_partition_events.cli.doctor.command import doctor_group
 from kafka_partition_events.cli.doctor.control import control_command
 from kafka_partition_events.cli.doctor.partitioner import partitioner_command
@@ -116,7 +116,7 @@ app.add_typer(
     spark_app, name="spark", short_help="Compute from the events, by Spark, what happened to a fleet."
 )
 app.add_typer(profile_app, name="profile", short_help="Call clusters by names.")
-app.command("demo", short_help="Make trouble on a cluster of its own and account for it.")(demo_command)
+app.add_typer(demo_app, name="demo", short_help="See a broker fail under four producers, side by side.")
 app.command("version", short_help="Show all versions that a bug report needs.")(version_command)
 
 # The base of what typer's parser raises about a command line; typer exports this one child of it only.

@@ -3,9 +3,11 @@
 And where it can't be used. Imports no client.
 """
 
+import contextlib
 import sys
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, Final, Self
 
 from kafka_partition_events.errors import ConfigurationError
 
@@ -21,11 +23,75 @@ _NAMES = frozenset({
 client that is not the user's own."""
 
 _LONG_ENOUGH = 4
+_TOLD: Final = frozenset({"bootstrap.servers", "sasl.username"})
+"""Properties that messages may tell: where, and who."""
+
+_FILES: Final = (
+    "ssl.ca.location", "ssl.certificate.location", "ssl.crl.location", "ssl.key.location",
+    "ssl.keystore.location",
+)  # fmt: skip
+"""Properties that name a file, which librdkafka reads once, when a client is made."""
+
+
+class FromFile(str):
+    """The value of a property that a file holds. Who connects anew reads it again: passwords are rotated.
+
+    Attributes:
+        path: The file.
+    """
+
+    __slots__ = ("path",)
+    path: str
+
+    @classmethod
+    def read(cls, path: str) -> Self:
+        """Read a file.
+
+        Raises:
+            OSError, ValueError: it can't be read, or is no text in UTF-8.
+        """
+        value = cls(Path(path).read_text(encoding="utf-8").strip())
+        value.path = path
+        return value
+
+    def __repr__(self) -> str:
+        """Return where it is; what it is may be a secret."""
+        return f"FromFile({self.path!r})"
+
+    def now(self) -> str:
+        """Return what the file holds now; what it held before where it can't be read or is empty."""
+        with contextlib.suppress(OSError, ValueError):
+            return self.read(self.path) or self
+        return self
+
+
+def up_to_date(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a client's properties with what files hold now."""
+    return {name: value.now() if isinstance(value, FromFile) else value for name, value in config.items()}
 
 
 def connecting(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a client's properties that say how to connect."""
-    return {name: value for name, value in config.items() if name in _NAMES or name.startswith(_PREFIXES)}
+    """Return those of a client's properties that say how to connect, with what files hold now."""
+    return up_to_date(
+        {name: value for name, value in config.items() if name in _NAMES or name.startswith(_PREFIXES)}
+    )
+
+
+def login_of(config: Mapping[str, Any]) -> object:
+    """Return what equals itself as long as a client that is made anew would connect just as one made now.
+
+    It would not, where a password or a certificate was replaced in its file.
+    """
+    settings = connecting(config)
+    return settings, tuple(_stamp(settings.get(name)) for name in _FILES)
+
+
+def _stamp(path: object) -> tuple[int, int, int] | None:
+    with contextlib.suppress(OSError, ValueError):
+        if path is not None:
+            found = Path(str(path)).stat()
+            return found.st_mtime_ns, found.st_ino, found.st_size
+    return None
 
 
 def redacted(text: str, config: Mapping[str, str]) -> str:
@@ -35,7 +101,7 @@ def redacted(text: str, config: Mapping[str, str]) -> str:
     every 1 in the message would go.
     """
     for name, value in config.items():
-        if name == "bootstrap.servers" or not value:
+        if name in _TOLD or not value:
             continue
         for quote in "\"'":
             text = text.replace(f"{quote}{value}{quote}", "***")

@@ -1,50 +1,82 @@
-"""The end of the demo: what the producers counted beside what the topics hold."""
+"""The account of every record: what callbacks said beside what the topics hold. Pure."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from attrs import frozen
 
-from kafka_partition_events.demo.display import figures
-from kafka_partition_events.demo.ledger import Reconciliation, TopicLedger, Totals
-
-_LEGEND = (
-    "Producers count what they were told; topics are counted by the numbers that their records carry: sent "
-    "is the highest, acknowledged are those that are there, failed those that are not. Rerouted (around an "
-    "offline partition) and capped (kept off partitions by the budget) are counted among the acknowledged."
-)
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
 
-def show_accounts(
-    console: Console,
-    accounts: Sequence[Reconciliation],
-    ledgers: Mapping[str, TopicLedger],
-    remarks: Sequence[str],
-) -> None:
-    """Show the table, every difference and why records failed."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("topic")
-    table.add_column("counted by", no_wrap=True)
-    for name in ("sent", "acknowledged", "failed", "rerouted", "capped"):
-        table.add_column(name, justify="right")
-    for account in accounts:
-        table.add_row(account.topic, account.producer, *figures(account.told))
-        table.add_row("", "the topic", *figures(account.found))
-    table.add_section()
-    table.add_row("all", "the producers", *figures(sum((a.told for a in accounts), Totals())))
-    table.add_row("", "the topics", *figures(sum((a.found for a in accounts), Totals())))
-    console.print(table)
-    console.print(_LEGEND, style="dim")
-    for topic, ledger in ledgers.items():
-        for cause, count in ledger.causes.most_common():
-            console.print(f"- {topic}: {count:,} failed: {cause}", soft_wrap=True)
-    differences = [f"{account.topic}: {said}" for account in accounts for said in account.differences()]
-    for remark in [*differences, *remarks]:
-        console.print(f"- {remark}", soft_wrap=True)
-    if all(account.agrees for account in accounts):
-        console.print(
-            "Every acknowledged record is in its topic, apart from the deleted topic.", style="green"
-        )
-    else:
-        console.print("The counts do NOT agree: see above.", style="red")
+@frozen(kw_only=True)
+class Account:
+    """One producer's records.
+
+    Attributes:
+        sent: How many it was given.
+        delivered, failed, unanswered: What callbacks said of them; of the last, nothing.
+        found: How many of them are in the topic.
+        copies: What is there beyond the first of a record.
+        missing: Delivered, say the callbacks, and not in the topic. There must be none.
+        unknown: In the topic, and never sent. There must be none.
+        found_failed, found_unanswered: There, although no callback said so: the answer was lost.
+        must_answer: Whether a record without an answer is an error. Of ours it is; what a client does by
+            itself is not ours to judge.
+    """
+
+    sent: int
+    delivered: int
+    failed: int
+    unanswered: int
+    found: int
+    copies: int
+    missing: int
+    unknown: int
+    found_failed: int
+    found_unanswered: int
+    must_answer: bool
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether what was said is what is there."""
+        return not (self.missing or self.unknown or (self.must_answer and self.unanswered))
+
+    def differences(self) -> list[str]:
+        """Return in words in what they differ."""
+        said = {
+            "delivered, and NOT IN THE TOPIC": self.missing,
+            "in the topic, and never sent": self.unknown,
+            "failed, and in the topic all the same": self.found_failed,
+            "never answered": self.unanswered,
+            "of these in the topic": self.found_unanswered,
+            "copies, by a rescue or a retry": self.copies,
+        }
+        return [f"{count:,} {what}" for what, count in said.items() if count]
+
+
+def reconcile(rows: Sequence[Row], stored: Mapping[int, int], *, must_answer: bool) -> Account:
+    """Compare what callbacks said with what is there.
+
+    Args:
+        rows: All records of a producer, by number.
+        stored: Number -> how often it is in the topic.
+        must_answer: See `Account`.
+    """
+    by_outcome = Counter(row.outcome for row in rows)
+
+    def found(outcome: int) -> int:
+        return sum(row.outcome == outcome and number in stored for number, row in enumerate(rows))
+
+    return Account(
+        sent=len(rows),
+        delivered=by_outcome[DELIVERED],
+        failed=by_outcome[FAILED],
+        unanswered=by_outcome[UNANSWERED],
+        found=sum(number < len(rows) for number in stored),
+        copies=sum(count - 1 for count in stored.values()),
+        missing=by_outcome[DELIVERED] - found(DELIVERED),
+        unknown=sum(number >= len(rows) for number in stored),
+        found_failed=found(FAILED),
+        found_unanswered=found(UNANSWERED),
+        must_answer=must_answer,
+    )

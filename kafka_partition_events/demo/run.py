@@ -1,41 +1,39 @@
-"""The demo from beginning to end."""
+"""`kpe demo` from beginning to end."""
 
-import contextlib
+import os
+import platform
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 
 from attrs import frozen
 from rich.console import Console
 
-from kafka_partition_events.demo.account import show_accounts
-from kafka_partition_events.demo.display import Display, open_display
-from kafka_partition_events.demo.ledger import Reconciliation, TopicLedger, Totals, reconcile
-from kafka_partition_events.demo.report import Played, starting_spark, write_report
-from kafka_partition_events.demo.scenario import (
-    EVENTS,
-    ORDERS,
-    ORDERS_CAP,
-    PAYMENTS,
-    RETURNS,
-    Scenario,
-    create_topics,
-)
-from kafka_partition_events.demo.stage import Stage, open_stage
-from kafka_partition_events.demo.stored import Arrivals, read_topic
-from kafka_partition_events.demo.traffic import Traffic
-from kafka_partition_events.demo.watcher import open_watcher
-from kafka_partition_events.demo.writers import DELIVERY_LIMIT_MS, ConfluentWriter, KafkaPythonWriter
-from kafka_partition_events.jvm import java
-from kafka_partition_events.metadata.events import Event
-from kafka_partition_events.routing.budget import BufferBudget
+from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.demo import plan
+from kafka_partition_events.demo.account import reconcile
+from kafka_partition_events.demo.board import Board
+from kafka_partition_events.demo.loads import Load, open_loads
+from kafka_partition_events.demo.page import render
+from kafka_partition_events.demo.plan import SMALL, Layout, layout_for
+from kafka_partition_events.demo.play import Play
+from kafka_partition_events.demo.progress import Progress
+from kafka_partition_events.demo.screen import Screen, open_screen
+from kafka_partition_events.demo.stored import read_numbers
+from kafka_partition_events.demo.story import Performance, Story
+from kafka_partition_events.demo.verdict import show_verdict
+from kafka_partition_events.demo.witness import open_witness
+from kafka_partition_events.jvm import JAVA_MISSING, java, kafka_lock
+from kafka_partition_events.testing import KafkaCluster
 
-_FINISH_S = DELIVERY_LIMIT_MS / 1000 + 10.0
+_AROUND_S = 25.0
+"""About what brokers, clients and reading back take beside the scenes."""
 
-_NOTE = (
-    f"Made by `kpe demo`. {RETURNS} was deleted and created anew on the way, so what it held before is gone; "
-    "the producers went on writing all the time."
-)
+_ROOM_S = 120.0
+"""For how much longer than planned a producer may go on writing."""
 
 
 @frozen(kw_only=True)
@@ -43,115 +41,129 @@ class Demo:
     """What the user can choose.
 
     Attributes:
-        out: Where the report goes.
+        out: Where the page goes.
         rate: Records per second of each producer.
-        stretch: Seconds of one quiet stretch between two troubles.
-        mock: Play on the mock cluster even where there is Java.
+        seconds: How long all scenes take together.
+        java: Whether the Java client takes part.
     """
 
     out: Path
-    rate: float = 250.0
-    stretch: float = 6.0
-    mock: bool = False
+    rate: int = 250
+    seconds: float = 50.0
+    java: bool = False
 
 
 def run_demo(demo: Demo, console: Console) -> bool:
-    """Play the demo, write the report and show the accounts.
+    """Play it, write the page, show the verdict.
 
     Returns:
-        Whether everything that was acknowledged is in its topic, apart from the deleted one.
+        Whether what callbacks said is what the topics hold, record by record.
 
     Raises:
-        CliError: a part of it failed.
-        KafkaPartitionEventsError: the cluster did, or the jars that it needs could not be had.
+        CliError: a part of it failed, or there is no Java.
+        KafkaPartitionEventsError: the cluster did, or its jars could not be had.
     """
-    mock = demo.mock or java() is None
-    if mock:
-        why = "as asked" if java() else "no Java 17 or newer found"
+    if java() is None:
+        raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
+    layout = layout_for(available_mib())
+    if layout is SMALL:
         console.print(
-            f"{why}: the demo runs on librdkafka's mock cluster, without Spark, growth and a report",
+            f"less than {plan.REAL.free_mib:,} MiB of memory are available: {layout.in_words}; with less "
+            "replication than in production, so a broker's partitions have nowhere to go",
             soft_wrap=True,
         )
-    began = time.monotonic()
-    ledgers = {topic: TopicLedger() for topic in (ORDERS, RETURNS, PAYMENTS)}
-    with open_display(console, lambda: _counts(ledgers)) as display:
-        display.phase("a cluster starts")
-        with open_stage(mock=mock, progress=display.line) as stage:
-            display.line(f"{stage.name}: {stage.bootstrap_servers}")
-            seen, remarks = _play(demo, stage, ledgers, display)
-            # The producers are done: from here on Spark may have the processors, and starts meanwhile.
-            with starting_spark() if stage.real else contextlib.nullcontext() as spark:
-                display.phase("the topics are counted")
-                played = _counted(stage, ledgers, seen)
-                if spark is not None:
-                    display.phase(f"Spark makes tables of {EVENTS}, then writes {demo.out}")
-                    remarks.append(write_report(spark.result(), stage.bootstrap_servers, played, demo.out))
-    show_accounts(console, played.accounts, ledgers, remarks)
-    if not mock:
-        console.print(f"report: {demo.out.resolve()}", soft_wrap=True)
-    console.print(f"took {time.monotonic() - began:.0f} s", soft_wrap=True)
-    return all(account.agrees for account in played.accounts)
+    began = datetime.now(UTC)
+    board = Board(Progress(layout), demo.seconds + _AROUND_S)
+    with open_screen(console, board) as screen:
+        story = _play(demo, layout, board, screen)
+    settings = {
+        "Brokers": f"Apache Kafka {kafka_lock().removeprefix('kafka-')}, {layout.in_words}, "
+        f"{layout.partitions} partitions, broker session {plan.SESSION_MS / 1000:.0f} s",
+        "Producers": f"a process each; {demo.rate} records/s of {plan.VALUE_BYTES} B, linger "
+        f"{plan.LINGER_MS} ms, delivery limit {plan.DELIVERY_LIMIT_MS / 1000:.0f} s; else the defaults",
+        "Clients": ", ".join(f"{name} {_version(name)}" for name in ("confluent-kafka", "kafka-python")),
+        "Machine": f"{os.cpu_count()} cores for brokers and producers together, {platform.system()} "
+        f"{platform.machine()}, Python {platform.python_version()}",
+        "This library": f"kafka-partition-events {_version('kafka-partition-events')}{_commit()}",
+        "Run": f"{began:%Y-%m-%d %H:%M} UTC; the same again: kpe demo --rate {demo.rate} "
+        f"--seconds {demo.seconds:.0f}s{' --java' if demo.java else ''}",
+    }
+    demo.out.write_text(render(story, settings), encoding="utf-8")
+    show_verdict(console, story, str(demo.out))
+    return story.adds_up
 
 
-def _counts(ledgers: dict[str, TopicLedger]) -> list[tuple[str, Totals]]:
-    return [
-        (ConfluentWriter.name, ledgers[ORDERS].totals + ledgers[RETURNS].totals),
-        (KafkaPythonWriter.name, ledgers[PAYMENTS].totals),
-    ]
-
-
-def _play(
-    demo: Demo, stage: Stage, ledgers: dict[str, TopicLedger], display: Display
-) -> tuple[list[Event], list[str]]:
-    """Return what was seen to happen, and remarks."""
-    create_topics(stage)
-    remarks: list[str] = []
+def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
+    progress = board.progress
+    parts = plan.cast(java=demo.java)
     with (
-        open_watcher(stage.bootstrap_servers, display) as watcher,
-        _traffic(demo, stage, ledgers) as traffics,
+        tempfile.TemporaryDirectory(prefix="kpe-demo-") as scratch,
+        KafkaCluster(layout.brokers, session_timeout_ms=plan.SESSION_MS, progress=screen.line) as cluster,
     ):
-        for traffic in traffics:
-            watcher.follow_caps_of(traffic.writer.poller)
-            traffic.start()
-        scenario = Scenario(stage, traffics, display, demo.stretch)
-        scenario.play()
-        display.phase("the producers finish")
-        for traffic in traffics:
-            traffic.stop()
-        for traffic in traffics:
-            traffic.writer.finish(_FINISH_S)
-        remarks.append(watcher.finish())
-        remarks += [f"{t.writer.name}: {told}" for t in traffics if (told := t.writer.own_counters())]
-    if scenario.returns_counted is not None:
-        remarks.append(
-            f"{RETURNS}: held {scenario.returns_counted:,} records just before it was deleted, "
-            "which happened under full traffic"
-        )
-    return watcher.seen, remarks
+        bootstrap = cluster.bootstrap_servers
+        for part in parts:
+            config = {"min.insync.replicas": str(layout.min_insync)}
+            cluster.create_topic(part.topic, config=config, assignment=layout.assignment())
+        screen.line(f"{len(parts)} topics of {layout.partitions} partitions; the producers connect")
+        records = round(demo.rate * (demo.seconds + _ROOM_S))
+        with (
+            open_loads(parts, bootstrap, demo.rate, records, Path(scratch), progress.heard) as loads,
+            open_witness(bootstrap.split(",")[0], progress.testified) as witness,
+        ):
+            progress.metadata = witness.says
+            for load in loads:
+                load.await_ready()
+            board.loads = loads
+            Play(cluster, layout, loads, progress, demo.seconds).run()
+            end_ns = time.monotonic_ns()
+            progress.note("the topics are read back")
+            performances = _accounted(loads, bootstrap, layout)
+    offline, listed = progress.worst
+    return Story(
+        layout=layout,
+        scenes=progress.scenes,
+        deeds=sorted(progress.deeds, key=lambda deed: deed.begin_ns),
+        marks=sorted(progress.marks, key=lambda mark: mark.at_ns),
+        performances=performances,
+        end_ns=end_ns,
+        most_offline=offline,
+        fewest_listed=listed,
+    )
 
 
-def _counted(stage: Stage, ledgers: dict[str, TopicLedger], seen: list[Event]) -> Played:
-    accounts: list[Reconciliation] = []
-    arrivals: dict[str, Arrivals] = {}
-    for topic, ledger in ledgers.items():
-        writer = KafkaPythonWriter.name if topic == PAYMENTS else ConfluentWriter.name
-        found, arrivals[topic] = read_topic(stage.bootstrap_servers, topic)
-        accounts.append(reconcile(topic, writer, ledger, found, recreated=topic == RETURNS))
-    return Played(accounts=accounts, arrivals=arrivals, seen=seen, note=_NOTE)
+def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Performance]:
+    performances = []
+    for load in loads:
+        rows = list(load.tape.rows(0, load.sent))
+        stored = read_numbers(bootstrap, load.part.topic, layout.partitions)
+        account = reconcile(rows, stored, must_answer=load.part.ours)
+        performances.append(Performance(part=load.part, rows=rows, causes=load.causes, account=account))
+    return performances
 
 
-@contextlib.contextmanager
-def _traffic(demo: Demo, stage: Stage, ledgers: dict[str, TopicLedger]) -> Iterator[list[Traffic]]:
-    with contextlib.ExitStack() as opened:
-        budget = BufferBudget(max_partitions={ORDERS: ORDERS_CAP}, instance_id="kpe-demo")
-        confluent = ConfluentWriter(stage.bootstrap_servers, budget)
-        opened.callback(confluent.close)
-        kafka_python = KafkaPythonWriter(stage.bootstrap_servers, real=stage.real)
-        opened.callback(kafka_python.close)
-        traffics = [
-            Traffic(confluent, (ORDERS, ORDERS, ORDERS, RETURNS), ledgers, demo.rate),
-            Traffic(kafka_python, (PAYMENTS,), ledgers, demo.rate),
-        ]
-        for traffic in traffics:
-            opened.callback(traffic.stop)
-        yield traffics
+def available_mib() -> int:
+    """Return how much memory programs can have; where the system does not say, half of all."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**21
+    return next(int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:"))
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "(a copy that is not installed)"
+
+
+def _commit() -> str:
+    """Return the commit, where the library is a checkout."""
+    git = Path(__file__).parents[2] / ".git"
+    try:
+        head = (git / "HEAD").read_text(encoding="ascii").strip()
+        if head.startswith("ref: "):
+            head = (git / head.removeprefix("ref: ")).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+    return f", commit {head[:7]}"

@@ -1,8 +1,8 @@
 """What the test kit and the Spark jobs need of the JVM: Java, Kafka's jars, Spark's Kafka connector.
 
-Neither Docker nor a Kafka installation is needed. PySpark brings Apache Ivy, which fetches the jars that a
-lock pins (``kafka-4.1.xml``, ``spark.xml``, ...); every jar is checked against the lock's checksums
-(``kafka-4.1.sha256``) before it is used. The jars are kept outside the source tree, in
+Neither Docker nor a Kafka installation is needed. PySpark brings Apache Ivy (without PySpark jgo fetches it),
+which fetches the jars that a lock pins (``kafka-4.1.xml``, ``spark.xml``, ...); every jar is checked against
+the lock's checksums (``kafka-4.1.sha256``) before it is used. The jars are kept outside the source tree, in
 ``$XDG_CACHE_HOME/kafka-partition-events`` (by default ``~/.cache``), one directory per content of a lock.
 
 ``python -m kafka_partition_events.jvm`` fetches them ahead of time.
@@ -82,7 +82,7 @@ def ensure_jars(lock: str) -> Path:
     several threads and processes at once: one fetches, the others wait for it.
 
     Raises:
-        JvmError: Java or PySpark is missing, or the download was incomplete or corrupt; the message names
+        JvmError: Java or Ivy is missing, or the download was incomplete or corrupt; the message names
             the jars at fault and how to try again.
     """
     return jar_store(lock).ensure(functools.partial(fetch, java=java()))

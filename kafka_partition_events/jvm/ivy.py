@@ -1,5 +1,6 @@
-"""Fetch the pinned jars with the Apache Ivy that PySpark ships."""
+"""Fetch the pinned jars with Apache Ivy, which PySpark ships; where it is not installed jgo fetches it."""
 
+import hashlib
 import importlib.util
 import subprocess
 from pathlib import Path
@@ -11,25 +12,48 @@ TIMEOUT_S = 900.0
 """How long one download may take. Ivy has no limit of its own over all files."""
 
 _TAIL_LINES = 12
+_IVY = "org.apache.ivy:ivy:2.5.3"  # which PySpark 4.2 has
+_IVY_SHA256 = "9502aa5aabf0b1484924a13ef4b5d24f121f7f91aab6768f11cc9d0906c0803b"
 
 
-def ivy_jar() -> Path:
-    """Return PySpark's copy of Ivy, found without importing PySpark (which costs a second).
+def ivy_jar(cache: Path) -> Path:
+    """Return Ivy: PySpark's copy where PySpark is installed (not imported, which costs a second), or jgo's.
+
+    Args:
+        cache: Where jgo keeps what it has fetched.
 
     Raises:
-        JvmError: PySpark is not installed, or brings no Ivy.
+        JvmError: neither PySpark nor jgo is installed; or PySpark brings no Ivy, or jgo could not fetch it.
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise JvmError(
-            "Kafka's jars are fetched with the Apache Ivy that PySpark ships, but PySpark is not installed; "
-            'install the extra: pip install "kafka-partition-events[testing]"'
-        )
+        return _by_jgo(cache)
     jars = Path(spec.origin).parent / "jars"
     found = sorted(jars.glob("ivy-2*.jar"))
     if not found:
         raise JvmError(f"the installed PySpark has no ivy-2*.jar in {jars}; reinstall PySpark 4.1 or newer")
     return found[-1]
+
+
+def _by_jgo(cache: Path) -> Path:
+    """Fetch Ivy, 1.4 MB, by a client of Java's registry that pip can install."""
+    try:
+        from jgo.maven import MavenContext  # noqa: PLC0415 - of an extra
+    except ImportError as error:
+        raise JvmError(
+            "Kafka's jars are fetched with Apache Ivy, which comes with PySpark or by jgo, and neither is "
+            'installed; install the extra: pip install "kafka-partition-events[demo]"'
+        ) from error
+    try:
+        jar: Path = MavenContext(repo_cache=cache / "jgo").create_dependency(_IVY).artifact.resolve()
+    except Exception as error:  # what its HTTP client raises is not of this interface
+        raise JvmError(
+            f"Apache Ivy could not be fetched: {error}; look at the network and try again"
+        ) from error
+    if hashlib.sha256(jar.read_bytes()).hexdigest() != _IVY_SHA256:
+        jar.unlink()
+        raise JvmError(f"sha256 of {jar.name} differs from what it should be; it was removed, try again")
+    return jar
 
 
 def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
@@ -48,11 +72,11 @@ def fetch(ivy_file: Path, into: Path, cache: Path, *, java: Path | None) -> str:
         The end of what Ivy said, for an error message.
 
     Raises:
-        JvmError: Java or PySpark is missing, or Ivy did not finish in 15 minutes.
+        JvmError: Java or Ivy is missing, or Ivy did not finish in 15 minutes.
     """
     if java is None:
         raise JvmError(f"{JAVA_MISSING}: install it, or let JAVA_HOME name it, and try again")
-    command: list[str | Path] = [java, "-jar", ivy_jar(), "-cache", cache, "-ivy", ivy_file]
+    command: list[str | Path] = [java, "-jar", ivy_jar(cache), "-cache", cache, "-ivy", ivy_file]
     # Some jars (snappy) are of the type "bundle".
     command += ["-types", "jar", "bundle"]
     command += ["-retrieve", f"{into}/[conf]/[artifact]-[revision].[ext]"]

@@ -14,6 +14,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.control.protocol.legible import legible
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.file_modes import readable_by_all
@@ -358,7 +359,7 @@ class _Reader:
         raw, origin, is_text = given.value, given.origin, given.is_text
         if given.in_file:
             try:
-                raw, is_text = Path(given.value).read_text(encoding="utf-8").strip(), True
+                raw, is_text = FromFile.read(given.value), True
             except (OSError, TypeError, ValueError) as error:  # the last: no text, or a path with a NUL
                 cause = getattr(error, "strerror", None) or "not a text file"
                 self._problems.append(f"{origin}: {key}{_FILE}: {shown(given.value)}: {cause}")

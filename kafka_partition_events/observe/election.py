@@ -24,7 +24,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from kafka_partition_events.clients.confluent.answers import error_name, error_text
+from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.rights import Right, is_refusal
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.progress import (
@@ -80,7 +83,7 @@ class Election:
             patience: How many seconds a leader may be unfit before it leaves.
             clock: Tells the time, which other observers compare with theirs.
         """
-        self._connecting = connecting(config)
+        self._config = config
         self._topic, self._group = topic, group
         self._on_elected, self._on_deposed = on_elected, on_deposed
         self._on_progress, self._progress = on_progress, progress
@@ -121,19 +124,21 @@ class Election:
     def _run(self) -> None:
         while not self._stopping.is_set():
             try:
-                ensure_topic(self._connecting, self._topic)
+                ensure_topic(self._config, self._topic)
                 self._take_part()
                 self._rest()
             except Exception as error:  # noqa: BLE001 - whatever it is, somebody has to feed the sinks
-                _log.error("election_failed", topic=self._topic, error=_text(error))
+                _log.error("election_failed", topic=self._topic, error=self._text(error))
                 self._stopping.wait(_COMMIT_S)
 
     def _take_part(self) -> None:
         """Be a member of the group until `close`, or until somebody else had better lead."""
+        login = Login(self._config)
         consumer = Consumer(
             {
                 "log_level": 2,
-                **self._connecting,
+                **connecting(self._config),
+                "error_cb": login.note,
                 "group.id": self._group,
                 "session.timeout.ms": int(SESSION_S * 1000),
                 "heartbeat.interval.ms": 2_000,
@@ -145,19 +150,26 @@ class Election:
         )
         consumer.subscribe([self._topic], on_assign=self._given, on_revoke=self._taken, on_lost=self._lost)
         try:
-            self._look_after(consumer)
+            self._look_after(consumer, login)
         finally:
             with contextlib.suppress(KafkaException):
                 consumer.close()  # calls `_taken` if there is something to hand over
             self._assigned = False
             self._step_down()
 
-    def _look_after(self, consumer: Consumer) -> None:
-        due = 0.0
+    def _look_after(self, consumer: Consumer, login: Login) -> None:
+        due, told = 0.0, ""
         while not (self._stopping.is_set() or self._should_leave()):
             message = consumer.poll(_LOOK_S)
             if message is not None and (trouble := message.error()) is not None:
+                if is_refusal(error_name(trouble)):
+                    raise KafkaException(trouble)
                 _log.warning("election_trouble", error=trouble.str())
+            if login.refusal is not None and login.refusal.str() != told:
+                told = login.refusal.str()
+                _log.warning("election_trouble", error=told)
+            if not self._assigned:
+                login.check()
             if self._assigned and not self._leader:
                 self._step_up(consumer)
             elif time.monotonic() >= due:
@@ -245,6 +257,8 @@ class Election:
         report = decode_report(place.metadata)
         return self._leaders_clock.here(report, asked_at=asked_at, now=now, monotonic=monotonic)
 
-
-def _text(error: Exception) -> str:
-    return str(error.args[0].str()) if isinstance(error, KafkaException) else str(error) or repr(error)
+    def _text(self, error: Exception) -> str:
+        if not isinstance(error, KafkaException):
+            return str(error) or repr(error)
+        needed = Right(("Read", "Create"), "topic", self._topic), Right(("Read",), "group", self._group)
+        return error_text(error.args[0], self._config, *needed)

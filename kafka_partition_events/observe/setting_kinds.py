@@ -62,10 +62,11 @@ class Setting:
 def setting(
     kind: Kind, default: Any = None, *, required: bool = False, secret: bool = False, in_file: bool = False
 ) -> Any:
-    """Return an attrs field for one setting. Its arguments are those of `Setting`."""
+    """Return an attrs field for one setting. Its arguments are those of `Setting`. No repr has a secret."""
     described = Setting(kind, default, required, secret, in_file=in_file or secret)
     value = attrs.NOTHING if required else None if default is None else kind.read(default)
-    return attrs.field(default=value, metadata={_SETTING: described})
+    shown = not (described.secret or kind is PROPERTIES)
+    return attrs.field(default=value, repr=shown, metadata={_SETTING: described})
 
 
 def settings_of(section: type) -> Mapping[str, Setting]:
@@ -173,7 +174,9 @@ def _weekly(value: object) -> tuple[str, ...]:
 def _property(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if not isinstance(value, str | int | float):
+    if isinstance(value, str):  # as it is: it may know the file that it was read from
+        return value
+    if not isinstance(value, int | float):
         raise TypeError(value)
     return str(value)
 
@@ -238,7 +241,9 @@ URL = Kind("an http:// or https:// URL", _url)
 URLS = Kind("a list of http:// or https:// URLs", _urls, TEXTS.parse)
 WEEKLY = Kind('a day and a time such as "sun 02:30" (UTC) or "sun 02:30 Europe/Berlin"', _weekly)
 PROPERTIES = Kind(
-    "a table of librdkafka's properties", dict, items=Kind("a text, a number, true or false", _property)
+    "a table of librdkafka's properties",
+    dict,
+    items=Kind("a text, a number, true or false", _property, _property),
 )
 DURATIONS = Kind("a table of durations by regular expressions", dict, items=DURATION)
 HEADERS = Kind("a table of texts", dict, items=TEXT)

@@ -16,8 +16,10 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from kafka_partition_events.clients.confluent.answers import is_of_the_group
+from kafka_partition_events.clients.confluent.answers import error_text, is_of_the_group
+from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.incidents.decisions import DECISIONS
 from kafka_partition_events.incidents.handover import OPEN
@@ -164,10 +166,11 @@ class Shared:
                 ensure_topic(self._config, self._topic, compacted=True)
                 self._follow()
             except Exception as error:  # noqa: BLE001 - whatever it is, it must go on when that is over
-                _log.error("shared_topic_failed", topic=self._topic, error=_text(error))
+                _log.error("shared_topic_failed", topic=self._topic, error=self._text(error))
                 self._stopping.wait(_AGAIN_S)
 
     def _follow(self) -> None:
+        login = Login(self._config)
         consumer = Consumer(
             {
                 "log_level": 2,
@@ -175,6 +178,7 @@ class Shared:
                 "group.id": "kpe-unused",  # required; nothing is joined, nothing committed
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
+                "error_cb": login.note,
             }
         )
         try:
@@ -190,18 +194,21 @@ class Shared:
                     self._copy = copy
                     copy = self._copy = _changed(copy, self._corrected(copy))
                 if time.monotonic() >= ask_at:
-                    self._answered = self._answers(consumer)
+                    self._answered = self._answers(consumer, login)
                     ask_at = time.monotonic() + _ASK_S
+                if not self._answered:
+                    login.check()
         finally:
             self._copy = None
             consumer.close()
 
-    def _answers(self, consumer: Consumer) -> bool:
+    def _answers(self, consumer: Consumer, login: Login) -> bool:
         """Return whether the topic's leader does: that it is gone a consumer is not told."""
         try:
             consumer.get_watermark_offsets(TopicPartition(self._topic, 0), REQUEST_S, cached=False)
         except KafkaException as error:
-            _log.warning("shared_topic_silent", topic=self._topic, error=_text(error))
+            told = self._text(error) if login.refusal is None else login.refusal.str()
+            _log.warning("shared_topic_silent", topic=self._topic, error=told)
             return False
         return True
 
@@ -228,6 +235,12 @@ class Shared:
             _log.warning("shared_value_passed_over", topic=self._topic, name=name[:100])
         else:
             read[name] = value or None
+
+    def _text(self, error: Exception) -> str:
+        if isinstance(error, KafkaException):
+            needed = Right(("Read", "Write", "Create"), "topic", self._topic)
+            return error_text(error.args[0], self._config, needed)
+        return str(error) if isinstance(error, OutboxError) else repr(error)
 
     def _keep(self, copy: Mapping[str, bytes]) -> None:
         """Make the outbox's copy what the topic has; what was never a copy stays."""
@@ -259,9 +272,3 @@ def _claims(copy: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def _changed(copy: Mapping[str, bytes], changes: Mapping[str, bytes | None]) -> dict[str, bytes]:
     return {key: value for key, value in {**copy, **changes}.items() if value}
-
-
-def _text(error: Exception) -> str:
-    if isinstance(error, KafkaException):
-        return str(error.args[0].str())
-    return str(error) if isinstance(error, OutboxError) else repr(error)

@@ -5,3 +5,11 @@ from kafka_partition_events.errors import KafkaPartitionEventsError
 
 class SparkJobError(KafkaPartitionEventsError):
     """Spark could not be started, or could not read the topics; the message says what to do."""
+
+
+class UnknownPartitionError(SparkJobError):
+    """A row names a topic or a partition that the cluster does not have."""
+
+
+class KeyHashError(SparkJobError):
+    """No way of hashing keys gives Kafka's answers in this session; the message tells of each one why."""

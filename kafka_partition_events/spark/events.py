@@ -196,8 +196,7 @@ def _defect(bounds: Sequence[str]) -> Column:
     # One that is half understood is set aside whole: its writer is of another version, or broken.
     changes = F.col("event.data.changes")
     several = F.exists(changes, lambda change: change["id"].isNotNull()) & F.forall(
-        changes,
-        lambda one: one["id"].isNotNull() & one["partition"].isNotNull() & one["after"].isNotNull(),
+        changes, lambda one: one["id"].isNotNull() & one["partition"].isNotNull() & one["after"].isNotNull()
     )
     complete &= ~F.col("event.type").endswith(_TOGETHER) | ~F.col("name").isin(*TOGETHER) | several
     # No clock is as wrong as that, and whoever counts by day must not count the days of the year 9999.

@@ -1,80 +1,78 @@
 """Reading Kafka topics through Spark's own connector, in batch and as a stream, and what can go wrong."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Final
 
 import pyspark
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
+from kafka_partition_events.metadata.cluster import TopicPartition
+from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
 
 CONNECTOR: Final = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 """The connector's address, for ``spark-submit --packages``."""
 
-_NO_TOPIC: Final = ("UnknownTopicOrPartition", "Partitions of topics")
-_NO_ANSWER: Final = ("TimeoutException", "Timed out", "bootstrap urls")
-_REFUSED: Final = ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization")
+_CURES: Final = {
+    ("UnknownTopicOrPartition", "Partitions of topics"): "do the topics exist? kpe makes none",
+    ("SaslAuthentication", "SslAuthentication", "SSL handshake", "TopicAuthorization"): (
+        "are these the right login and rights?"
+    ),
+    ("TimeoutException", "Timed out", "bootstrap urls"): (
+        "is this the brokers' address, and are all partitions of the topics online?"
+    ),
+}
+"""By what Spark says, the first that fits."""
 
-Reader = TypeVar("Reader", DataFrameReader, DataStreamReader)
+Offsets = Mapping[TopicPartition, int]
 
 
 def read_topics(
-    spark: SparkSession, bootstrap: str, topics: Iterable[str], options: Mapping[str, str] | None = None
-) -> DataFrame:
-    """Return the topics' records from the beginning to the end as of now; nothing is read yet.
-
-    Args:
-        spark: A session with the connector's jars.
-        bootstrap: The brokers, ``host:port,host:port``.
-        topics: The topics, at least one. All of their partitions must be online when they are read.
-        options: More options of Kafka's Java consumer by its own names (``security.protocol``).
-
-    Raises:
-        SparkJobError: the session lacks the connector.
-    """
-    reader = _reader(spark.read, bootstrap, topics, options)
-    return _loaded(reader.option("endingOffsets", "latest"))
-
-
-def stream_topics(
-    spark: SparkSession,
+    reader: DataFrameReader | DataStreamReader,
     bootstrap: str,
     topics: Iterable[str],
     options: Mapping[str, str] | None = None,
     *,
     max_per_batch: int | None = None,
 ) -> DataFrame:
-    """Return the topics' records as a stream that begins with the oldest.
+    """Return the topics' records from the beginning, to the end as of now or as a stream; none is read yet.
 
     Args:
-        spark: A session with the connector's jars.
+        reader: ``read`` or ``readStream`` of a session with the connector's jars.
         bootstrap: The brokers, ``host:port,host:port``.
-        topics: The topics, at least one.
-        options: More options of Kafka's Java consumer by its own names.
-        max_per_batch: How many records a batch holds at the most.
+        topics: The topics, at least one. All of their partitions must be online when they are read.
+        options: More options of Kafka's Java consumer by its own names (``security.protocol``).
+        max_per_batch: How many records a batch of a stream holds at the most.
 
     Raises:
         SparkJobError: the session lacks the connector.
     """
-    reader = _reader(spark.readStream, bootstrap, topics, options)
-    if max_per_batch is not None:
-        reader = reader.option("maxOffsetsPerTrigger", str(max_per_batch))
-    return _loaded(reader)
+    settings = {
+        "kafka.bootstrap.servers": bootstrap,
+        "subscribe": ",".join(topics),
+        "startingOffsets": "earliest",
+        # What is gone by retention is gone: a report on the rest is better than none.
+        "failOnDataLoss": "false",
+        **{f"kafka.{key}": value for key, value in (options or {}).items()},
+        **({} if max_per_batch is None else {"maxOffsetsPerTrigger": str(max_per_batch)}),
+    }
+    try:
+        return reader.format("kafka").options(**settings).load()
+    except AnalysisException as error:
+        raise SparkJobError(
+            "Spark's Kafka connector is not on the class path; run it by: "
+            f"spark-submit --packages {CONNECTOR} ... (the whole line: kpe spark fleet --print-submit), or "
+            f"name the jars by --jars. {cause_of(error)}"
+        ) from error
 
 
 def explained(error: Exception, topics: Iterable[str], bootstrap: str) -> SparkJobError:
     """Return the cause and the cure of what Spark said about topics."""
     said, named = cause_of(error), ", ".join(topics)
-    if any(word in said for word in _NO_TOPIC):
-        cure = "do the topics exist? kpe makes none"
-    elif any(word in said for word in _REFUSED):
-        cure = "are these the right login and rights?"
-    elif any(word in said for word in _NO_ANSWER):
-        cure = "is this the brokers' address, and are all partitions of the topics online?"
-    else:
-        cure = "do the topics exist, are their partitions online, and is there room to write?"
+    fitting = (cure for words, cure in _CURES.items() if any(word in said for word in words))
+    cure = next(fitting, "do the topics exist, are their partitions online, and is there room to write?")
     return SparkJobError(f"Spark failed while it read {named} at {bootstrap}; {cure} {said}")
 
 
@@ -83,29 +81,22 @@ def cause_of(error: Exception) -> str:
     return str(error).partition("\n\tat ")[0].partition("=== Streaming Query ===")[0].strip()
 
 
-def _reader(
-    reader: Reader, bootstrap: str, topics: Iterable[str], options: Mapping[str, str] | None
-) -> Reader:
-    reader = reader.format("kafka")
-    settings = {
-        "kafka.bootstrap.servers": bootstrap,
-        "subscribe": ",".join(topics),
-        "startingOffsets": "earliest",
-        # What is gone by retention is gone: a report on the rest is better than none.
-        "failOnDataLoss": "false",
-        **{f"kafka.{key}": value for key, value in (options or {}).items()},
-    }
-    for key, value in settings.items():
-        reader = reader.option(key, value)
-    return reader
+# -- offsets, as Spark writes them down --------------------------------------------------------------------
 
 
-def _loaded(reader: DataFrameReader | DataStreamReader) -> DataFrame:
+def offsets_in(text: str | None) -> Offsets:
+    """Return the offsets that Kafka's source tells, ``{"orders": {"0": 12}}``; none of anything else."""
     try:
-        return reader.load()
-    except AnalysisException as error:
-        raise SparkJobError(
-            "Spark's Kafka connector is not on the class path; run it by: "
-            f"spark-submit --packages {CONNECTOR} ... (the whole line: kpe spark fleet --print-submit), or "
-            f"name the jars by --jars. {cause_of(error)}"
-        ) from error
+        topics = json_in(text or "null")
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, partitions in (topics or {}).items()
+            for partition, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return {}
+
+
+def count_between(begin: Offsets, end: Offsets) -> int:
+    """Return how many offsets lie between; a partition that has no begin is new, and begins at 0."""
+    return sum(max(0, offset - begin.get(tp, 0)) for tp, offset in end.items())

@@ -7,7 +7,7 @@ says what it takes the place of, so whoever comes next finishes what a kill has 
 
 from collections.abc import Callable, Mapping
 from datetime import date, timedelta
-from typing import Final, Protocol
+from typing import Final
 
 from attrs import frozen
 from pyspark.sql import SparkSession
@@ -17,13 +17,7 @@ from kafka_partition_events.spark.ownership import CONTROL_TABLES, TABLES
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.ledger import Ledger, Mark
 from kafka_partition_events.spark.tables.storage import Storage
-from kafka_partition_events.spark.tables.tables import (
-    FILE_FORMATS,
-    RECORDS,
-    STATES,
-    Tables,
-    address_of,
-)
+from kafka_partition_events.spark.tables.tables import FILE_FORMATS, RECORDS, STATES, Tables, address_of
 
 KEPT: Final = timedelta(days=9)
 """So long records are needed: an event may be seen 8 days before its record was written."""
@@ -37,47 +31,6 @@ _MERGING, _MERGED = "_merging", "_merged"
 _REMAINS: Final = (".spark-staging-", "_temporary")
 
 Tell = Callable[[str], None]
-
-
-class Maintenance(Protocol):
-    """Works on all tables of a pipeline, in its turn."""
-
-    def finish(self) -> None:
-        """Finish what a kill has cut off."""
-
-    def drop_before(self, day: date) -> None:
-        """Delete the records that were appended before a day."""
-
-    def compact(self, mark: Mark) -> None:
-        """Make few files of many.
-
-        Args:
-            mark: What refreshes have taken up, so that no batch will be written again.
-        """
-
-
-def maintenance_of(
-    spark: SparkSession, tables: Tables, ledger: Ledger, out: str, format_: str, tell: Tell
-) -> Maintenance:
-    """Return how tables of a format are kept in shape.
-
-    Args:
-        spark: The pipeline's session.
-        tables: The tables.
-        ledger: Tells whose turn it is.
-        out: Where they are, as the pipeline has it.
-        format_: Their format.
-        tell: Hears what is done.
-
-    Raises:
-        SparkJobError: a table format of which that is not known.
-    """
-    if format_ in FILE_FORMATS:
-        here = Storage(spark, out)
-        return FileMaintenance(tables=tables, ledger=ledger, storage=here, format=format_, tell=tell)
-    if format_ not in _STATEMENTS:
-        raise SparkJobError(f"how tables in {format_} are kept in shape is not known here: see its own tools")
-    return CatalogMaintenance(spark=spark, tables=tables, ledger=ledger, out=out, format=format_, tell=tell)
 
 
 def cutoff(mark: Mark, keep: timedelta) -> date | None:
@@ -117,7 +70,11 @@ class FileMaintenance:
                 self.tell(f"{name}: {len(old)} days before {day} are dropped")
 
     def compact(self, mark: Mark) -> None:
-        """Merge the batches of each day that is over by a day or more; delete what killed runs have left."""
+        """Merge the batches of each day that is over by a day or more; delete what killed runs have left.
+
+        Args:
+            mark: What refreshes have taken up, so that no batch will be written again.
+        """
         for name in TABLES:
             for child in self.storage.children(name):
                 if child.startswith(_REMAINS):
@@ -126,11 +83,8 @@ class FileMaintenance:
             return
         closed = (mark.last_news - timedelta(days=1)).date()
         # Spark may write the last batch once more.
-        last = {
-            RECORDS: mark.ingest - 1,
-            STATES: mark.serial,
-            **dict.fromkeys(CONTROL_TABLES, mark.control - 1),
-        }
+        of_control = dict.fromkeys(CONTROL_TABLES, mark.control - 1)
+        last = {RECORDS: mark.ingest - 1, STATES: mark.serial, **of_control}
         for name, batch in last.items():
             days = self.tables.days(name) if self.tables.exists(name) else []
             merged = sum(self._merge(name, day, batch) for day in days if day < closed)
@@ -210,3 +164,24 @@ class CatalogMaintenance:
                 self.ledger.require_turn()
                 self.spark.sql(statement.format(table=address_of(schema, name), options=_OPTIONS, **where))
         self.tell(f"{self.out}: {self.format} has merged small files and dropped old snapshots")
+
+
+# -- both --------------------------------------------------------------------------------------------------
+
+Maintenance = FileMaintenance | CatalogMaintenance
+
+
+def maintenance_of(
+    spark: SparkSession, tables: Tables, ledger: Ledger, out: str, format_: str, tell: Tell
+) -> Maintenance:
+    """Return how tables of a format are kept in shape; ``tell`` hears what is done.
+
+    Raises:
+        SparkJobError: a table format of which that is not known.
+    """
+    if format_ in FILE_FORMATS:
+        here = Storage(spark, out)
+        return FileMaintenance(tables=tables, ledger=ledger, storage=here, format=format_, tell=tell)
+    if format_ not in _STATEMENTS:
+        raise SparkJobError(f"how tables in {format_} are kept in shape is not known here: see its own tools")
+    return CatalogMaintenance(spark=spark, tables=tables, ledger=ledger, out=out, format=format_, tell=tell)

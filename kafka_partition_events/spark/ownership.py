@@ -46,14 +46,9 @@ def properties(owner: str) -> Mapping[str, str]:
 
 
 def refuse_others(spark: SparkSession, out: str, format_: str, owner: str, *, begun: bool) -> None:
-    """Go on only if there is nothing yet, or what is there is the owner's.
+    """Go on only if there is nothing yet in a directory or a namespace, or what is there is the owner's.
 
-    Args:
-        spark: The session.
-        out: Where the tables are to be: a directory, or a namespace of a catalog.
-        format_: Their format.
-        owner: The id that is in the ledger.
-        begun: Whether a run before this one has begun to fill them.
+    ``begun``: whether a run before this one has begun to fill them.
 
     Raises:
         SparkJobError: there is something of somebody else.

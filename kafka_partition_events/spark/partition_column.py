@@ -5,9 +5,9 @@ batch and writes it. Keys go where the Java client and this library's partitione
 key avoid partitions that are offline. ``backend_of`` tells how a session hashes keys, and why not otherwise.
 """
 
+from kafka_partition_events.spark.errors import KeyHashError, UnknownPartitionError
 from kafka_partition_events.spark.partitioner.backends import backend_of
 from kafka_partition_events.spark.partitioner.column import with_partition
-from kafka_partition_events.spark.partitioner.errors import KeyHashError, UnknownPartitionError
 from kafka_partition_events.spark.partitioner.jvm_function import Backend, BackendName
 from kafka_partition_events.spark.partitioner.policy import OfflinePolicy, PartitionPolicy
 from kafka_partition_events.spark.partitioner.snapshot import ClusterSource

@@ -6,9 +6,8 @@ Whatever is killed at any moment, and however often, goes on where it was: see `
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
-from functools import partial
 from typing import Any, Final
 
 from attrs import field, frozen
@@ -20,22 +19,18 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming.listener import StreamingQueryListener
 from pyspark.sql.streaming.query import StreamingQuery
 
-from kafka_partition_events.spark import events, maintenance, outages, ownership
-from kafka_partition_events.spark.control.ingest import TakeControl, ensure
+from kafka_partition_events.spark import events, maintenance, ownership
+from kafka_partition_events.spark.control.ingest import ensure, write_control
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.gold import partition_counts
+from kafka_partition_events.spark.gold import outages, partition_counts
 from kafka_partition_events.spark.gold.availability import Lasting
 from kafka_partition_events.spark.gold.clusters import Clusters
-from kafka_partition_events.spark.gold.partition_outages import partition_outages
-from kafka_partition_events.spark.gold.slo_burn import slo_burn
 from kafka_partition_events.spark.ingest import batches
-from kafka_partition_events.spark.ingest.batches import Ingest
 from kafka_partition_events.spark.ingest.sources import Source
 from kafka_partition_events.spark.kafka import cause_of
 from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
-from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING, LastingTable
+from kafka_partition_events.spark.refresh.gold import OF_EVENTS, OF_LASTING
 from kafka_partition_events.spark.refresh.refresher import Refresher
-from kafka_partition_events.spark.refresh.standing import states
 from kafka_partition_events.spark.session import own_session
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.ledger import CONTROL, INGEST, Ledger, Mark
@@ -94,12 +89,9 @@ class Pipeline:
     """The pipeline on one session. Use one for one run; only `stop` may be called from other threads."""
 
     def __init__(self, spark: SparkSession, fleet: Fleet, progress: Progress | None = None) -> None:
-        """Open the tables; nothing is made or read yet.
+        """Open the tables; nothing is made or read yet. The session stays as it is.
 
-        Args:
-            spark: The session, which stays as it is.
-            fleet: What goes where.
-            progress: Hears how far it is. One that is a `StreamingQueryListener` hears of the queries, too.
+        Progress hears how far it is; if it is a `StreamingQueryListener`, of the queries, too.
 
         Raises:
             SparkJobError: the directory or the format can't be used.
@@ -113,13 +105,8 @@ class Pipeline:
             self._spark, fleet.out, fleet.format, ownership.properties(self._ledger.identity)
         )
         self._progress = _InTurn(progress or Progress())
-        heard_by: object = progress
-        self._listener = heard_by if isinstance(heard_by, StreamingQueryListener) else None
-        self._of_lasting: Mapping[str, LastingTable] = {
-            **OF_LASTING,
-            "slo_burn": partial(slo_burn, targets=fleet.targets),
-        }
-        self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, self._of_lasting)
+        self._listener: object = progress
+        self._refresher = Refresher(self._spark, self._tables, self._ledger, self._progress, fleet.targets)
         self._stopping = threading.Event()
         self._failure: Exception | None = None
         self._sources: dict[str, Source] = {}
@@ -137,11 +124,11 @@ class Pipeline:
             SparkJobError: the source, the tables or a query failed; the message says what to do.
         """
         self._claim(source, control)
-        self._progress.step(f"taking in {source.name}")
+        self._progress.tell(f"taking in {source.name}")
         with self._told(source), self._queries({"availableNow": True}) as queries:
             while self._at_work(queries) and not self._stopping.wait(_LOOK_S):
                 pass
-        self._progress.step("making the tables anew")
+        self._progress.tell("making the tables anew")
         return self._refresh()
 
     def run(self, source: Source, every: timedelta, control: Source | None = None) -> Mark:
@@ -160,7 +147,7 @@ class Pipeline:
         with self._told(source):
             mark = self._refresh()  # what a run that was killed has left
             with self._queries(trigger) as queries:
-                self._progress.step(f"taking in {source.name}, every {every.total_seconds():g} s")
+                self._progress.tell(f"taking in {source.name}, every {every.total_seconds():g} s")
                 due = time.monotonic() + every.total_seconds()
                 while not self._stopping.wait(_LOOK_S):
                     if len(self._at_work(queries)) < len(queries):
@@ -169,7 +156,7 @@ class Pipeline:
                     if self._ledger.has_news() and (quiet or time.monotonic() >= due):
                         mark = self._refresh()
                         due = time.monotonic() + every.total_seconds()
-                self._progress.step("stopping when the running batches are done")
+                self._progress.tell("stopping when the running batches are done")
             return self._refresh() if self._ledger.has_news() else mark
 
     def recompute(self, days: Days) -> Mark:
@@ -181,7 +168,7 @@ class Pipeline:
             SparkJobError: there are no tables, or they can't be read.
         """
         self._require_tables()
-        self._progress.step(f"making {days.first} to {days.last} anew from bronze/records")
+        self._progress.tell(f"making {days.first} to {days.last} anew from bronze/records")
         with self._told(None):
             self._ledger.take_over()
             self._finish_merging()
@@ -225,10 +212,9 @@ class Pipeline:
     # -- parts ---------------------------------------------------------------------------------------
 
     def _require_tables(self) -> dict[str, Any]:
-        owner = self._ledger.owner()
+        owner, fleet = self._ledger.owner(), self._fleet
         if owner is None:
-            raise SparkJobError(f"{self._fleet.out} has no tables of kpe spark fleet; fill them first")
-        fleet = self._fleet
+            raise SparkJobError(f"{fleet.out} has no tables of kpe spark fleet; fill them first")
         ownership.refuse_others(self._spark, fleet.out, fleet.format, self._ledger.identity, begun=True)
         return owner
 
@@ -238,7 +224,7 @@ class Pipeline:
             self._maintenance().finish()
 
     def _maintenance(self) -> maintenance.Maintenance:
-        fleet, ledger, tell = self._fleet, self._ledger, self._progress.step
+        fleet, ledger, tell = self._fleet, self._ledger, self._progress.tell
         return maintenance.maintenance_of(self._spark, self._tables, ledger, fleet.out, fleet.format, tell)
 
     def _claim(self, source: Source, control: Source | None) -> None:
@@ -267,8 +253,8 @@ class Pipeline:
             return
         taken = batches.rows(records)
         told = events.observations(taken, "timestamp")
-        lasting = states(told)
-        found = partition_outages(outages.partition_outages(lasting), lasting, Clusters())
+        lasting = outages.states(told)
+        found = outages.partition_outages(outages.all_outages(lasting), lasting, Clusters())
         counts = partition_counts.spells(lasting)
         known = Lasting(outages=found, counts=counts, clusters=Clusters())
         day, batch = F.lit(None).cast("date").alias("day"), F.lit(0).cast("bigint").alias("batch")
@@ -278,7 +264,7 @@ class Pipeline:
             STANDING: outages.standing_of(outages.runs_of(lasting), lasting).select("*", day),
             OUTAGES: found,
             COUNTS: counts.select("*", day),
-            **{f"gold/{name}": table(known, _ANY) for name, table in self._of_lasting.items()},
+            **{f"gold/{name}": table(known, _ANY) for name, table in OF_LASTING.items()},
             **{f"gold/{name}": table(told, _ANY) for name, (_, table) in OF_EVENTS.items()},
         }.items():
             self._tables.ensure(name, rows.schema)
@@ -288,7 +274,7 @@ class Pipeline:
         """Start all queries. In the end, stop each between two batches."""
         with contextlib.ExitStack() as started:
             queries = []
-            if self._listener is not None:
+            if isinstance(self._listener, StreamingQueryListener):
                 self._spark.streams.addListener(self._listener)
                 started.callback(self._spark.streams.removeListener, self._listener)
             for name, source in self._sources.items():
@@ -298,21 +284,26 @@ class Pipeline:
 
     def _start(self, name: str, source: Source, trigger: dict[str, Any]) -> StreamingQuery:
         rows = source.stream(self._spark)
-        kind = TakeControl if name == CONTROL else Ingest
-        write = kind(self._tables, self._ledger, self._progress)
 
-        def checked(batch: DataFrame, number: int) -> None:
+        def take_in(records: DataFrame, number: int) -> None:
+            begin = time.monotonic()
             try:
-                write(batch, number)
+                if name == CONTROL:
+                    batch = write_control(self._tables, records, number)
+                else:
+                    batch = batches.write_events(self._tables, self._ledger, records, number)
+                self._ledger.note(batch)
             except Exception as error:
                 self._failure = error  # Spark tells of it in a text of its own
                 raise
+            seconds = time.monotonic() - begin
+            self._progress.tell(BatchDone(query=name, batch=number, counts=batch.counts, seconds=seconds))
 
         return (
             rows.writeStream.queryName(f"kpe-{name}")
             .option("checkpointLocation", self._ledger.checkpoint(name))
             .trigger(**trigger)
-            .foreachBatch(checked)
+            .foreachBatch(take_in)
             .start()
         )
 
@@ -375,14 +366,6 @@ class _InTurn(Progress):
         self._progress = progress
         self._lock = threading.Lock()
 
-    def step(self, text: str) -> None:
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
         with self._lock:
-            self._progress.step(text)
-
-    def batch(self, done: BatchDone) -> None:
-        with self._lock:
-            self._progress.batch(done)
-
-    def refreshed(self, done: Refreshed) -> None:
-        with self._lock:
-            self._progress.refreshed(done)
+            self._progress.tell(what)

@@ -60,25 +60,10 @@ class Refreshed:
 
 
 class Progress:
-    """Hears how far the pipeline is, from several threads, one at a time.
-
-    Override what is of interest: `tell` for all of it. This one does nothing with it.
-    """
-
-    def step(self, text: str) -> None:
-        """Something begins that takes a while."""
-        self.tell(text)
-
-    def batch(self, done: BatchDone) -> None:
-        """A batch is in its tables."""
-        self.tell(done)
-
-    def refreshed(self, done: Refreshed) -> None:
-        """Days are made anew."""
-        self.tell(done)
+    """Hears how far the pipeline is, from several threads, one at a time. This one does nothing with it."""
 
     def tell(self, what: str | BatchDone | Refreshed) -> None:
-        """Tell any of these; each is a line of text by `str`."""
+        """Tell that something begins that takes a while, or what is done; each is a line of text by `str`."""
 
 
 class Lines(Progress):

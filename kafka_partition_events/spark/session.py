@@ -77,13 +77,7 @@ def opened_session(
 ) -> Iterator["SparkSession"]:
     """Yield the session to use: spark-submit's, that of a Connect server, the running one, or a local one.
 
-    A session that was made here is stopped in the end. Only a local one gets ``settings``.
-
-    Args:
-        jars: Returns the connector's jars for a local session.
-        cores: How many threads a local session uses.
-        name: The application's name.
-        settings: The settings of a local session.
+    A session that was made here is stopped in the end. The arguments are for a local one; see there.
 
     Raises:
         SparkJobError: PySpark or Java is missing, or Spark does not start.

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
-from pyspark.sql import Column
-from pyspark.sql import functions as F  # noqa: N812
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 
 @frozen
@@ -34,8 +35,10 @@ class Targets:
             except re.error as error:
                 raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
 
-    def of(self, topic: Column) -> Column:
+    def of(self, topic: "Column") -> "Column":
         """Return the target of a topic."""
+        from pyspark.sql import functions as F  # noqa: N812, PLC0415 - the command line needs none
+
         found = F.lit(self.rest)
         for pattern, target in reversed([*self.by_topic.items()]):
             found = F.when(topic.rlike(rf"\A(?:{pattern})\z"), target).otherwise(found)

@@ -42,6 +42,8 @@ class KafkaCluster:
             does. Here the default is no, so that a test notices who creates topics.
         secured: Whether clients must use TLS and log in (SASL_SSL, SCRAM-SHA-512, one user); see `security`,
             `confluent_options` and `kafka_python_options`.
+        listeners: Further listeners for clients, name -> protocol: ``{"CERTS": "SSL"}``. `broker_config` has
+            their settings (``listener.name.certs.ssl.keystore.location``); see `addresses`.
         links: Whether the network can be disturbed; see `link`. True or ``"clients"``: between clients and
             brokers. ``"all"``: between brokers, too. The controller is always reached.
         slow_disks: Whether disks can be made slow; see `slow_disk`. Linux only, and it takes a C compiler.
@@ -64,6 +66,7 @@ class KafkaCluster:
         broker_config: Mapping[str, str] | None = None,
         auto_create_topics: bool = False,
         secured: bool = False,
+        listeners: Mapping[str, str] | None = None,
         links: Literal["clients", "all"] | bool | None = None,
         slow_disks: bool = False,
         progress: Callable[[str], None] | None = None,
@@ -78,6 +81,7 @@ class KafkaCluster:
                 controllers=controllers,
                 version=version,
                 secured=secured,
+                listeners=listeners or {},
                 links=_link_mode(links),
                 slow_disks=slow_disks,
                 overrides={
@@ -137,6 +141,11 @@ class KafkaCluster:
     def bootstrap_servers(self) -> str:
         """All brokers, running or not, as ``host:port,host:port``."""
         return ",".join(address(self._nodes.client_ports[broker]) for broker in self._started())
+
+    def addresses(self, listener: str) -> str:
+        """Return where all brokers listen by a further listener of that name, as ``host:port,host:port``."""
+        self._started()
+        return ",".join(map(address, self._nodes.more_ports[listener].values()))
 
     @property
     def _directory(self) -> Path | None:

@@ -1,12 +1,14 @@
 """One node of a test cluster: its settings, its storage, its JVM."""
 
+import base64
 import os
 import resource
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+import uuid
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -23,7 +25,7 @@ _SLOW_DISK = Path(__file__).with_name("slow_disk.c")
 _COMPILE_LIMIT_S = 60
 
 # A test broker lives for seconds and holds little: what counts is that it starts soon and stays small.
-_JVM_OPTIONS = (
+JVM_OPTIONS = (
     "-Xms64m",
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -70,6 +72,7 @@ def broker_settings(
     client: Listener,
     inside: Listener,
     between: Listener,
+    more: Sequence[Listener] = (),
     brokers: int,
 ) -> dict[str, str]:
     """Return the settings of one broker of `brokers`.
@@ -80,10 +83,11 @@ def broker_settings(
         client: For clients.
         inside: For the kit, which no disturbance of a link must reach. May be the same.
         between: For the other brokers. May be the same.
+        more: For clients, too.
         brokers: How many there are.
     """
     replicas = str(min(3, brokers))
-    listeners = {each.name: each for each in (client, inside, between)}.values()
+    listeners = {each.name: each for each in (client, inside, between, *more)}.values()
     protocols = [f"{each.name}:{each.protocol}" for each in listeners]
     return {
         "process.roles": "broker",
@@ -129,19 +133,31 @@ class KafkaNode:
         settings: Mapping[str, str],
         *,
         directory: Path,
-        java: Path,
-        classpath: str,
+        java: Sequence[str | Path],
+        options: Sequence[str] = (),
     ) -> None:
+        """Write the node's settings; nothing is started.
+
+        Args:
+            name: For its files.
+            port: Where it answers.
+            settings: Kafka's.
+            directory: Of the whole cluster.
+            java: The beginning of its command lines: the JVM, options, the class path.
+            options: More of the JVM's, for the node itself.
+        """
         self.name = name
         self.port = port
         self.log = directory / "logs" / f"{name}.log"
         self.frozen = False
         self.skew_s = 0.0
         self._slow_disk = directory / _SLOW_DISK.stem
-        self._java = (java, *_JVM_OPTIONS, "-cp", classpath)
+        self._java, self._options = tuple(java), tuple(options)
         self._process: SupervisedProcess | None = None
         self._properties = directory / f"{name}.properties"
-        lines = {**settings, "log.dirs": str(directory / "data" / name)}
+        self._data = directory / "data" / name
+        self._id = settings["node.id"]
+        lines = {**settings, "log.dirs": str(self._data)}
         self._properties.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
 
     @property
@@ -159,10 +175,35 @@ class KafkaNode:
         """Process id of the JVM, None when there is none."""
         return self._process.pid if self._process is not None and self._process.alive else None
 
-    def begin_format(self, cluster_id: str, *options: str) -> SupervisedProcess:
-        """Start to format the storage, which takes some seconds."""
+    def format(self, cluster_id: str, *options: str, limit: float) -> None:
+        """Format the storage by Kafka's own tool, which takes a JVM some seconds.
+
+        The options are handed over in a file: there are passwords among them, and everybody on this machine
+        can see a command line.
+
+        Raises:
+            KitError: it refuses, or does not finish within `limit` seconds.
+        """
+        told = self._properties.with_suffix(".format")
+        told.write_text("".join(f"{option}\n" for option in options))
         tool = ("kafka.tools.StorageTool", "format", "-t", cluster_id, "-c", self._properties)
-        return SupervisedProcess([*self._java, *tool, *options], log=self.log)
+        run = SupervisedProcess([*self._java, *tool, *([f"@{told}"] if options else ())], log=self.log)
+        try:
+            code = run.wait(limit)
+        except subprocess.TimeoutExpired:
+            raise KitError(f"formatting the storage did not finish within {limit:.0f} s") from None
+        finally:
+            run.kill()
+        if code != 0:
+            raise KitError(f"formatting the storage failed (exit code {code})")
+
+    def format_like(self, formatted: "KafkaNode") -> None:
+        """Format the storage as another node's was: the same but for two ids, and no JVM is needed."""
+        shutil.copytree(formatted._data, self._data)  # noqa: SLF001 - another one of ours
+        properties = self._data / "meta.properties"
+        own = {"node.id": self._id, "directory.id": new_id()}
+        lines = [line.partition("=") for line in properties.read_text().splitlines()]
+        properties.write_text("".join(f"{key}{sign}{own.get(key, value)}\n" for key, sign, value in lines))
 
     def start(self) -> None:
         """Start the JVM, its clock wrong by `skew_s` seconds; it serves some seconds later.
@@ -180,7 +221,7 @@ class KafkaNode:
             preloaded.append(str(_library(self._slow_disk)))
             told.append(f"KPE_SLOW_DISK={self._slowness}")
         env = ["/usr/bin/env", f"LD_PRELOAD={':'.join(preloaded)}", *told] if preloaded else []
-        command: list[str | Path] = [*env, *self._java, "kafka.Kafka", self._properties]
+        command: list[str | Path] = [*env, *self._java, *self._options, "kafka.Kafka", self._properties]
         self._process = SupervisedProcess(command, log=self.log)
 
     def ask(self) -> BrokerView:
@@ -257,6 +298,12 @@ class KafkaNode:
     @property
     def _slowness(self) -> Path:
         return self._slow_disk / self.name
+
+
+def new_id() -> str:
+    """Return 22 characters as Kafka's own ; none begins with the "-" that its tools stumble on."""
+    raw = uuid.uuid4().bytes
+    return base64.urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
 
 
 def compile_slow_disk(directory: Path) -> None:

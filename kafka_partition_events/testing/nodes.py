@@ -1,12 +1,9 @@
 """The processes of a test cluster: their ports and settings, how they start, and what is awaited of them."""
 
-import base64
 import contextlib
 import shutil
-import subprocess
 import tempfile
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,14 +11,17 @@ from attrs import frozen
 
 from kafka_partition_events.jvm import JAVA_MISSING, jar_store, java, kafka_classpath, kafka_lock
 from kafka_partition_events.testing.broker_probe import BrokerView, ProbeError
+from kafka_partition_events.testing.class_archive import ClassArchive
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.kafka_node import (
     CONTROLLER_ID,
+    JVM_OPTIONS,
     KafkaNode,
     Listener,
     broker_settings,
     compile_slow_disk,
     controller_settings,
+    new_id,
 )
 from kafka_partition_events.testing.links import LinkMode, Links
 from kafka_partition_events.testing.ports import HOST, free_ports
@@ -42,6 +42,7 @@ class Plan:
     controllers: int
     version: str | None
     secured: bool
+    listeners: Mapping[str, str]
     links: LinkMode | None
     slow_disks: bool
     overrides: Mapping[str, str]
@@ -54,6 +55,7 @@ class Nodes:
         brokers: By id, ascending; empty until `start` has made them.
         controllers: The same.
         client_ports: Where clients connect to each broker: its own port, or that of its link.
+        more_ports: The same of further listeners, by their names.
         directory: Where everything is kept; None before `start`.
         security: User, password and CA, once started, if the plan has them.
         links: The links, once started, if the plan has them.
@@ -61,16 +63,18 @@ class Nodes:
     """
 
     def __init__(self, plan: Plan, progress: Callable[[str], None]) -> None:
-        self.cluster_id = _new_cluster_id()
+        self.cluster_id = new_id()
         self.brokers: dict[int, KafkaNode] = {}
         self.controllers: dict[int, KafkaNode] = {}
         self.client_ports: dict[int, int] = {}
+        self.more_ports: dict[str, dict[int, int]] = {name: {} for name in plan.listeners}
         self.directory: Path | None = None
         self.security: Security | None = None
         self.links: Links | None = None
         self.keep_logs = False
         self._plan = plan
         self._progress = progress
+        self._classes: ClassArchive | None = None
 
     @property
     def all(self) -> dict[int, KafkaNode]:
@@ -99,6 +103,10 @@ class Nodes:
         (directory / "logs").mkdir()
         if self._plan.slow_disks:
             compile_slow_disk(directory)
+        self._classes = classes = ClassArchive.of(
+            java_executable, jar_store(kafka_lock(self._plan.version)).directory, directory
+        )
+        words: list[str | Path] = [java_executable, *JVM_OPTIONS, *classes.options, "-cp", classpath]
         if self._plan.secured:
             self._progress("making certificates")
             self.security = Security.made_in(directory / "tls", java_executable)
@@ -106,9 +114,9 @@ class Nodes:
         def node(name: str, port: int, settings: Mapping[str, str]) -> KafkaNode:
             # Controllers get the overrides too: they apply the session timeout and topic defaults.
             settings = {**settings, **self._plan.overrides}
-            return KafkaNode(
-                name, port, settings, directory=directory, java=java_executable, classpath=classpath
-            )
+            writes = classes.draft is not None and not self.controllers  # they are made first
+            options = classes.options_of_writer if writes else ()
+            return KafkaNode(name, port, settings, directory=directory, java=words, options=options)
 
         self._make(node)
         self._progress(f"formatting the storage of {len(self.all)} nodes")
@@ -121,13 +129,24 @@ class Nodes:
 
     def close(self) -> None:
         """Kill all nodes and remove their files; the logs stay if something had gone wrong. Idempotent."""
-        for node in self.all.values():
+        for node in self.brokers.values():
+            node.kill()
+        self._keep_classes()
+        for node in self.controllers.values():
             node.kill()
         if self.links is not None:
             self.links.close()
         if self.directory is not None:
             data = self.directory / "data" if self.keep_logs else self.directory
             shutil.rmtree(data, ignore_errors=True)
+
+    def _keep_classes(self) -> None:
+        """Let the controller that is to write the classes end in good order: some seconds, once."""
+        if self._classes is None or self._classes.draft is None:
+            return
+        with contextlib.suppress(KitError):
+            next(iter(self.controllers.values())).stop(CHANGE_LIMIT_S)
+        self._classes.keep()
 
     def await_everywhere(
         self, what: str, is_so: Callable[[BrokerView], bool], *, limit: float = CHANGE_LIMIT_S
@@ -210,7 +229,7 @@ class Nodes:
         """Give every node its ports and settings, and start the links between them."""
         assert self.directory is not None  # noqa: S101  # `start` has made it
         plan = self._plan
-        ports = iter(free_ports(plan.controllers + 5 * plan.brokers))
+        ports = iter(free_ports(plan.controllers + (5 + len(plan.listeners)) * plan.brokers))
         voters = {CONTROLLER_ID + number: next(ports) for number in range(plan.controllers)}
         own, clients, client_links, others, other_links = (
             {broker: next(ports) for broker in range(1, plan.brokers + 1)} for _ in range(5)
@@ -230,8 +249,17 @@ class Nodes:
             if plan.links == "all":
                 between = Listener("BROKERS", others[broker]).behind(other_links[broker])
             self.client_ports[broker] = client.advertised
+            more = [Listener(name, next(ports), protocol=by) for name, by in plan.listeners.items()]
+            for each in more:
+                self.more_ports[each.name][broker] = each.port
             settings = broker_settings(
-                broker, voters, client=client, inside=inside, between=between, brokers=plan.brokers
+                broker,
+                voters,
+                client=client,
+                inside=inside,
+                between=between,
+                more=more,
+                brokers=plan.brokers,
             )
             if self.security is not None:
                 settings |= self.security.broker_settings
@@ -246,27 +274,15 @@ class Nodes:
             )
 
     def _format(self) -> None:
-        with contextlib.ExitStack() as cleanup:
-            runs = []
-            for number, node in self.all.items():  # side by side: each takes a JVM some seconds
-                secured = self.security if number in self.controllers else None
-                run = node.begin_format(self.cluster_id, *(secured.format_options if secured else ()))
-                cleanup.callback(run.kill)
-                runs.append((node, run))
-            for node, run in runs:
-                try:
-                    code = run.wait(START_LIMIT_S)
-                except subprocess.TimeoutExpired:
-                    what = f"formatting the storage did not finish within {START_LIMIT_S:.0f} s"
-                    raise self.failure(what, node) from None
-                if code != 0:
-                    raise self.failure(f"formatting the storage failed (exit code {code})", node)
-
-
-def _new_cluster_id() -> str:
-    """Return 22 characters as Kafka's own; the first is never the "-" that its command line stumbles on."""
-    raw = uuid.uuid4().bytes
-    return base64.urlsafe_b64encode(bytes([raw[0] & 0x7F]) + raw[1:]).decode().rstrip("=")
+        """Format one node's storage, and the others' like it; only a controller's may hold passwords."""
+        first, *others = self.all.values()
+        options = () if self.security is None else self.security.format_options
+        try:
+            first.format(self.cluster_id, *options, limit=START_LIMIT_S)
+        except KitError as error:
+            raise self.failure(str(error), first) from None
+        for node in others:
+            node.format_like(first)
 
 
 def address(port: int) -> str:

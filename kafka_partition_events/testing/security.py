@@ -4,7 +4,6 @@ The certificates come from Java's own ``keytool``, so nothing has to be installe
 anyway. The kit itself and the brokers among themselves talk over a plain listener next to the secured one.
 """
 
-import os
 import secrets
 import subprocess
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.ports import HOST
 
 _MECHANISM = "SCRAM-SHA-512"
-_STORE, _CA = "broker.p12", "ca.pem"
+_STORE, _CA, _PASSWORD = "broker.p12", "ca.pem", "password"  # of files; the directory is ours alone
 _LIMIT_S = 60.0
 
 
@@ -48,6 +47,7 @@ class Security:
         """
         directory.mkdir()
         made = cls(ca_file=directory / _CA)
+        (directory / _PASSWORD).write_text(f"{made.password}\n")
         keytool = java.resolve().with_name("keytool")  # every Java has it next to `java`
         pair = ("-genkeypair", "-keyalg", "EC", "-groupname", "secp256r1", "-validity", "30")
         for command in (
@@ -105,12 +105,11 @@ class Security:
     # -- inside --------------------------------------------------------------------------------------
 
     def _run(self, keytool: Path, command: str, *options: str) -> None:
-        store = ("-keystore", _STORE, "-storetype", "PKCS12", "-storepass:env", "KPE_STOREPASS")
+        store = ("-keystore", _STORE, "-storetype", "PKCS12", "-storepass:file", _PASSWORD)
         try:
             subprocess.run(  # noqa: S603  # fixed arguments
                 [keytool, "-J-XX:TieredStopAtLevel=1", command, *store, *options],
                 cwd=self.ca_file.parent,
-                env={**os.environ, "KPE_STOREPASS": self.password},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from attrs import frozen
 from cloudevents.core.v1.event import CloudEvent
 
+from kafka_partition_events.clients.librdkafka import up_to_date
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.cloudevents import TYPE_PREFIX, to_record
 from kafka_partition_events.log import get_logger
@@ -155,4 +156,4 @@ def make_producer(config: Mapping[str, Any]) -> "Producer":
     """
     from confluent_kafka import Producer  # noqa: PLC0415 - an extra, needed for a configuration only
 
-    return Producer({"enable.idempotence": True, "linger.ms": 5, **config})
+    return Producer({"enable.idempotence": True, "linger.ms": 5, **up_to_date(config)})

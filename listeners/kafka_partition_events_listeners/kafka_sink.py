@@ -6,6 +6,8 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
+from kafka_partition_events.clients.confluent.connection import Login
+from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.cloudevents import RECORD_HEADERS
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
@@ -73,8 +75,9 @@ class KafkaSink:
         self.topic = topic
         self._timeout = timeout
         self._left_out = fields_of(redact)
+        self._login: Login | None = None
         self._config = producer if isinstance(producer, Mapping) else None
-        self._producer = make_producer(producer) if isinstance(producer, Mapping) else producer
+        self._producer = self._made(producer) if isinstance(producer, Mapping) else producer
         reset_in_children(self)
 
     def reset_after_fork(self) -> None:
@@ -99,8 +102,12 @@ class KafkaSink:
         refused = failure in _REFUSALS
         if not refused and self._config is not None:
             self._renew(self._config)
+        needed = Right(("Write",), "topic", self.topic)
+        told = lacking(failure, [needed], self._config) or failure
+        if self._login is not None and (refusal := self._login.refusal) is not None:
+            told += f" (cause: {refusal.name()}: {refusal.str()})"
         raise DeliveryError(
-            f"topic {self.topic} has {delivered} of {len(entries)} entries: {failure}",
+            f"topic {self.topic} has {delivered} of {len(entries)} entries: {told}",
             reason=failure.lower().lstrip("_"),
             delivered=delivered,
             refused=refused,
@@ -158,7 +165,11 @@ class KafkaSink:
         # What the old producer still holds must not arrive between entries that are delivered again, and
         # after a fatal error it would never send again.
         _discard(self._producer)
-        self._producer = make_producer(config)
+        self._producer = self._made(config)
+
+    def _made(self, config: Mapping[str, Any]) -> Producer:
+        self._login = Login(config)
+        return make_producer({"error_cb": self._login.note, **config})
 
 
 def _noting(answers: _Answers, place: int) -> Callable[[Any, Any], None]:

@@ -244,10 +244,15 @@ def everybody_is_served_when_all_is_calm(history: History) -> Iterator[Violation
 
 
 def memory_threads_and_files_are_flat(history: History) -> Iterator[Violation]:
-    """Between the first and the last third of what was sampled in calm, of processes that lived long."""
+    """Between the first and the last third of what was sampled in calm, of processes that lived long.
+
+    But for the consumer of kafka-python (3.0.12): at each poll it hangs a new future to each fetch that is on
+    its way, and while a broker takes connections and answers nothing these come to 100 MB.
+    """
     by_process = defaultdict[str, list[Sample]](list)
     for sample in history.samples:
-        if any(begin <= sample.at <= end for begin, end in history.calm):
+        calm = any(begin <= sample.at <= end for begin, end in history.calm)
+        if calm and not sample.process.startswith("consumer-k"):
             by_process[sample.process].append(sample)
     for process, samples in by_process.items():
         third = len(samples) // 3

@@ -87,7 +87,10 @@ class ConfluentSender:
             self._diary.failed(number, error.name())
 
     def wait(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
         self._producer.poll(seconds)
+        while (left := until - time.monotonic()) > 0:  # a poll ends with the first report
+            self._producer.poll(left)
 
     def close(self) -> None:
         self._producer.flush(_FINISH_S)

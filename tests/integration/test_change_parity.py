@@ -20,7 +20,7 @@ from tests.fleet_kit import rows
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from kafka_partition_events.spark.control.inputs import ChangeInputs
+    from kafka_partition_events.spark.control.followers import ChangeInputs
 
 pytestmark = pytest.mark.spark
 

@@ -193,7 +193,8 @@ def gold_at_once(spark: "SparkSession", place: Place) -> dict[str, list[dict[str
     """Return what gold must be, computed from the topics as they are, by one job for each."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark.control.inputs import inputs_of, last_known  # noqa: PLC0415
+    from kafka_partition_events.spark.control.followers import inputs_of  # noqa: PLC0415
+    from kafka_partition_events.spark.control.latest import last_known  # noqa: PLC0415
     from kafka_partition_events.spark.control.records import TOPICS, parse, told  # noqa: PLC0415
     from kafka_partition_events.spark.control.refresh import TABLES  # noqa: PLC0415
     from kafka_partition_events.spark.kafka import read_topics  # noqa: PLC0415
@@ -203,7 +204,7 @@ def gold_at_once(spark: "SparkSession", place: Place) -> dict[str, list[dict[str
     topics = [f"{place.prefix}{topic}" for topic in TOPICS]
     records = computed(
         read_topics(
-            session, place.cluster.bootstrap_servers, topics, {"isolation.level": "read_committed"}
+            session.read, place.cluster.bootstrap_servers, topics, {"isolation.level": "read_committed"}
         ).drop("timestampType")
     )
     parsed = parse(records)

@@ -14,7 +14,7 @@ from tests.fleet_kit import rows
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from kafka_partition_events.spark.control.inputs import ChangeInputs
+    from kafka_partition_events.spark.control.followers import ChangeInputs
 
 pytestmark = pytest.mark.spark
 
@@ -168,7 +168,7 @@ def test_the_curve_tells_how_many_had_answered_and_how(inputs: "ChangeInputs") -
 
 
 def test_who_is_not_there_is_listed_and_those_that_are_waited_for_first(inputs: "ChangeInputs") -> None:
-    from kafka_partition_events.spark.control.laggards import change_laggards  # noqa: PLC0415
+    from kafka_partition_events.spark.control.convergence import change_laggards  # noqa: PLC0415
 
     found = sorted(of(change_laggards(inputs), "done"), key=lambda row: row["rank"])
     names = ("instance_id", "status", "reason", "seen", "used", "lease_age_s", "departed", "late")

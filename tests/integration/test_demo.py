@@ -1,5 +1,9 @@
+"""`kpe demo` tells the story that this project is there for, on real brokers. One run serves all tests."""
+
+import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -7,88 +11,128 @@ import time
 from pathlib import Path
 
 import pytest
+from attrs import frozen
 
 KPE = [sys.executable, "-m", "kafka_partition_events.cli", "demo"]
-TABLE_LINE = re.compile(
-    r"^ ?(\S+)? +(confluent-kafka|kafka-python|the topic) +([\d,]+(?: +[\d,]+){4})\s*$", re.MULTILINE
+ROW = re.compile(
+    r"^ *(?P<who>confluent-kafka|kafka-python|ours|ours, rescue=\"hedge\") +(?P<stall>[\d.]+)% +"
+    r"(?P<kill>[\d.]+)% +(?P<longest>[\d.]+) s +(?P<failed>[\d,]+) +"
+    r"(?P<stall_noticed>never|[\d.]+ s) +(?P<kill_noticed>never|[\d.]+ s)",
+    re.MULTILINE,
 )
+HEDGE = 'ours, rescue="hedge"'
+
+pytestmark = pytest.mark.kafka
 
 
-def _table(output: str) -> dict[str, tuple[list[int], list[int]]]:
-    """Return for each topic what its producer counted and what is in it."""
-    lines = [(topic, [int(n.replace(",", "")) for n in numbers.split()]) for topic, _, numbers in
-             TABLE_LINE.findall(output)]  # fmt: skip
-    return {told[0]: (told[1], found[1]) for told, found in zip(lines[::2], lines[1::2], strict=True)}
+@frozen
+class Ran:
+    output: str
+    page: str
+
+    @property
+    def verdict(self) -> dict[str, dict[str, str]]:
+        """The rows of the last table."""
+        return {found["who"]: found.groupdict() for found in ROW.finditer(self.output)}
+
+    def late(self, who: str) -> float:
+        """The share of a producer's records that were late during the stall, in percent."""
+        return float(self.verdict[who]["stall"])
 
 
-def _demo(*options: str, limit: float) -> str:
-    done = subprocess.run([*KPE, *options], capture_output=True, text=True, check=False, timeout=limit)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
-
-
-@pytest.mark.kafka
-@pytest.mark.spark
-def test_the_demo_accounts_for_every_record_and_writes_the_report(tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    output = _demo("--stretch", "2s", "--rate", "100", "--out", str(report), limit=300)
-    table = _table(output)
-    assert set(table) == {"orders", "returns", "payments"}
-    for topic in ("orders", "payments"):
-        (sent, acknowledged, failed, rerouted, capped), found = table[topic]
-        assert sent == acknowledged + failed
-        # More may be found: records that the producer gave up on a moment too early.
-        given_up = re.search(rf"{topic}: ([\d,]+) records? given up by the producer", output)
-        extra = int(given_up[1].replace(",", "")) if given_up else 0
-        assert found[1] == acknowledged + extra
-        if not extra:
-            assert found[3:] == [rerouted, capped]
-        assert rerouted > 0
-    assert table["orders"][0][4] > 0, "nothing was capped"
-    for event in (
-        "partitions_added",
-        "cap_reached",
-        "partition_offline",
-        "partition_online",
-        "topic_recreated",
-    ):
-        assert re.search(rf"{event} +\S+ ", output), event
-    assert re.search(r"kpe\.events: [\d,]+ events published, 0 lost", output)
-    text = report.read_text(encoding="utf-8")
-    for mentioned in (
-        "partitions went offline and came back. Every acknowledged record is in its topic",
-        "The promise of 99.9% was broken.", "grew 6 → 12 partitions", "re-created, 6 → 3 partitions",
-        "cap reached, 9 of 12 used", "broker 2<td>joined", "What became of the records", "payments",
-    ):  # fmt: skip
-        assert mentioned in text, mentioned
-    assert "http" not in text, "it asks nobody for anything"
-    assert re.search(r"kpe\.events: Spark took in ([\d,]+) read, \1 good", output)
-
-
-def test_the_demo_runs_on_the_mock_cluster_without_java(tmp_path: Path) -> None:
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
-    # Without a PATH there is no Java to be found.
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    page = tmp_path_factory.mktemp("demo") / "report.html"
     done = subprocess.run(
-        [*KPE, "--stretch", "500ms", "--rate", "100"],
-        capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path,
-        env={**environment, "PATH": str(tmp_path)},
+        [*KPE, "--seconds", "30s", "--rate", "200", "--out", str(page)],
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "no Java 17 or newer found" in done.stdout.splitlines()[0]
-    assert "skipped: the mock cluster can't grow orders" in done.stdout
-    table = _table(done.stdout)
-    for topic in ("orders", "payments"):
-        assert table[topic][0] == table[topic][1]
+    assert not done.stderr
+    return Ran(done.stdout, page.read_text(encoding="utf-8"))
 
 
-def test_ctrl_c_stops_the_demo_at_once() -> None:
-    demo = subprocess.Popen(
-        [*KPE, "--mock", "--stretch", "60s"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+def test_a_stalled_broker_makes_plain_producers_late_and_ours_not(ran: Ran) -> None:
+    assert set(ran.verdict) == {"confluent-kafka", "kafka-python", "ours", HEDGE}, ran.output
+    for plain in ("confluent-kafka", "kafka-python"):
+        assert ran.late(plain) > 5, ran.output
+    for ours in ("ours", HEDGE):
+        assert ran.late(ours) <= 1, ran.output
+
+
+def test_ours_notices_within_a_second_what_metadata_never_says(ran: Ran) -> None:
+    assert ran.verdict["confluent-kafka"]["stall_noticed"] == "never"
+    for fault in ("stall_noticed", "kill_noticed"):
+        assert float(ran.verdict["ours"][fault].removesuffix(" s")) < 1, ran.output
+
+
+def test_every_record_is_accounted_for(ran: Ran) -> None:
+    found = re.search(r"Accounted for: ([\d,]+) of ([\d,]+) delivered records are in the topics", ran.output)
+    assert found, ran.output
+    assert found[1] == found[2]
+    assert int(found[1].replace(",", "")) > 4 * 200 * 20
+    assert ran.verdict["ours"]["failed"] == ran.verdict[HEDGE]["failed"] == "0"
+
+
+def test_it_ends_in_what_to_do_next(ran: Ran) -> None:
+    assert '+ producer = PartitioningProducer(conf, rescue="hedge")' in ran.output
+    assert ran.output.rstrip().endswith("kpe demo growth")
+
+
+def test_a_pipe_gets_a_line_a_second_and_producer_at_most(ran: Ran) -> None:
+    lines = re.findall(r"^ *([\d.]+) s +(\S.*?): [\d.]+% over 100 ms", ran.output, re.MULTILINE)
+    assert len(lines) > 20
+    assert len(lines) == len({(int(float(at)), who) for at, who in lines})
+
+
+def test_the_page_tells_the_same(ran: Ran) -> None:
+    assert "Kafka&#x27;s metadata said that all was well" in ran.page.partition("</h1>")[0], ran.page[:2_000]
+    assert "It adds up." in ran.page
+    assert "kpe demo --rate 200 --seconds 30s" in ran.page
+    assert not re.search(r"https?:|<script|<link|<img", ran.page)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_fits_a_telephone_and_a_desk_in_a_browser(ran: Ran, width: int, tmp_path: Path) -> None:
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    frame = tmp_path / "frame.html"
+    text = json.dumps(ran.page).replace("</", r"<\/")  # else the script ends with the page's first end tag
+    frame.write_text(
+        f'<body><iframe id="f" width="{width}" height="900" style="border:0"></iframe><script>'
+        f"const page = {text};"
+        "f.onload = () => { const w = f.contentWindow; document.body.dataset.seen = JSON.stringify({"
+        "width: w.document.documentElement.scrollWidth, room: w.innerWidth, "
+        "asked: w.performance.getEntriesByType('resource').length, "
+        "dots: w.document.querySelectorAll('.plot path').length})}; f.srcdoc = page;</script>",
+        encoding="utf-8",
     )
+    shown = subprocess.run(
+        [
+            chromium, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=5000",
+            "--host-resolver-rules=MAP * ~NOTFOUND", f"--user-data-dir={tmp_path / 'profile'}",
+            "--dump-dom", frame.as_uri(),
+        ],
+        capture_output=True, text=True, check=True, timeout=120,
+    )  # fmt: skip
+    found = re.search(r'data-seen="([^"]*)"', shown.stdout)
+    assert found, shown.stdout[:500] + shown.stderr
+    seen = json.loads(found[1].replace("&quot;", '"'))
+    assert seen["width"] <= seen["room"] == width
+    assert seen["asked"] == 0
+    assert seen["dots"] > 10
+
+
+def test_ctrl_c_stops_the_demo_and_every_process_that_it_has_started(tmp_path: Path) -> None:
+    demo = subprocess.Popen(
+        [*KPE, "--out", str(tmp_path / "x.html")],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
     assert demo.stdout is not None
     try:
-        while "all is well" not in demo.stdout.readline():
-            assert demo.poll() is None
+        while "start" not in (line := demo.stdout.readline()):
+            assert line, "it has ended by itself"
         began = time.monotonic()
         demo.send_signal(signal.SIGINT)
         _, complaint = demo.communicate(timeout=60)
@@ -98,3 +142,30 @@ def test_ctrl_c_stops_the_demo_at_once() -> None:
     assert demo.returncode == 130
     assert complaint.strip().splitlines()[-1] == "kpe: interrupted"
     assert time.monotonic() - began < 30
+    assert not processes_of_session(demo.pid)
+
+
+def processes_of_session(leader: int) -> list[str]:
+    """Return what still runs of what a session's leader has started; Linux only."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[3]) == leader and fields[0] != "Z":
+            found.append(stat.parent.name)
+    return found
+
+
+def test_without_java_it_says_what_is_missing(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    done = subprocess.run(
+        KPE, capture_output=True, text=True, check=False, timeout=60, cwd=tmp_path,
+        env={**environment, "PATH": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        "kpe: Java 17 or newer is not installed, and the demo runs real brokers: install it, or set "
+        "JAVA_HOME\n"
+    )

@@ -4,6 +4,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
 from kafka_partition_events.spark.tables.days import Days
 from tests.fleet_kit import (
@@ -227,7 +228,7 @@ def test_burn_rates_are_errors_against_what_the_target_allows(told: Inputs) -> N
     from kafka_partition_events.spark.gold.slo_burn import slo_burn  # noqa: PLC0415
     from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
-    found = computed(slo_burn(told.lasting, TODAY, Targets(0.99)))
+    found = computed(slo_burn(evolve(told.lasting, targets=Targets(0.99)), TODAY))
     burn = {
         (row["cluster_id"], row["topic"], row["window_start"]): row
         for row in of(found, "topic = 'plain' OR topic IS NULL")
@@ -256,7 +257,7 @@ def test_a_topic_burns_the_budget_that_the_first_pattern_of_its_whole_name_leave
     from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
     targets = Targets(0.99, {"pla": 0.5, "p.*n": 0.9, "plain": 0.8})
-    rows = computed(slo_burn(told.lasting, TODAY, targets)).where("cluster_id = 'c-1'")
+    rows = computed(slo_burn(evolve(told.lasting, targets=targets), TODAY)).where("cluster_id = 'c-1'")
     (row,) = of(rows, "topic = 'plain' AND burn_5m_hi > 0 AND hour_of_day = 10 AND minute(window_start) = 35")
     assert (row["target"], row["burn_5m_hi"]) == (0.9, pytest.approx(300 / 3000 / 0.1))
     assert {row["target"] for row in of(rows, "topic IS NULL OR topic != 'plain'")} == {0.99}

@@ -101,7 +101,7 @@ class Mortal:
 def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     pipelines_spark: "SparkSession", tmp_path: Path
 ) -> None:
-    from kafka_partition_events.spark.ingest.batches import Ingest  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import write_events  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
     from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
     from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
@@ -111,9 +111,9 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     work = Storage(spark, str(tmp_path / "_kpe"))
     tables, ledger = tables_of(spark, tmp_path), Ledger(work)
     Pipeline(spark, Fleet(out=str(tmp_path)))._ensure(as_taken_in(spark, [], WRITTEN))
-    Ingest(tables, ledger, Progress())(as_taken_in(spark, FIRST, WRITTEN), 0)
+    ledger.note(write_events(tables, ledger, as_taken_in(spark, FIRST, WRITTEN), 0))
     Refresher(spark, tables, ledger, Progress()).refresh()
-    Ingest(tables, ledger, Progress())(as_taken_in(spark, SECOND, WRITTEN), 1)
+    ledger.note(write_events(tables, ledger, as_taken_in(spark, SECOND, WRITTEN), 1))
     for kills in range(100):
         lives = (number >= kills for number in range(10_000))  # and who is dead does nothing more
         mortal = Refresher(

@@ -63,9 +63,9 @@ def ledger(spark: "SparkSession", tmp_path: Path) -> "Ledger":
 def filled(spark: "SparkSession", storage: "Storage", ledger: "Ledger") -> "FileMaintenance":
     """Records of three days in batches 0 to 4, one of which adds a column."""
     from kafka_partition_events.spark.maintenance import FileMaintenance  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.tables import FileTables  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
-    tables = FileTables(spark, storage)
+    tables = open_tables(spark, storage.root, "parquet")
     for batch in range(5):
         rows = [(10 * batch + day, DAY + timedelta(days=day)) for day in (0, 1, 5)]
         frame = spark.createDataFrame(rows, "n INT, day DATE")

@@ -40,10 +40,10 @@ def namespace(spark: "SparkSession", tmp_path: Path) -> Iterator[str]:
 def test_a_table_of_a_catalog_tells_whose_it_is(spark: "SparkSession", namespace: str) -> None:
     """Spark's own catalog can't replace rows, but has properties."""
     from kafka_partition_events.spark.ownership import properties, refuse_others  # noqa: PLC0415
-    from kafka_partition_events.spark.tables.tables import CatalogTables  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import _CatalogTables  # noqa: PLC0415
 
     rows = spark.createDataFrame([], "n INT, day DATE")
-    CatalogTables(spark, namespace, "parquet", properties("a")).ensure("bronze/records", rows.schema)
+    _CatalogTables(spark, namespace, "parquet", properties("a")).ensure("bronze/records", rows.schema)
     spark.sql(f"CREATE TABLE {namespace}.gold_sales (n INT) USING parquet")  # nothing to us
     refuse_others(spark, namespace, "delta", "a", begun=False)
     with pytest.raises(SparkJobError, match=r"kpe_owned\.bronze_records belongs to another kpe spark fleet"):

@@ -60,11 +60,11 @@ class Told(Progress):
         self.batches: list[BatchDone] = []
         self.refreshes: list[Refreshed] = []
 
-    def batch(self, done: BatchDone) -> None:
-        self.batches.append(done)
-
-    def refreshed(self, done: Refreshed) -> None:
-        self.refreshes.append(done)
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
+        if isinstance(what, BatchDone):
+            self.batches.append(what)
+        elif isinstance(what, Refreshed):
+            self.refreshes.append(what)
 
 
 def once(spark: "SparkSession", out: Path, source: "Source", told: Told | None = None) -> "Mark":
@@ -126,7 +126,7 @@ def test_gold_made_bit_by_bit_is_what_the_batch_computation_makes_of_all(
 def test_columns_have_descriptions_and_the_views_of_assets_show_the_tables(
     spark: "SparkSession", filled: tuple[Path, "Mark", Told]
 ) -> None:
-    from kafka_partition_events.spark.tables.columns import described  # noqa: PLC0415
+    from kafka_partition_events.spark.tables.tables import described  # noqa: PLC0415
 
     tables, views = tables_of(spark, filled[0]), ASSETS / "spark" / "views.sql"
     for name in TABLES:
@@ -194,11 +194,12 @@ def test_it_goes_on_until_it_is_told_to_stop(spark: "SparkSession", tmp_path: Pa
     write(tmp_path / "late" / "1.jsonl", STORY.records[60:120])
 
     class Watch(Told):
-        def refreshed(self, done: Refreshed) -> None:
-            super().refreshed(done)
-            if done.totals.read == 60 and not (tmp_path / "archive" / "1.jsonl").exists():
+        def tell(self, what: str | BatchDone | Refreshed) -> None:
+            super().tell(what)
+            read = what.totals.read if isinstance(what, Refreshed) else 0
+            if read == 60 and not (tmp_path / "archive" / "1.jsonl").exists():
                 (tmp_path / "late" / "1.jsonl").rename(tmp_path / "archive" / "1.jsonl")
-            if done.totals.read == 120:
+            if read == 120:
                 pipeline.stop()
 
     pipeline = Pipeline(spark, Fleet(out=str(tmp_path / "out")), Watch())

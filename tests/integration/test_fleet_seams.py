@@ -157,7 +157,7 @@ def bit_by_bit(
 
 
 def refresh_each(spark: "SparkSession", out: Path, batches: list[list[bytes]]) -> None:
-    from kafka_partition_events.spark.ingest.batches import Ingest  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import write_events  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
     from kafka_partition_events.spark.refresh.refresher import Refresher  # noqa: PLC0415
     from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
@@ -167,7 +167,7 @@ def refresh_each(spark: "SparkSession", out: Path, batches: list[list[bytes]]) -
     tables, ledger = tables_of(spark, out), Ledger(Storage(spark, str(out / "_kpe")))
     refresher = Refresher(spark, tables, ledger, Progress())
     for number, values in enumerate(batches):
-        Ingest(tables, ledger, Progress())(as_taken_in(spark, values, WRITTEN), number)
+        ledger.note(write_events(tables, ledger, as_taken_in(spark, values, WRITTEN), number))
         refresher.refresh()
 
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kafka_partition_events.metadata.cluster import TopicPartition
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days, Hours
 from kafka_partition_events.spark.tables.ledger import Counts
 from tests.fleet_kit import moment, offline, sightings
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from kafka_partition_events.spark.tables.storage import Storage
-    from kafka_partition_events.spark.tables.tables import FileTables
+    from kafka_partition_events.spark.tables.tables import Tables
 
 pytestmark = pytest.mark.spark
 
@@ -35,10 +35,10 @@ def storage(spark: "SparkSession", tmp_path: Path) -> "Storage":
 
 
 @pytest.fixture
-def tables(spark: "SparkSession", storage: "Storage") -> "FileTables":
-    from kafka_partition_events.spark.tables.tables import FileTables  # noqa: PLC0415
+def tables(spark: "SparkSession", storage: "Storage") -> "Tables":
+    from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
 
-    return FileTables(spark, storage)
+    return open_tables(spark, storage.root, "parquet")
 
 
 def rows(spark: "SparkSession", *values: tuple[int, int]) -> "DataFrame":
@@ -51,9 +51,9 @@ def numbers(frame: "DataFrame") -> list[int]:
     return sorted(found)
 
 
-class TestFileTables:
+class TestTablesInFiles:
     def test_a_batch_replaces_what_it_has_written_before(
-        self, spark: "SparkSession", tables: "FileTables"
+        self, spark: "SparkSession", tables: "Tables"
     ) -> None:
         tables.put("silver/x", rows(spark, (1, 0), (2, 1)), 0)
         tables.put("silver/x", rows(spark, (3, 1)), 1)
@@ -65,15 +65,13 @@ class TestFileTables:
         assert tables.read("silver/x").schema["batch"].dataType.simpleString() == "bigint"
 
     def test_days_that_have_no_rows_any_more_are_emptied_and_others_left_alone(
-        self, spark: "SparkSession", tables: "FileTables"
+        self, spark: "SparkSession", tables: "Tables"
     ) -> None:
         tables.replace("gold/x", rows(spark, (1, 0), (2, 1), (3, 2)), Days(day(0), day(2)))
         tables.replace("gold/x", rows(spark, (4, 2)), Days(day(1), day(2)))
         assert numbers(tables.read("gold/x")) == [1, 4]
 
-    def test_a_table_without_days_is_replaced_by_batch(
-        self, spark: "SparkSession", tables: "FileTables"
-    ) -> None:
+    def test_a_table_without_days_is_replaced_by_batch(self, spark: "SparkSession", tables: "Tables") -> None:
         flat = rows(spark, (1, 0), (2, 0)).select("n")
         tables.put("silver/log", flat, 3)
         tables.put("silver/log", flat, 4)
@@ -83,7 +81,7 @@ class TestFileTables:
         assert numbers(tables.read("silver/log", batches=[3, 4])) == []
 
     def test_a_table_that_has_no_rows_yet_is_empty_and_one_that_is_not_there_is_an_error(
-        self, spark: "SparkSession", tables: "FileTables", tmp_path: Path
+        self, spark: "SparkSession", tables: "Tables", tmp_path: Path
     ) -> None:
         tables.ensure("gold/x", rows(spark).schema)
         assert tables.read("gold/x").columns == ["n", "day"]
@@ -92,14 +90,14 @@ class TestFileTables:
             tables.read("gold/y")
 
     def test_tables_that_had_no_event_yet_are_not_told_to_be_unknown(
-        self, spark: "SparkSession", tables: "FileTables"
+        self, spark: "SparkSession", tables: "Tables"
     ) -> None:
         tables.ensure("bronze/records", rows(spark).schema)
         with pytest.raises(SparkJobError, match="has been run, but there was nothing for it"):
             tables.read("gold/availability_hourly")
 
     def test_columns_that_come_later_are_null_in_what_was_there(
-        self, spark: "SparkSession", tables: "FileTables"
+        self, spark: "SparkSession", tables: "Tables"
     ) -> None:
         tables.replace("gold/x", rows(spark, (1, 0)), Days(day(0), day(0)))
         wider = rows(spark, (2, 1)).selectExpr("n", "'new' AS text", "day")
@@ -117,7 +115,7 @@ class TestFileTables:
                 open_tables(spark, str(tmp_path), format_)
         open_tables(spark, str(tmp_path), "orc")
 
-    def test_hours_are_replaced_by_themselves(self, spark: "SparkSession", tables: "FileTables") -> None:
+    def test_hours_are_replaced_by_themselves(self, spark: "SparkSession", tables: "Tables") -> None:
         def at(*values: tuple[int, int, int]) -> "DataFrame":
             rows = [(n, day(d), hour) for n, d, hour in values]
             return spark.createDataFrame(rows, "n INT, day DATE, hour_of_day INT")
@@ -131,7 +129,7 @@ class TestFileTables:
         assert numbers(tables.read("gold/x", Days(day(1), day(1)))) == [4, 5]
         assert tables.days("gold/x") == [day(0), day(1)]
 
-    def test_rows_are_rewritten_in_their_places(self, spark: "SparkSession", tables: "FileTables") -> None:
+    def test_rows_are_rewritten_in_their_places(self, spark: "SparkSession", tables: "Tables") -> None:
         tables.put("bronze/x", rows(spark, (1, 0), (2, 1)), 0)
         tables.put("bronze/x", rows(spark, (3, 1)), 1)
         kept = tables.read("bronze/x", Days(day(1), day(1)))
@@ -211,14 +209,15 @@ class TestLedger:
         assert [batch.number for batch in ledger.noted()] == [6]
 
     def test_offsets_are_those_that_spark_has_noted(self, storage: "Storage") -> None:
+        from kafka_partition_events.spark.kafka import offsets_in  # noqa: PLC0415
         from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
 
         ledger = Ledger(storage)
         storage.write("checkpoints/ingest/offsets/3", 'v1\n{"batchWatermarkMs":0}\n{"kpe.events":{"0":7}}')
         storage.write("checkpoints/ingest/offsets/4", 'v1\n{"batchWatermarkMs":0}\n{"logOffset":4}')
-        assert ledger.offsets("ingest", 3) == {"kpe.events": {"0": 7}}
-        assert ledger.offsets("ingest", 4) == {}, "of files"
-        assert ledger.offsets("ingest", 5) == ledger.first_offsets("ingest") == {}
+        assert offsets_in(ledger.offsets("ingest", 3)) == {TopicPartition("kpe.events", 0): 7}
+        assert offsets_in(ledger.offsets("ingest", 4)) == {}, "of files"
+        assert ledger.offsets("ingest", 5) is ledger.first_offsets("ingest") is None
 
     def test_tables_belong_to_one_source_as_soon_as_it_has_given_anything(self, storage: "Storage") -> None:
         from kafka_partition_events.spark.tables.ledger import Batch, Ledger  # noqa: PLC0415
@@ -299,40 +298,43 @@ def test_an_event_was_planned_if_one_of_its_observers_knew_the_change(spark: "Sp
 RECORD = "value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT"
 
 
-@pytest.mark.parametrize(
-    ("offset", "written", "at", "defect"),
-    [
-        (7, moment("12:00"), moment("11:59:59"), None),
-        (7, moment("12:00"), moment("12:04:59"), None),  # clocks differ
-        (7, moment("12:00"), moment("12:05:01"), "future"),
-        (7, moment("12:00"), moment("12:00") + timedelta(days=70 * 365), "future"),
-        (7, moment("12:00"), moment("12:00") - timedelta(days=7, hours=23), None),  # an outbox keeps a week
-        (7, moment("12:00"), moment("12:00") - timedelta(days=9), "past"),
-        (7, moment("12:00"), moment("12:00") - timedelta(days=26 * 365), "past"),
-        (None, moment("12:00"), moment("12:00") - timedelta(days=399), None),  # a file
-        (None, moment("12:00"), moment("12:00") - timedelta(days=401), "past"),
-    ],
-)
-def test_an_event_of_a_wrong_clock_is_set_aside(
-    spark: "SparkSession", offset: int | None, written: datetime, at: datetime, defect: str | None
-) -> None:
+def defects(
+    spark: "SparkSession", *seen: tuple[int | None, datetime, datetime, int | None]
+) -> list[str | None]:
+    """Return the defects of events, by offset, the record's timestamp, ``at``, and the timestamp's type."""
     from kafka_partition_events.spark import events  # noqa: PLC0415
 
-    rows = [(offline("orders", 1, at), "kpe.events", 0, offset, written, None if offset is None else 1)]
-    (found,) = events.parsed(spark.createDataFrame(rows, RECORD)).collect()
-    assert found["defect"] == defect
+    rows = [
+        (number, offline("orders", 1, at), "kpe.events", 0, offset, written, kind)
+        for number, (offset, written, at, kind) in enumerate(seen)
+    ]
+    parsed = events.parsed(spark.createDataFrame(rows, f"number INT, {RECORD}"), "number")
+    return [row["defect"] for row in sorted(parsed.collect(), key=lambda row: row["number"])]
 
 
-@pytest.mark.parametrize(("days", "defect"), [(0, None), (399, None), (402, "past"), (-3, "future")])
+def test_an_event_of_a_wrong_clock_is_set_aside(spark: "SparkSession") -> None:
+    written = moment("12:00")
+    cases = {
+        (7, timedelta(seconds=-1)): None,
+        (7, timedelta(minutes=4, seconds=59)): None,  # clocks differ
+        (7, timedelta(minutes=5, seconds=1)): "future",
+        (7, timedelta(days=70 * 365)): "future",
+        (7, -timedelta(days=7, hours=23)): None,  # an outbox keeps a week
+        (7, -timedelta(days=9)): "past",
+        (7, -timedelta(days=26 * 365)): "past",
+        (None, -timedelta(days=399)): None,  # a file
+        (None, -timedelta(days=401)): "past",
+    }
+    seen = [(offset, written, written + off, None if offset is None else 1) for offset, off in cases]
+    assert dict(zip(cases, defects(spark, *seen), strict=True)) == cases
+
+
 def test_where_no_broker_tells_the_time_an_observer_s_own_must_fit_to_the_present(
-    spark: "SparkSession", days: int, defect: str | None
+    spark: "SparkSession",
 ) -> None:
-    from kafka_partition_events.spark import events  # noqa: PLC0415
-
-    at = datetime.now(UTC) - timedelta(days=days)
-    rows = [(offline("orders", 1, at), "kpe.events", 0, 7, at, 0)]
-    (found,) = events.parsed(spark.createDataFrame(rows, RECORD)).collect()
-    assert found["defect"] == defect
+    cases = {0: None, 399: None, 402: "past", -3: "future"}
+    ats = [datetime.now(UTC) - timedelta(days=days) for days in cases]
+    assert dict(zip(cases, defects(spark, *((7, at, at, 0) for at in ats)), strict=True)) == cases
 
 
 def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:
@@ -351,9 +353,9 @@ def test_a_bound_of_the_year_one_is_none(spark: "SparkSession") -> None:
 
 
 def test_offsets_that_were_gone_before_they_were_read_are_counted(
-    spark: "SparkSession", storage: "Storage", tables: "FileTables"
+    spark: "SparkSession", storage: "Storage", tables: "Tables"
 ) -> None:
-    from kafka_partition_events.spark.ingest.batches import Ingest  # noqa: PLC0415
+    from kafka_partition_events.spark.ingest.batches import write_events  # noqa: PLC0415
     from kafka_partition_events.spark.tables.ledger import Ledger  # noqa: PLC0415
 
     def batch(*offsets: int) -> "DataFrame":
@@ -364,11 +366,10 @@ def test_offsets_that_were_gone_before_they_were_read_are_counted(
         return spark.createDataFrame(rows, f"key BINARY, {RECORD}")
 
     ledger = Ledger(storage)
-    ingest = Ingest(tables, ledger, Progress())
     storage.write("checkpoints/ingest/sources/0/0", 'v1\n{"kpe.events":{"0":5}}')
     storage.write("checkpoints/ingest/offsets/0", 'v1\n{}\n{"kpe.events":{"0":8}}')
-    ingest(batch(5, 6, 7), 0)
+    ledger.note(write_events(tables, ledger, batch(5, 6, 7), 0))
     # From 8 to 12 retention was quicker; partition 1 is new, and is read from its beginning.
     storage.write("checkpoints/ingest/offsets/1", 'v1\n{}\n{"kpe.events":{"0":14, "1": 1}}')
-    ingest(batch(12, 13, 0), 1)
+    ledger.note(write_events(tables, ledger, batch(12, 13, 0), 1))
     assert [(each.counts.read, each.counts.missing) for each in ledger.noted()] == [(3, 0), (3, 4)]

@@ -20,7 +20,7 @@ HOUR = timedelta(hours=1)
 
 
 def told_of(spark: "SparkSession", records: Sequence[bytes]) -> "DataFrame":
-    from kafka_partition_events.spark import outages  # noqa: PLC0415
+    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
 
     return outages.states(sightings(spark, records))
 
@@ -60,9 +60,9 @@ def told(spark: "SparkSession", worlds: dict[tuple[str, str], World]) -> "DataFr
 def test_the_rules_said_plainly_are_those_of_the_computation(
     told: "DataFrame", worlds: dict[tuple[str, str], World]
 ) -> None:
-    from kafka_partition_events.spark import outages  # noqa: PLC0415
+    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
 
-    assert found_in(outages.partition_outages(told)) == {
+    assert found_in(outages.all_outages(told)) == {
         (cluster, topic, partition): [
             tuple(time_of(value) if isinstance(value, int) else value for value in outage)
             for outage in outages_
@@ -79,7 +79,7 @@ def test_a_part_of_the_history_on_what_stands_for_all_before_is_a_part_of_the_wh
     """What stands for the beginning is found in two steps, as from day to day."""
     from pyspark.sql import functions as F  # noqa: N812, PLC0415
 
-    from kafka_partition_events.spark import outages  # noqa: PLC0415
+    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
 
     first, last = (told.agg(bound("at").alias("at")).toArrow()[0][0].as_py() for bound in (F.min, F.max))
     middle, end = (first + (last - first) * part for part in (cut / 2, cut))
@@ -93,7 +93,7 @@ def test_a_part_of_the_history_on_what_stands_for_all_before_is_a_part_of_the_wh
     known = computed(outages.standing_of(runs, between(middle, end), known))
     assert known.count() < early.count()
 
-    whole = found_in(outages.partition_outages(told))
+    whole = found_in(outages.all_outages(told))
     rows_later = computed(outages.outages_of(outages.runs_of(between(end - HOUR, last + HOUR), known, end)))
     later = found_in(rows_later)
     assert later
@@ -112,7 +112,7 @@ def test_a_part_of_the_history_on_what_stands_for_all_before_is_a_part_of_the_wh
 
 
 def test_topics_of_two_clusters_do_not_mix(spark: "SparkSession") -> None:
-    from kafka_partition_events.spark import outages  # noqa: PLC0415
+    from kafka_partition_events.spark.gold import outages  # noqa: PLC0415
 
     told = told_of(
         spark,
@@ -123,7 +123,7 @@ def test_topics_of_two_clusters_do_not_mix(spark: "SparkSession") -> None:
             online("orders", 1, moment("10:15"), cluster="a"),
         ],
     )
-    found = rows(outages.partition_outages(told))
+    found = rows(outages.all_outages(told))
     assert [(row["cluster_id"], row["began_by"], row["ended_by"]) for row in found] == [
         ("a", moment("10:00"), moment("10:15")),
         ("b", moment("10:10"), None),

@@ -1,9 +1,10 @@
 """How large each extra is: what it brings beside the package and what that needs, as installed here."""
 
+import contextlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -24,9 +25,13 @@ def documented_sizes() -> dict[str, float]:
 
 
 def measured_sizes() -> dict[str, float]:
-    """Return the size of each extra: MB of files that its distributions and what they need have here."""
+    """Return the size of each extra that is installed here: MB of its distributions and of what they need."""
     core = _closure(PROJECT["dependencies"])
-    return {name: sum(map(_size, _closure(needs) - core)) / MB for name, needs in EXTRAS.items()}
+    sizes = {}
+    for name, needs in EXTRAS.items():
+        with contextlib.suppress(PackageNotFoundError):
+            sizes[name] = sum(map(_size, _closure(needs) - core)) / MB
+    return sizes
 
 
 def too_different(measured: float, documented: float) -> bool:

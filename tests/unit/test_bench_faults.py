@@ -506,6 +506,20 @@ class TestTheReadme:
         published = kept.load(RESULTS / "faults.json", Run.from_json)
         assert report.render_page(page, published, "img") == page
 
+    def test_faults_stand_beside_clients_where_all_three_were_measured(self) -> None:
+        plain, ours, hedge = runs("late", 0.7), runs("late", 0.002), runs("late", 0.0)
+        three = result("C-frozen", librdkafka=plain, ours=ours, ours_hedge=hedge)
+        page = report.render_side_by_side(self.PAGE, {"C-frozen": three})
+        assert "| fault | plain: late |" in page
+        assert "| One of 6 brokers frozen for 6 s | 70% |" in page
+        two = result("C-frozen", librdkafka=plain, ours=ours)
+        assert report.render_side_by_side(self.PAGE, {"C-frozen": two}) == self.PAGE
+
+    def test_and_the_page_on_reliability_says_what_the_results_say(self) -> None:
+        page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+        published = kept.load(RESULTS / "faults.json", Run.from_json)
+        assert report.render_side_by_side(page, published) == page
+
 
 class TestThePictures:
     def test_curves_are_medians_of_the_runs(self) -> None:

@@ -247,6 +247,8 @@ def test_what_processes_take(growth: tuple[int, int, int], expected: list[str]) 
     samples = [taken(100.0 + 5 * number) for number in range(200)]
     seen = history(run_of("ours-c", sent(0)), {}, samples=samples, calm=[(0.0, 2_000.0)])
     assert found(checker.memory_threads_and_files_are_flat, seen) == expected
+    of_client = [evolve(sample, process="consumer-k.1") for sample in samples]
+    assert not found(checker.memory_threads_and_files_are_flat, evolve(seen, samples=of_client))
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,9 @@ from kafka_partition_events.metadata.cluster import EMPTY
 from kafka_partition_events.metadata.codec import Snapshot, encode_event, encode_snapshot
 from kafka_partition_events.metadata.events import Event
 from kafka_partition_events.spark.progress import BatchDone, Lines, Refreshed
-from kafka_partition_events.spark.tables.days import Days, Hours, joined_days, joined_hours
+from kafka_partition_events.spark.tables.days import Days, Hours, joined
 from kafka_partition_events.spark.tables.ledger import Counts
+from kafka_partition_events.spark.targets import Targets
 from tests.every_event import EVERY_EVENT
 from tests.login_kit import login_options
 
@@ -39,10 +40,11 @@ class TestOptions:
 
     def test_target(self) -> None:
         assert parse_target("99.9%") == 0.999
-        assert parse_targets(["a=b.*=99%", "c=99.99%", "c=1%"]) == {"a=b.*": 0.99, "c": 0.9999}
+        found = parse_targets("90%", ["a=b.*=99%", "c=99.99%", "c=1%"])
+        assert found == Targets(0.9, {"a=b.*": 0.99, "c": 0.9999})
         for text in ("99%", "=99%", "(=99%", "a=100%", "a="):
             with pytest.raises(CliError):
-                parse_targets([text])
+                parse_targets("90%", [text])
         for text in ("99.9", "0%", "100%", "high"):
             with pytest.raises(CliError, match=r"is no availability; write a percentage"):
                 parse_target(text)
@@ -143,9 +145,9 @@ class TestSubmitLine:
 
 class TestDays:
     def test_ranges_that_touch_become_one(self) -> None:
-        assert joined_days([days(5, 6), days(1, 2), days(3, 3), days(2, 2)]) == [days(1, 3), days(5, 6)]
-        assert joined_days([]) == []
-        found = joined_hours([Hours(5, 6), Hours(1, 2), Hours(3, 3), Hours(2, 2)])
+        assert joined([days(5, 6), days(1, 2), days(3, 3), days(2, 2)]) == [days(1, 3), days(5, 6)]
+        assert joined(list[Days]()) == []
+        found = joined([Hours(5, 6), Hours(1, 2), Hours(3, 3), Hours(2, 2)])
         assert found == [Hours(1, 3), Hours(5, 6)]
 
     def test_hours_know_their_days(self) -> None:
@@ -163,16 +165,16 @@ class TestProgress:
     def test_lines(self) -> None:
         lines: list[str] = []
         told = Lines(lines.append)
-        told.step("starting")
-        told.batch(BatchDone(query="ingest", batch=3, counts=Counts(read=7, good=7), seconds=1.25))
-        told.batch(BatchDone(query="control", batch=0, counts=Counts(read=2, future=1), seconds=1))
+        told.tell("starting")
+        told.tell(BatchDone(query="ingest", batch=3, counts=Counts(read=7, good=7), seconds=1.25))
+        told.tell(BatchDone(query="control", batch=0, counts=Counts(read=2, future=1), seconds=1))
         done = Refreshed(
             ranges=[days(1, 1), days(3, 5)],
             totals=Counts(read=7, good=7),
             until=datetime(2026, 11, 5, 1, tzinfo=UTC),
             seconds=2,
         )
-        told.refreshed(done)
+        told.tell(done)
         assert lines == [
             "starting",
             "ingest batch 3: 7 read, 7 good (1.2 s)",

@@ -25,8 +25,8 @@ from kafka_partition_events.spark.report.model import (
     Span,
     burn_down,
 )
+from kafka_partition_events.spark.report.outages import MAX_LANES, Scale
 from kafka_partition_events.spark.report.page import render, verdict
-from kafka_partition_events.spark.report.timeline import MAX_LANES, Scale
 from kafka_partition_events.spark.tables.days import Days
 
 START = datetime(2026, 11, 20, tzinfo=UTC)
@@ -194,12 +194,6 @@ def test_the_budget_burns_by_what_may_and_what_must_have_been_offline() -> None:
 
 def test_hours_that_nobody_watched_have_no_budget() -> None:
     assert list(burn_down([hour(blind_s=36_000.0)], 0.999)) == []
-
-
-@pytest.mark.parametrize("target", [0.0, 1.0, 99.9])
-def test_a_target_is_a_share(target: float) -> None:
-    with pytest.raises(ValueError, match=r"between 0 and 1, such as 0\.999"):
-        list(burn_down([hour()], target))
 
 
 @pytest.mark.parametrize(

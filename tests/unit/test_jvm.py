@@ -4,9 +4,11 @@ import hashlib
 import importlib.util
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -212,7 +214,64 @@ def test_the_command_reports_a_failure(
     assert shown.err.startswith("error: Java 17 or newer is not installed")
 
 
-def test_without_pyspark_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
-    with pytest.raises(JvmError, match=r"kafka-partition-events\[testing\]"):
-        ivy.ivy_jar()
+
+
+def test_without_pyspark_and_jgo_the_error_names_the_extra(
+    no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jgo.maven", None)
+    with pytest.raises(JvmError, match=r"kafka-partition-events\[demo\]"):
+        ivy.ivy_jar(tmp_path)
+
+
+class FakeJgo(ModuleType):
+    """Stands for ``jgo.maven``: writes a jar, or fails."""
+
+    def __init__(self, content: bytes | None) -> None:
+        super().__init__("jgo.maven")
+        self.content = content
+
+    def MavenContext(self, repo_cache: Path) -> "FakeJgo":  # noqa: N802 - its name there
+        self.jar = repo_cache / "ivy.jar"
+        return self
+
+    def create_dependency(self, coordinate: str) -> "FakeJgo":
+        assert coordinate.startswith("org.apache.ivy:ivy:2.")
+        self.artifact = self
+        return self
+
+    def resolve(self) -> Path:
+        if self.content is None:
+            raise OSError("no route to host")
+        self.jar.parent.mkdir(parents=True)
+        self.jar.write_bytes(self.content)
+        return self.jar
+
+
+def test_without_pyspark_jgo_fetches_ivy(
+    no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jgo.maven", FakeJgo(b"ivy"))
+    monkeypatch.setattr(ivy, "_IVY_SHA256", hashlib.sha256(b"ivy").hexdigest())
+    assert ivy.ivy_jar(tmp_path).read_bytes() == b"ivy"
+
+
+def test_an_ivy_that_is_not_the_pinned_one_is_removed(
+    no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jgo = FakeJgo(b"another")
+    monkeypatch.setitem(sys.modules, "jgo.maven", jgo)
+    with pytest.raises(JvmError, match=r"sha256 of ivy\.jar differs"):
+        ivy.ivy_jar(tmp_path)
+    assert not jgo.jar.exists()
+
+
+def test_a_network_that_fails_jgo_is_told(
+    no_pyspark: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "jgo.maven", FakeJgo(None))
+    with pytest.raises(JvmError, match="could not be fetched: no route to host"):
+        ivy.ivy_jar(tmp_path)

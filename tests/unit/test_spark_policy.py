@@ -8,8 +8,8 @@ import pytest
 
 from kafka_partition_events import BufferBudget, Cluster, ConfigurationError, Node
 from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner import snapshot
-from kafka_partition_events.spark.partitioner.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner.policy import PartitionPolicy, Target, targets_of
 from kafka_partition_events.spark.partitioner.snapshot import take_snapshot
 from kafka_partition_events.testing import MockCluster

@@ -6,7 +6,8 @@ pytest.importorskip("pyspark")
 
 from kafka_partition_events.control.agents.consumer_duties import Reading
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.spark.control.reader_acks import advanced, offsets_in
+from kafka_partition_events.spark.control.reader_acks import advanced
+from kafka_partition_events.spark.kafka import offsets_in
 
 
 def at(**partitions: int) -> dict[TopicPartition, int]:

@@ -139,7 +139,7 @@ def probe(
     """
     info = admin.topics([topic], FIRST_ANSWER_S).get(topic)
     if info is None:
-        raise CliError(f"there is no topic {topic}, or no right to describe it")
+        raise CliError(admin.left_out.get(f"topic {topic}", f"there is no topic {topic}"))
     there = frozenset(range(len(info.partitions)))
     asked = there if partitions is None else partitions
     if not asked <= there:
@@ -147,6 +147,8 @@ def probe(
     all_of_it = [each.tp for each in info.partitions]
     names = admin.groups(FIRST_ANSWER_S) if group_id is None else [group_id]
     groups = admin.describe(names, FIRST_ANSWER_S)
+    if group_id is not None and group_id not in groups:
+        raise CliError(f"can't look at group {group_id}: {admin.left_out[f'group {group_id}']}")
     committed = admin.committed(dict.fromkeys(groups, all_of_it), FIRST_ANSWER_S)
     led = [each.tp for each in info.partitions if each.leader is not None]
     begin, end = admin.ends([tp for tp in led if tp.partition in asked], FIRST_ANSWER_S)

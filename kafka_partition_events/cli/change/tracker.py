@@ -157,7 +157,10 @@ def status_command(
     group, elects = tracker_name(found.prefix), f"{found.prefix}commands"
     try:
         with contextlib.closing(GroupAdmin(found.control)) as admin:
-            members = admin.describe([group], FIRST_ANSWER_S)[group].members
+            described = admin.describe([group], FIRST_ANSWER_S)
+            if group not in described:
+                raise CliError(f"can't look at group {group}: {admin.left_out[f'group {group}']}")
+            members = described[group].members
     except MetadataFetchError as error:
         raise CliError(redacted(one_line(error), found.control)) from None
     rows = [

@@ -6,7 +6,7 @@ One line on standard output, then ``|`` and performance data; exit code 0 OK, 1 
 
 import contextlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from kafka_partition_events.cli.common.options import TopicFilter, Topics, with_
 from kafka_partition_events.cli.common.output import write_line
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.common.unreachable import plainly
-from kafka_partition_events.cli.services.services import Services, first_look
+from kafka_partition_events.cli.services.services import Services, first_look, no_topic
 from kafka_partition_events.metadata.cluster import Cluster, skew
 
 _NAMED = 5  # partitions that the line names; it may end up in a text message
@@ -120,7 +120,8 @@ def check_command(
     kpe check -b localhost:9092 --max-under-replicated 0,100 --max-skew 0.3, --min-brokers 3,2
     kpe check -b localhost:9092 --topics 'orders|payments' --max-offline 0
 
-    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, wrong option.
+    Exit codes: 0 OK; 1 WARNING; 2 CRITICAL; 3 UNKNOWN: no answer, refused login, no topic that may be seen,
+    wrong option.
     """  # noqa: D301
     try:
         thresholds = {
@@ -133,8 +134,7 @@ def check_command(
         services: Services = context.obj
         poller, _ = first_look(services, config)
         with contextlib.closing(poller):
-            assert poller.cluster is not None  # noqa: S101 - the first look has it
-            cluster = TopicFilter(topics).narrowed(poller.cluster)
+            cluster = TopicFilter(topics).narrowed(_seen(poller.cluster, config))
     except CliError as error:
         write_line(f"KPE UNKNOWN - {plainly(str(error))}")
         raise typer.Exit(State.UNKNOWN) from None
@@ -147,6 +147,18 @@ def check_command(
     state = max(each.state for each in measures)
     write_line(plugin_line(state, cluster, measures))
     raise typer.Exit(state)
+
+
+def _seen(cluster: Cluster | None, config: Mapping[str, str]) -> Cluster:
+    """Return a snapshot that tells something: without a right to see topics all would seem to be well.
+
+    Raises:
+        CliError: there is no topic in it.
+    """
+    assert cluster is not None  # noqa: S101 - the first look has it
+    if not cluster.by_topic:
+        raise CliError(no_topic(config))
+    return cluster
 
 
 def measure(cluster: Cluster, thresholds: dict[str, Thresholds]) -> tuple[Measure, ...]:

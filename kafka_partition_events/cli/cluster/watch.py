@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Annotated
 
 import typer
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS
 from kafka_partition_events.cli.common.options import TopicFilter, Topics, parse_duration, with_options
@@ -37,7 +37,7 @@ _READER_CHECK_S = 1.0
 class Watch:
     """What to watch and how to show it."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     topics: TopicFilter
     interval: float
     output: Output

@@ -14,6 +14,7 @@ import typer
 from attrs import evolve, fields, has
 
 from kafka_partition_events.cli.common.errors import CliError
+from kafka_partition_events.clients.librdkafka import FromFile
 from kafka_partition_events.control.protocol.bounds import MOST_PARTITIONS
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.events import Event, MetadataRejected, Resync, TopicEvent
@@ -182,7 +183,7 @@ def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
 
 def _in_file(name: str, path: str) -> str:
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        return FromFile.read(path)
     except (OSError, UnicodeDecodeError) as error:
         cause = getattr(error, "strerror", None) or "not a text file"
         raise CliError(f"-X {name}: {path}: {cause}") from None

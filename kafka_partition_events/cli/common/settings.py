@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from kafka_partition_events.cli.common import profiles
 from kafka_partition_events.cli.common.errors import EXIT_ERROR, CliError
@@ -184,8 +184,8 @@ class ControlTopics:
         loaded: The same with where they come from.
     """
 
-    config: dict[str, str]
-    control: dict[str, str]
+    config: dict[str, str] = field(repr=False)
+    control: dict[str, str] = field(repr=False)
     prefix: str
     settings: Settings
     loaded: Config

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
 from kafka_partition_events.cli.doctor.findings import Needs
-from kafka_partition_events.control.protocol.acls import Right, as_command
+from kafka_partition_events.clients.rights import Right, as_command
 
 
 class Role(StrEnum):

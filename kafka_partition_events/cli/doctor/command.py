@@ -18,10 +18,11 @@ from kafka_partition_events.cli.common.output import (
 )
 from kafka_partition_events.cli.common.settings import ClusterOptions
 from kafka_partition_events.cli.doctor.acls import Role, as_commands
-from kafka_partition_events.cli.doctor.findings import Finding, Needs, Status, findings
+from kafka_partition_events.cli.doctor.findings import SOMEBODY, Finding, Needs, Status, findings
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.clients.rights import principal
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.observe.settings import KAFKA_PYTHON, Kafka, Settings
 from kafka_partition_events.observe.sink_settings import KafkaSinkSettings
@@ -117,7 +118,11 @@ def _ask(config: Mapping[str, str], needs: Needs) -> tuple[Finding, ...]:
         raise CliError(one_line(error)) from error
     try:
         check_options(config)
-        return tuple(findings(ask_cluster(config, needs)))
+        who = principal(config) or SOMEBODY
+        return tuple(
+            evolve(found, cure=found.cure and found.cure.replace(SOMEBODY, who))
+            for found in findings(ask_cluster(config, needs))
+        )
     except CliError as error:
         raise CliError(redacted(str(error), config)) from None
 

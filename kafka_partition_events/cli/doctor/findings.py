@@ -11,6 +11,8 @@ from kafka_partition_events.metadata.cluster import Node, TopicInfo
 _REPLICAS = 3
 _RETENTION_MS = 86_400_000
 _CLOCK_LIMIT_S = 1.0
+SOMEBODY = "User:..."
+"""Who is given a right by a cure, as long as nobody says who has asked."""
 
 
 class Status(StrEnum):
@@ -190,7 +192,8 @@ def _visible(topics: int) -> Finding:
             check,
             Status.WARNING,
             "no topic is visible",
-            "without topics all is well; else allow it: kafka-acls.sh --add --operation Describe --topic '*'",
+            "without topics all is well; else allow it: "
+            f"kafka-acls.sh --add --allow-principal {SOMEBODY} --operation Describe --topic '*'",
         )
     return Finding(
         check, Status.OK, f"{counted(topics, 'topic')} visible; one without this right can't be missed"
@@ -310,7 +313,7 @@ def _right(operation: str, resource: str, held: frozenset[str] | None) -> Findin
         check,
         Status.FAILED,
         "not held",
-        f"kafka-acls.sh --add --allow-principal User:... --operation {operation.title()} --{kind} {name}",
+        f"kafka-acls.sh --add --allow-principal {SOMEBODY} --operation {operation.title()} --{kind} {name}",
     )
 
 

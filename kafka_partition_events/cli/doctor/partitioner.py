@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, get_args
 
 import typer
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
@@ -61,7 +61,7 @@ _MOST_NUMBERS = 5
 class Question:
     """What is to be found out, and how it is shown."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     request: SampleRequest
     output: Output
     show_keys: bool = False

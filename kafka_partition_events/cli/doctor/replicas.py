@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
-from attrs import frozen
+from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, EXIT_UNKNOWN, CliError
 from kafka_partition_events.cli.common.event_text import counted
@@ -44,7 +44,7 @@ _MOST_NAMES: Final = 3
 class ReplicasQuestion:
     """What is to be found out, and how it is shown."""
 
-    config: Mapping[str, str]
+    config: Mapping[str, str] = field(repr=False)
     topics: str | None
     output: Output
     json_plan: bool = False

@@ -17,6 +17,7 @@ from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import ClusterName, FileOptions, ProfileName, of_cluster
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.audit import AuditTrail
 from kafka_partition_events.observe.passwords import hash_password
@@ -99,6 +100,7 @@ class OutboxOptions:
             return
         from confluent_kafka import KafkaException  # noqa: PLC0415 - an extra
 
+        from kafka_partition_events.clients.confluent.answers import error_text  # noqa: PLC0415
         from kafka_partition_events.observe.shared import share  # noqa: PLC0415
 
         kafka, topic = settings.kafka, settings.election.shared_topic
@@ -106,7 +108,9 @@ class OutboxOptions:
         try:
             share(config, topic, {key: value})
         except (KafkaException, TimeoutError, ConfigurationError) as error:
-            why = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+            needed = Right(("Write", "Create"), "topic", topic)
+            refused = isinstance(error, KafkaException)
+            why = error_text(error.args[0], config, needed) if refused else str(error)
             raise CliError(
                 f"topic {topic} of {kafka.bootstrap_servers} does not take it: {redacted(why, config)}. With "
                 "--outbox PATH it is for the observer of that outbox alone"

@@ -12,6 +12,7 @@ from kafka_partition_events.cli.common.errors import one_line
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S, MinInsync
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.clients.rights import Right
 
 _NAME: Final = "min.insync.replicas"
 _AT_ONCE: Final = 500
@@ -38,7 +39,8 @@ def ask_min_insync(config: Mapping[str, str], topics: Sequence[str]) -> MinInsyn
                 try:
                     known[resource.name] = int(future.result(FIRST_ANSWER_S + 1.0)[_NAME].value)
                 except (KafkaException, TimeoutError) as error:
-                    failure = connection.failure(f"no configuration of {resource.name}", error)
+                    needed = Right(("DescribeConfigs",), "topic", resource.name)
+                    failure = connection.failure(f"no configuration of {resource.name}", error, needed)
                     trouble = trouble or redacted(one_line(failure), config)
             if len(known) == before:
                 break

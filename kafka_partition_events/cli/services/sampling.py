@@ -11,8 +11,9 @@ from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S, Sample, SampledRecord, SampleRequest
-from kafka_partition_events.clients.confluent.answers import error_name
+from kafka_partition_events.clients.confluent.answers import error_name, error_text
 from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import ConfigurationError
 
 _SLICE_S = 0.2
@@ -56,11 +57,11 @@ def sample_topic(config: Mapping[str, str], request: SampleRequest, tell: Callab
     except ConfigurationError as error:
         raise CliError(one_line(error)) from error
     with contextlib.closing(connection):
-        online, partitions = _partitions(connection, request.topic)
-        bounds = _bounds(connection, request.topic, online)
+        online, partitions = _partitions(connection, request.topic, config)
+        bounds = _bounds(connection, request.topic, online, config)
     consumer = Consumer({**_DEFAULTS, **config, **_FIXED})
     try:
-        tail = _Tail(consumer, request, bounds, deadline, tell)
+        tail = _Tail(consumer, config, request, bounds, deadline, tell)
         records = tail.read()
     finally:
         consumer.close()
@@ -72,7 +73,7 @@ def sample_topic(config: Mapping[str, str], request: SampleRequest, tell: Callab
     )
 
 
-def _partitions(connection: Connection, topic: str) -> tuple[list[int], int]:
+def _partitions(connection: Connection, topic: str, config: Mapping[str, str]) -> tuple[list[int], int]:
     """Return the partitions that have a leader, and how many there are."""
     try:
         answer = connection.admin().list_topics(topic, timeout=FIRST_ANSWER_S)
@@ -80,12 +81,14 @@ def _partitions(connection: Connection, topic: str) -> tuple[list[int], int]:
         raise CliError(one_line(connection.failure("no answer from the brokers", error))) from error
     metadata = answer.topics[topic]
     if metadata.error is not None:
-        raise CliError(_refusal(topic, metadata.error))
+        raise CliError(_refusal(topic, metadata.error, config))
     online = [p.id for p in metadata.partitions.values() if p.leader in answer.brokers]
     return sorted(online), len(metadata.partitions)
 
 
-def _bounds(connection: Connection, topic: str, partitions: Sequence[int]) -> Ranges:
+def _bounds(
+    connection: Connection, topic: str, partitions: Sequence[int], config: Mapping[str, str]
+) -> Ranges:
     """Return the first offset of each partition and the one after its last."""
     ends = []
     for spec in (OffsetSpec.earliest(), OffsetSpec.latest()):  # type: ignore[no-untyped-call]
@@ -94,18 +97,18 @@ def _bounds(connection: Connection, topic: str, partitions: Sequence[int]) -> Ra
         try:
             ends.append({tp.partition: future.result().offset for tp, future in futures.items()})
         except KafkaException as error:
-            raise CliError(_refusal(topic, error.args[0])) from error
+            raise CliError(_refusal(topic, error.args[0], config)) from error
     first, last = ends
     return {partition: (first[partition], last[partition]) for partition in partitions}
 
 
-def _refusal(topic: str, error: KafkaError) -> str:
+def _refusal(topic: str, error: KafkaError, config: Mapping[str, str]) -> str:
     if error.code() in _UNKNOWN:
         return f"there is no topic {topic}, or you may not see it"
     if error.code() == KafkaError.TOPIC_EXCEPTION:
         return f"{topic!r} can't be the name of a topic"
     if error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-        return f"topic {topic}: this user may not read it; the ACL operation READ on the topic is needed"
+        return f"topic {topic}: {error_text(error, config, Right(('Read',), 'topic', topic))}"
     return f"topic {topic}: {error_name(error)}: {one_line(error.str())}"
 
 
@@ -115,6 +118,7 @@ class _Tail:
     def __init__(
         self,
         consumer: Consumer,
+        config: Mapping[str, str],
         request: SampleRequest,
         bounds: Ranges,
         deadline: float,
@@ -122,6 +126,7 @@ class _Tail:
     ) -> None:
         self.timed_out = False
         self._consumer = consumer
+        self._config = config
         self._request = request
         self._unread = bounds
         self._deadline = deadline
@@ -179,4 +184,4 @@ class _Tail:
                 if error is None or error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - so it is named
                     yield message
                 elif error.code() in (KafkaError.TOPIC_AUTHORIZATION_FAILED, *_UNKNOWN):
-                    raise CliError(_refusal(self._request.topic, error))
+                    raise CliError(_refusal(self._request.topic, error, self._config))

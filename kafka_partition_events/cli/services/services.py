@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from attrs import field, frozen
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.services.protocols import (
     FIRST_ANSWER_S,
     Desk,
@@ -18,6 +19,7 @@ from kafka_partition_events.cli.services.protocols import (
     Tell,
 )
 from kafka_partition_events.clients.librdkafka import redacted
+from kafka_partition_events.clients.rights import Right, lacks, principal
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.events import Event
@@ -155,5 +157,14 @@ def first_look(
             cause = poller.health.last_error or "the answer listed no brokers"
             where = config["bootstrap.servers"]
             raise CliError(f"no metadata from {where}: {redacted(one_line(cause), config)}")
+        if not poller.cluster.by_topic:
+            tell(f"note: {no_topic(config)}")
         undo.pop_all()
     return poller, initial
+
+
+def no_topic(config: Mapping[str, str]) -> str:
+    """Return what it means that there are no topics: brokers leave out what must not be seen."""
+    who = principal(config)
+    missing = lacks([Right(("Describe",), "topic", "*")], who, config["bootstrap.servers"])
+    return f"no topic is visible: there is none, or {missing}"

@@ -15,13 +15,7 @@ from kafka_partition_events.cli.common.options import (
     parse_pairs,
 )
 from kafka_partition_events.cli.common.output import OutputChoice, choose_output, write_line
-from kafka_partition_events.cli.spark.fleet import (
-    FleetJob,
-    parse_days,
-    parse_target,
-    parse_targets,
-    run_fleet,
-)
+from kafka_partition_events.cli.spark.fleet import FleetJob, parse_days, parse_targets, run_fleet
 from kafka_partition_events.cli.spark.maintain import maintain_command
 from kafka_partition_events.cli.spark.options import Cores, Format, Out, Target, TargetOf, Work
 from kafka_partition_events.cli.spark.report import report_command
@@ -159,8 +153,7 @@ def fleet_command(
         out=out,
         format=format_,
         work=work,
-        target=parse_target(target),
-        target_of=parse_targets(target_of or ()),
+        targets=parse_targets(target, target_of or ()),
         bootstrap=bootstrap,
         events_topic=events_topic,
         options=parse_pairs(client_options or ()),

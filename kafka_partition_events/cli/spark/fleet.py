@@ -18,6 +18,7 @@ from kafka_partition_events.cli.common.output import Documents, Output, write_li
 from kafka_partition_events.cli.spark.progress import shown
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events.spark.tables.days import Days
+from kafka_partition_events.spark.targets import Targets
 
 if TYPE_CHECKING:
     from kafka_partition_events.spark.ingest.sources import Source
@@ -49,8 +50,7 @@ class FleetJob:
     out: str
     format: str
     work: str | None
-    target: float
-    target_of: Mapping[str, float]
+    targets: Targets
     bootstrap: str | None
     events_topic: str
     options: Mapping[str, str] = field(repr=False)
@@ -118,25 +118,24 @@ def parse_target(text: str) -> float:
     return target
 
 
-def parse_targets(pairs: Iterable[str]) -> dict[str, float]:
-    """Return the targets by pattern that ``payments.*=99.99%`` and others name, in their order.
+def parse_targets(rest: str, pairs: Iterable[str]) -> Targets:
+    """Return what ``99.9%``, and by pattern ``payments.*=99.99%`` and others, promise.
 
     Raises:
         CliError: one names no pattern or no percentage.
     """
-    targets: dict[str, float] = {}
+    by_topic: dict[str, float] = {}
     for pair in pairs:
         pattern, equals, percent = pair.rpartition("=")
         if not equals or not pattern:
             raise CliError(
                 f"--target-of {pair!r} is not of the form REGEX=PERCENT, such as 'payments.*=99.99%'"
             )
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise CliError(f"--target-of {pair!r}: no regular expression: {error}") from error
-        targets.setdefault(pattern, parse_target(percent))
-    return targets
+        by_topic.setdefault(pattern, parse_target(percent))
+    try:
+        return Targets(parse_target(rest), by_topic)
+    except ValueError as error:
+        raise CliError(f"--target-of: {error}") from error
 
 
 # -- running -----------------------------------------------------------------------------------------------
@@ -153,9 +152,7 @@ def run_fleet(job: FleetJob) -> None:
     with needing(EXTRAS):
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
-        from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
-    targets = Targets(job.target, job.target_of)
-    fleet = Fleet(out=job.out, format=job.format, work=job.work, targets=targets)
+    fleet = Fleet(out=job.out, format=job.format, work=job.work, targets=job.targets)
     with contextlib.ExitStack() as told:
         documents = None if job.output is Output.TABLE else told.enter_context(Documents(job.output))
         progress: Progress = told.enter_context(
@@ -163,7 +160,7 @@ def run_fleet(job: FleetJob) -> None:
         )
         if job.metrics is not None:
             progress = told.enter_context(metrics_at(job.metrics, progress))
-        progress.step("starting Spark")
+        progress.tell("starting Spark")
         with opened_session(cores=job.cores, name="kpe spark fleet", settings=LASTING) as spark:
             pipeline = Pipeline(spark, fleet, progress)
             with _stopped_by_signals(pipeline.stop):

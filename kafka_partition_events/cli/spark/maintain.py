@@ -57,7 +57,7 @@ def maintain_command(
         from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
         from kafka_partition_events.spark.session import LASTING, opened_session  # noqa: PLC0415
     with shown() as progress:
-        progress.step("starting Spark")
+        progress.tell("starting Spark")
         with opened_session(list, cores=cores, name="kpe spark maintain", settings=LASTING) as spark:
             fleet = Fleet(out=out, format=format_, work=work)
             Pipeline(spark, fleet, progress).maintain(None if keep is None else timedelta(days=keep))

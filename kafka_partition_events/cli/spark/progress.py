@@ -34,8 +34,11 @@ class _Terminal(Shown):
         self._bar = bar
         self._task = bar.add_task("", total=None)
 
-    def step(self, text: str) -> None:
-        self._bar.reset(self._task, description=text)
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
+        if isinstance(what, str):
+            self._bar.reset(self._task, description=what)
+        else:
+            super().tell(what)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ import typer
 from kafka_partition_events.cli.common.logs import configure_logs
 from kafka_partition_events.cli.common.options import Verbose, check_out, write_out
 from kafka_partition_events.cli.common.output import write_line
-from kafka_partition_events.cli.spark.fleet import parse_days, parse_target, parse_targets
+from kafka_partition_events.cli.spark.fleet import parse_days, parse_targets
 from kafka_partition_events.cli.spark.options import Cores, Target, TargetOf
 from kafka_partition_events.cli.spark.submit import PrintSubmit, submit_line
 from kafka_partition_events.spark.session import opened_session
@@ -60,7 +60,7 @@ def report_command(
     configure_logs(verbose=verbose)
     check_out(out)
     chosen = last_days(datetime.now(UTC), _DAYS_BY_DEFAULT) if days is None else parse_days(days)
-    promised, of_topics = parse_target(target), parse_targets(target_of or ())
+    targets = parse_targets(target, target_of or ())
     if print_submit:
         write_line(submit_line(context, kafka=False))
         return
@@ -68,9 +68,7 @@ def report_command(
         from kafka_partition_events.spark.report.collect import collect  # noqa: PLC0415 - needs PySpark
         from kafka_partition_events.spark.report.page import render, verdict  # noqa: PLC0415
         from kafka_partition_events.spark.tables.tables import open_tables  # noqa: PLC0415
-        from kafka_partition_events.spark.targets import Targets  # noqa: PLC0415
 
-        targets = Targets(promised, of_topics)
         told = collect(open_tables(spark, tables, format_), chosen, cluster=cluster, targets=targets)
     write_out(out, render(told))
     write_line(f"{out}: {verdict(told)}")

@@ -6,6 +6,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 
 _ZERO_ID = uuid.UUID(int=0)
@@ -28,6 +29,11 @@ ELECTING = frozenset({
 def error_name(error: KafkaError) -> str:
     """Return Kafka's name of an error."""
     return _KAFKA_NAMES.get(error.code(), error.name())
+
+
+def error_text(error: KafkaError, config: Mapping[str, Any], *needed: Right) -> str:
+    """Return what an error says; where brokers refuse, who lacks which of the rights that it takes."""
+    return lacking(error_name(error), needed, config) or error.str()
 
 
 def is_of_the_group(error: KafkaError) -> bool:

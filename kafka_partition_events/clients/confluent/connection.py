@@ -2,13 +2,15 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.certificates import why_brokers_is_refused, why_of_no_use
+from kafka_partition_events.clients.librdkafka import connecting, login_of
+from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.forking import keep_for_ever
 
@@ -22,6 +24,8 @@ coordinator, and is told of it later: confluentinc/librdkafka#4605 and #5397.
 
 _TELLING = ("_AUTHENTICATION", "_SSL", "_RESOLVE", "_TRANSPORT", "_TIMED_OUT", "_ALL_BROKERS_DOWN")
 """Error names, the most telling cause first: a wrong password also makes all brokers "down"."""
+
+_OF_LOGINS = frozenset({"_AUTHENTICATION", "_SSL"})
 
 _HUNG_UP = "the brokers accept connections and give no answer: does security.protocol fit their listener?"
 """What it means if "down" is all that is told: a connection that is accepted and closed is no error. Brokers
@@ -59,7 +63,10 @@ def time_left(deadline: float) -> float:
 
 
 class Connection:
-    """An `AdminClient` and the last thing it complained about. One thread at a time."""
+    """An `AdminClient` and the last thing it complained about. One thread at a time.
+
+    After a failure it is made anew if a password or a certificate was replaced in its file meanwhile.
+    """
 
     can_describe = True
     may_name_topics = True
@@ -71,12 +78,8 @@ class Connection:
         Raises:
             ConfigurationError: librdkafka refuses a setting.
         """
-        self._settings = {
-            # A broker that is down is no news for stderr: the cause goes into MetadataFetchError.
-            "log_level": 2,
-            **connecting(config),
-            "allow.auto.create.topics": False,
-        }
+        self.config = config
+        self._login: object = None
         self._complaints: dict[str, str] = {}
         self._worked = False
         self._admin: AdminClient | None = None
@@ -93,6 +96,13 @@ class Connection:
             def note(error: KafkaError) -> None:
                 complaints[error.name()] = error.str()
 
+            self._login = login_of(self.config)
+            self._settings = {
+                # A broker that is down is no news for stderr: the cause goes into MetadataFetchError.
+                "log_level": 2,
+                **connecting(self.config),
+                "allow.auto.create.topics": False,
+            }
             try:
                 settings: dict[str, Any] = {**self._settings, "error_cb": note}
                 self._admin = AdminClient(settings)
@@ -106,23 +116,39 @@ class Connection:
 
     def log_in(self, username: str, password: str) -> None:
         """Use other credentials from the next connection on. Thread-safe."""
-        self._settings = {**self._settings, "sasl.username": username, "sasl.password": password}
+        self.config = {**self.config, "sasl.username": username, "sasl.password": password}
+        self._login = login_of(self.config)
         admin = self._admin
         if admin is not None and self._pid == os.getpid():
             admin.set_sasl_credentials(username, password)
 
-    def failure(self, what: str, error: BaseException) -> MetadataFetchError:
+    def failure(self, what: str, error: BaseException, *needed: Right) -> MetadataFetchError:
         """Return the exception to be raised, with the cause that only librdkafka's error callback tells.
 
         With a wrong password or a missing CA the failed call itself says nothing but ``_TRANSPORT``.
+
+        Args:
+            what: What has failed.
+            error: What was raised.
+            needed: The rights that it takes, to be named where brokers refuse.
         """
         self.admin()  # the callbacks of this failure may still wait to be served
+        if (refused := _refused(error, needed, self.config)) is not None:
+            return MetadataFetchError(f"{what}: {refused}")
         cause = next(
             (f"{name}: {self._complaints[name]}" for name in _TELLING if name in self._complaints), None
         )
         if not self._worked and set(self._complaints) == {"_ALL_BROKERS_DOWN"}:
             cause = _HUNG_UP
-        return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {cause})" if cause else ""))
+        told = "; ".join(filter(None, (cause, self._trouble_with_certificates())))
+        if login_of(self.config) != self._login:
+            self.close()
+        return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {told})" if told else ""))
+
+    def _trouble_with_certificates(self) -> str | None:
+        if "certificate verify failed" in self._complaints.get("_SSL", ""):
+            return why_brokers_is_refused(self.config)
+        return why_of_no_use(self.config, time.time())
 
     def succeeded(self) -> None:
         """Forget complaints: they explain nothing that comes later."""
@@ -144,6 +170,40 @@ class Connection:
             admin.__exit__(None, None, None)
 
 
+class Login:
+    """The login that a client was made with: what brokers say against it, and whether it was replaced since.
+
+    A consumer's or producer's calls only say that nobody answers. Thread-safe.
+
+    Attributes:
+        refusal: What was said last; None if nothing was.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Remember it; make one right before the client.
+
+        Args:
+            config: How the client connects.
+        """
+        self.refusal: KafkaError | None = None
+        self._config = config
+        self._made_with = login_of(config)
+
+    def note(self, error: KafkaError) -> None:
+        """Take note of an error; this is an ``error_cb``."""
+        if error.name() in _OF_LOGINS:
+            self.refusal = error
+
+    def check(self) -> None:
+        """Raise if the client had better be made anew: its login was refused, and replaced in its file since.
+
+        Raises:
+            KafkaException: with the refusal.
+        """
+        if self.refusal is not None and login_of(self._config) != self._made_with:
+            raise KafkaException(self.refusal)
+
+
 class Borrowed:
     """A client of the user's own, used as it is and left alone. One thread at a time."""
 
@@ -160,6 +220,7 @@ class Borrowed:
                 f"give librdkafka settings or a confluent-kafka client, not a {type(handle).__name__}"
             )
         self.can_describe = isinstance(handle, AdminClient)
+        self.config: Mapping[str, Any] | None = None
         self._handle = handle
         self._pid = os.getpid()
 
@@ -175,7 +236,7 @@ class Borrowed:
             )
         return self._handle
 
-    def failure(self, what: str, error: BaseException) -> MetadataFetchError:
+    def failure(self, what: str, error: BaseException, *_needed: Right) -> MetadataFetchError:
         """Return the exception to be raised. The cause was told to the client's own ``error_cb``."""
         return MetadataFetchError(f"{what}: {_text(error)}")
 
@@ -184,6 +245,10 @@ class Borrowed:
 
     def close(self) -> None:
         """Do nothing; whoever made the client closes it."""
+
+
+def _refused(error: BaseException, needed: Sequence[Right], config: Mapping[str, Any]) -> str | None:
+    return lacking(error.args[0].name(), needed, config) if isinstance(error, KafkaException) else None
 
 
 def _text(error: BaseException) -> str:

@@ -17,6 +17,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka_partition_events.clients.confluent.answers import error_name, is_of_the_group
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting, refuse_greenlets
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.metadata.json_text import json_in
@@ -70,7 +71,7 @@ class KafkaPinStore:
         """
         refuse_greenlets()
         self.topic = topic
-        self._settings = {"log_level": 2, **connecting(config)}
+        self._config = config
         self._connection = Connection(config)
         self._limit = _CONNECT_LIMIT_S
         self._start_afresh()
@@ -95,7 +96,7 @@ class KafkaPinStore:
         Raises:
             PinStoreError: the cluster does not answer, or the topic is unfit or holds something else.
         """
-        with self._lock, self._explaining("can't read the pins"):
+        with self._lock, self._explaining("can't read the pins", "Read"):
             return self._read()
 
     def replace(self, topic: str, before: History | None, after: History) -> bool:
@@ -104,7 +105,7 @@ class KafkaPinStore:
         Raises:
             PinStoreError: as with `read`, or the brokers do not acknowledge the record in time.
         """
-        with self._lock, self._explaining("can't write the pins"):
+        with self._lock, self._explaining("can't write the pins", "Write", "Create"):
             if self._read().get(topic) != before or topic in self.unreadable:
                 return False
             if self._consumer is None:
@@ -117,7 +118,7 @@ class KafkaPinStore:
     def log_in(self, username: str, password: str) -> None:
         """Use other credentials from now on; what was read stays in force meanwhile."""
         with self._lock:
-            self._settings |= {"sasl.username": username, "sasl.password": password}
+            self._config = {**self._config, "sasl.username": username, "sasl.password": password}
             self._connection.log_in(username, password)
             self._disconnect()
 
@@ -164,7 +165,7 @@ class KafkaPinStore:
             raise KafkaException(found.error)
         self._check(len(found.partitions), deadline)
         self._position, self._latest = 0, {}
-        return Consumer({**self._settings, **_READING})
+        return Consumer({**self._connecting(), **_READING})
 
     def _check(self, partitions: int, deadline: float) -> None:
         if partitions != 1:
@@ -248,7 +249,7 @@ class KafkaPinStore:
         return consumer
 
     def _write(self, topic: str, history: History) -> None:
-        producer = self._producer = self._producer or Producer({**self._settings, **_WRITING})
+        producer = self._producer = self._producer or Producer({**self._connecting(), **_WRITING})
         value = json.dumps({"version": _VERSION, "pins": encode_history(history)}).encode()
         outcome: list[Any] = []
         producer.produce(
@@ -263,14 +264,18 @@ class KafkaPinStore:
     # -- trouble -------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def _explaining(self, what: str) -> Iterator[None]:
+    def _explaining(self, what: str, *operations: str) -> Iterator[None]:
         """Raise what goes wrong as `PinStoreError`, and connect anew the next time."""
         try:
             yield
         except (KafkaException, TimeoutError) as error:
             self._disconnect()
-            failure = self._connection.failure(f"topic {self.topic}: {what}", error)
+            needed = Right(operations, "topic", self.topic)
+            failure = self._connection.failure(f"topic {self.topic}: {what}", error, needed)
             raise PinStoreError(str(failure)) from error
+
+    def _connecting(self) -> dict[str, Any]:
+        return {"log_level": 2, **connecting(self._config)}
 
     def _disconnect(self) -> None:
         consumer, self._consumer, self._producer = self._consumer, None, None

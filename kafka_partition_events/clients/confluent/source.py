@@ -20,6 +20,7 @@ from kafka_partition_events.clients.confluent.answers import (
 from kafka_partition_events.clients.confluent.connection import Borrowed, Connection, asking_around, time_left
 from kafka_partition_events.clients.confluent.teacher import FEW, Teacher
 from kafka_partition_events.clients.librdkafka import refuse_greenlets
+from kafka_partition_events.clients.refused_topics import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import TopicInfo
 from kafka_partition_events.metadata.source import Observation, Proof
@@ -96,6 +97,7 @@ class ConfluentMetadataSource:
         else:
             self._connection = Borrowed(handle_or_config)
         self._suspects = suspects
+        self._refusals = RefusedTopics()
         self._can_describe = False
         self._describe_s: float | None = None
 
@@ -115,6 +117,7 @@ class ConfluentMetadataSource:
             self._made_for.check()
         answer = self._ask(topics, deadline, timeout)
         self._connection.succeeded()
+        self._refusals.tell(answer.errors, self._connection.config)
         self._teach_all(answer.topics, deadline)
         return evolve(answer, started_at=started_at)
 

@@ -52,7 +52,7 @@ _WORDS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "reconnect.backoff.ms": ("reconnect_backoff_ms", _number),
     "sasl.mechanism": ("sasl_mechanism", _one_of(*_MECHANISMS)),
     "sasl.mechanisms": ("sasl_mechanism", _one_of(*_MECHANISMS)),
-    "sasl.password": ("sasl_plain_password", str),
+    "sasl.password": ("sasl_plain_password", lambda value: value),  # it may know the file that it is from
     "sasl.username": ("sasl_plain_username", str),
     "security.protocol": ("security_protocol", _one_of(*_PROTOCOLS)),
     "socket.connection.setup.timeout.ms": ("socket_connection_setup_timeout_ms", _number),
@@ -98,6 +98,14 @@ def kafka_python_settings(properties: Mapping[str, str]) -> dict[str, Any]:
     if in_the_way:
         raise ConfigurationError("; ".join(in_the_way))
     return settings
+
+
+def in_librdkafkas_words(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a kafka-python client's settings that librdkafka has a property for, by its name."""
+    names = {word: name for name, (word, _) in _WORDS.items()}
+    found = {names[word]: value for word, value in settings.items() if word in names and value is not None}
+    servers = found.get("bootstrap.servers", "")
+    return {**found, "bootstrap.servers": servers if isinstance(servers, str) else ",".join(servers)}
 
 
 def _missing_for_a_login(settings: Mapping[str, Any]) -> list[str]:

@@ -1,6 +1,7 @@
 """Metadata through kafka-python."""
 
 import os
+import time
 import uuid
 import weakref
 from collections.abc import Callable, Mapping
@@ -10,7 +11,11 @@ from typing import Any
 from kafka import KafkaProducer, errors
 from kafka.net.compat import KafkaNetClient
 
+from kafka_partition_events.clients.certificates import why_of_no_use
 from kafka_partition_events.clients.kafka_python.exchange import ask
+from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words
+from kafka_partition_events.clients.librdkafka import up_to_date
+from kafka_partition_events.clients.refused_topics import RefusedTopics
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
@@ -64,6 +69,7 @@ class KafkaPythonMetadataSource:
             ConfigurationError: it is neither, or a file that the settings name does not exist.
         """
         self._complaints: dict[int | str, str] = {}
+        self._refusals = RefusedTopics()
         self._link: _ProducerLink | _OwnLink
         if isinstance(producer_or_config, KafkaProducer):
             self._link = _ProducerLink(producer_or_config, on_closed)
@@ -87,7 +93,7 @@ class KafkaPythonMetadataSource:
             MetadataFetchError: there was no answer, or the producer could not be taught; the message tells.
         """
         link = self._link
-        manager, wanted = link.manager(), link.wanted(topics)
+        wanted = link.wanted(topics)
 
         def take(response: Any, node_id: int | str) -> Observation:
             requested = None if topics is None else wanted
@@ -95,7 +101,23 @@ class KafkaPythonMetadataSource:
             link.learn(response)  # which may change it
             return observation
 
-        return ask(manager, wanted, timeout, exclusive=link.exclusive, complaints=self._complaints, take=take)
+        try:
+            answer = ask(
+                link.manager(),
+                wanted,
+                timeout,
+                exclusive=link.exclusive,
+                complaints=self._complaints,
+                take=take,
+            )
+        except MetadataFetchError as error:
+            link.failed()
+            trouble = why_of_no_use(in_librdkafkas_words(link.config()), time.time())
+            if trouble is None:
+                raise
+            raise MetadataFetchError(f"{error}; {trouble}") from error
+        self._refusals.tell(answer.errors, in_librdkafkas_words(link.config()))
+        return answer
 
     def close(self) -> None:
         """Close the own connections. A producer is left alone."""
@@ -159,6 +181,14 @@ class _ProducerLink:
         if lacking := _lacking(cluster, counts):
             raise MetadataFetchError(f"the producer did not learn of new partitions of {', '.join(lacking)}")
 
+    def config(self) -> Mapping[str, Any]:
+        """Return how the client connects, as far as it is still there."""
+        producer = self._producer()
+        return {} if producer is None else producer.config
+
+    def failed(self) -> None:
+        """Do nothing: the producer has the credentials that it was made with."""
+
     def close(self) -> None:
         """Leave the producer alone."""
 
@@ -177,6 +207,7 @@ class _OwnLink:
             if config.get(name) is not None and not Path(config[name]).is_file():
                 raise ConfigurationError(f"{name}: there is no file {config[name]}")
         self._config = {"receive_message_max_bytes": _ANSWER_BYTES, **config}
+        self._settings = self._config
         self._client: Any = None
         self._pid = 0
 
@@ -184,7 +215,8 @@ class _OwnLink:
         """Return the connection manager."""
         if self._client is None or self._pid != os.getpid():
             # In a forked child the parent's client is only let go: it has no thread here to be stopped.
-            self._client = KafkaNetClient(**self._config)
+            self._settings = up_to_date(self._config)
+            self._client = KafkaNetClient(**self._settings)
             self._client._net.start()  # noqa: SLF001
             self._pid = os.getpid()
         return self._client._manager  # noqa: SLF001
@@ -197,6 +229,18 @@ class _OwnLink:
         """Remember the brokers, so that the bootstrap addresses may go away."""
         response.topics = []
         self._client._manager.cluster.update_metadata(response)  # noqa: SLF001
+
+    def config(self) -> Mapping[str, Any]:
+        """Return how the client connects."""
+        return self._config
+
+    def failed(self) -> None:
+        """Connect anew the next time if a password was replaced in its file.
+
+        Files of certificates need no such care: they are read for each connection.
+        """
+        if up_to_date(self._config) != self._settings:
+            self.close()
 
     def close(self) -> None:
         """Close the client."""

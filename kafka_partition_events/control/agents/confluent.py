@@ -8,9 +8,15 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
-from kafka_partition_events.clients.confluent.answers import ELECTING, error_name, is_of_the_group
+from kafka_partition_events.clients.confluent.answers import (
+    ELECTING,
+    error_name,
+    error_text,
+    is_of_the_group,
+)
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
-from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.librdkafka import connecting, login_of
+from kafka_partition_events.clients.rights import Right, is_refusal
 from kafka_partition_events.control.agents.agent_thread import Report
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.new_partitions import LIMIT_S, Assignments
@@ -63,7 +69,7 @@ class ControlLink:
         Raises:
             ConfigurationError: librdkafka refuses a setting.
         """
-        self._settings = {"log_level": 2, **connecting(config)}
+        self._config = config
         self._connection = Connection(config)
         self._prefix = prefix
         self._start_afresh(producer)
@@ -74,6 +80,8 @@ class ControlLink:
         self._consumer: Consumer | None = None
         self._borrowed = borrowed
         self._own: Producer | None = None
+        self._login: object = None
+        self._refused: set[str] = set()
         self._position = 0
         self._found: list[tuple[bytes, bytes | None]] = []
 
@@ -91,11 +99,11 @@ class ControlLink:
             self._own.poll(0)
         try:
             if self._consumer is None:
-                self._consumer = Consumer({**self._settings, **_READING})
+                self._login = login_of(self._config)
+                self._consumer = Consumer({"log_level": 2, **connecting(self._config), **_READING})
             self._read_to_end(self._consumer, topic, deadline)
         except (KafkaException, TimeoutError) as error:
-            failure = self._connection.failure(f"can't read topic {topic}", error)
-            raise ControlTopicError(f"{failure}; `kpe topics init` creates the control topics") from error
+            raise self._failure(topic, error) from error
         self._connection.succeeded()
         found, self._found = self._found, []
         return found
@@ -129,6 +137,17 @@ class ControlLink:
             raise KafkaException(error)
         return False
 
+    def _failure(self, topic: str, error: KafkaException | TimeoutError) -> ControlTopicError:
+        """Return what is to be raised; connect anew the next time if the login was replaced meanwhile."""
+        if login_of(self._config) != self._login:
+            self._disconnect()
+        failure = self._connection.failure(
+            f"can't read topic {topic}", error, Right(("Read",), "topic", topic)
+        )
+        if isinstance(error, KafkaException) and is_refusal(error_name(error.args[0])):
+            return ControlTopicError(str(failure))
+        return ControlTopicError(f"{failure}; `kpe topics init` creates the control topics")
+
     def rewind(self) -> None:
         """Read from the beginning the next time; see `Link`."""
         self._position = 0
@@ -136,9 +155,13 @@ class ControlLink:
     # -- writing -------------------------------------------------------------------------------------
 
     def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
-        """Hand a record over; see `Link`."""
+        """Hand a record over; see `Link`. That it must not be written is logged once."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is not None and is_refusal(error_name(error)) and topic not in self._refused:
+                self._refused.add(topic)
+                needed = Right(("Write",), "topic", f"{self._prefix}{topic}")
+                _log.warning("control_record_refused", error=error_text(error, self._config, needed))
             on_done(message.timestamp()[1] if error is None else None)
 
         try:
@@ -151,17 +174,20 @@ class ControlLink:
             return self._borrowed
         with self._lock:
             if self._own is None:
-                self._own = Producer({**self._settings, **_WRITING})
+                self._own = Producer({"log_level": 2, **connecting(self._config), **_WRITING})
             return self._own
 
     def close(self) -> None:
         """Close the own connections. A producer of the application's is left alone."""
         if self._own is not None:
             self._own.flush(_CLOSING_S)
-        consumer, self._consumer = self._consumer, None
+        self._disconnect()
+        self._connection.close()
+
+    def _disconnect(self) -> None:
+        consumer, self._consumer, self._own = self._consumer, None, None
         if consumer is not None:
             consumer.close()
-        self._connection.close()
 
 
 Callback = Callable[[Consumer, list[ConfluentPartition]], Any]

@@ -18,6 +18,8 @@ from kafka import (
 from kafka import TopicPartition as KafkaPartition
 from kafka.errors import KafkaError
 
+from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words
+from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.control.agents.agent_thread import Report
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.new_partitions import LIMIT_S, Assignments
@@ -72,6 +74,7 @@ class ControlLink:
     def _start_afresh(self) -> None:
         self._consumer: Any = None
         self._producer: Any = None
+        self._refused: set[str] = set()
         self._position = 0
         self._found: list[tuple[bytes, bytes | None]] = []
 
@@ -91,9 +94,7 @@ class ControlLink:
                 self._consumer = KafkaConsumer(**settings)
             self._read_to_end(self._consumer, deadline)
         except (KafkaError, TimeoutError) as error:
-            raise ControlTopicError(
-                f"can't read topic {self._partition.topic}: {error!r}; `kpe topics init` creates it"
-            ) from error
+            raise self._failure(error) from error
         found, self._found = self._found, []
         return found
 
@@ -116,6 +117,16 @@ class ControlLink:
             self._position = consumer.position(partition, timeout_ms=_left_ms(deadline)) or self._position
         consumer.unsubscribe()  # else it would fetch on, of what was compacted meanwhile
 
+    def _failure(self, error: Exception) -> ControlTopicError:
+        topic = self._partition.topic
+        if (refused := self._lacking("Read", topic, error)) is not None:
+            return ControlTopicError(f"can't read topic {topic}: {refused}")
+        return ControlTopicError(f"can't read topic {topic}: {error!r}; `kpe topics init` creates it")
+
+    def _lacking(self, operation: str, topic: str, error: object) -> str | None:
+        name = str(getattr(error, "message", error))  # of kafka-python's class: Kafka's name
+        return lacking(name, [Right((operation,), "topic", topic)], in_librdkafkas_words(self._settings))
+
     def rewind(self) -> None:
         """Read from the beginning the next time; see `Link`."""
         self._position = 0
@@ -123,16 +134,28 @@ class ControlLink:
     # -- writing -------------------------------------------------------------------------------------
 
     def publish(self, topic: Report, key: str, value: bytes, on_done: Callable[[int | None], None]) -> None:
-        """Hand a record over; see `Link`. The first time it may take a second."""
+        """Hand a record over; see `Link`. The first time it may take a second.
+
+        That it must not be written is logged once.
+        """
+        name = f"{self._prefix}{topic}"
+
+        def failed(error: object) -> None:
+            refused = self._lacking("Write", name, error)
+            if refused is not None and name not in self._refused:
+                self._refused.add(name)
+                _log.warning("control_record_refused", error=refused)
+            on_done(None)
+
         try:
             if self._producer is None:
                 self._producer = KafkaProducer(**self._settings, **_WRITING)
-            future = self._producer.send(f"{self._prefix}{topic}", value, key.encode())
-        except KafkaError:
-            on_done(None)
+            future = self._producer.send(name, value, key.encode())
+        except KafkaError as error:
+            failed(error)
             return
         future.add_callback(lambda metadata: on_done(metadata.timestamp))
-        future.add_errback(lambda _error: on_done(None))
+        future.add_errback(failed)
 
     def close(self) -> None:
         """Close the connections."""

@@ -8,9 +8,10 @@ from confluent_kafka import Consumer, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from kafka_partition_events.clients.confluent.answers import described_topic, error_name
+from kafka_partition_events.clients.confluent.answers import described_topic, error_name, error_text
 from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.control.groups.state import DEAD, Group, Member
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.log import get_logger
@@ -52,9 +53,10 @@ class GroupAdmin:
             ConfigurationError: librdkafka refuses a setting.
         """
         self._connection = Connection(config)
-        self._settings = {"log_level": 2, **connecting(config), "enable.auto.commit": False}
+        self._config = config
         self._consumers: dict[str, Consumer] = {}
-        self._refused: set[tuple[str, str]] = set()
+        self.left_out: dict[str, str] = {}
+        """Why something can't be told, by what: ``group billing``."""
         self._reached = False
 
     def cluster_id(self, timeout: float) -> str | None:
@@ -154,7 +156,14 @@ class GroupAdmin:
         self, group: str, partitions: Iterable[TopicPartition], timeout: float, *, keep: bool
     ) -> list[ConfluentPartition]:
         """Ask for the offsets of one group; on a thread of its own, so nobody else asks for this one."""
-        consumer = self._consumers.pop(group, None) or Consumer({**self._settings, "group.id": group})
+        consumer = self._consumers.pop(group, None) or Consumer(
+            {
+                "log_level": 2,
+                **connecting(self._config),
+                "enable.auto.commit": False,
+                "group.id": group,
+            }
+        )
         try:
             found = consumer.committed([ConfluentPartition(*tp) for tp in partitions], timeout=timeout)
         except BaseException:
@@ -207,7 +216,9 @@ class GroupAdmin:
                 elif reason.code() < 0 and name != "_UNKNOWN_PARTITION":
                     raise self._failure(f"{what} {key}", error) from error
                 elif name != UNKNOWN_TOPIC:
-                    self._leave_out(f"{what} {key}", name)
+                    kind = "group" if "group" in what else "topic"
+                    needed = Right(("Describe",), kind, getattr(key, "topic", str(key)))
+                    self._leave_out(f"{what} {key}", error_text(reason, self._config, needed))
             except TimeoutError as error:
                 late = TimeoutError(f"no answer in {timeout:g} s")
                 raise self._failure(f"{what} {key}", late) from error
@@ -221,8 +232,8 @@ class GroupAdmin:
         return failure
 
     def _leave_out(self, what: str, error: str) -> None:
-        if (what, error) not in self._refused:
-            self._refused.add((what, error))
+        if self.left_out.get(what) != error:
+            self.left_out[what] = error
             _log.warning("left_out_of_the_probe", what=what, error=error)
 
 

@@ -4,15 +4,18 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 
+from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.control.operate.control_log import CURE
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Approval, Command, Given
 from kafka_partition_events.control.protocol.topics import PREFIX
 from kafka_partition_events.errors import ControlTopicError
+from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
 _WRITING: Final = {
     "acks": "all",
@@ -72,14 +75,22 @@ class CommandWriter:
             self._check_topic(topic, timeout)
             return self._deliver(topic, record, deadline)
         except (KafkaException, TimeoutError) as error:
+            needed = Right(("Write",), "topic", topic)
             raise ControlTopicError(
-                str(self._connection.failure(f"can't write to topic {topic}", error))
+                str(self._connection.failure(f"can't write to topic {topic}", error, needed))
             ) from error
 
     def _check_topic(self, topic: str, timeout: float) -> None:
         # All topics are listed: to ask for one might create it, and so would a record, not as it should be.
-        if topic not in self._connection.admin().list_topics(timeout=timeout).topics:
-            raise ControlTopicError(f"there is no topic {topic}, or you may not see it; {CURE}")
+        admin = self._connection.admin()
+        if topic in admin.list_topics(timeout=timeout).topics:
+            return
+        try:  # to describe one creates none, and tells whether it is missing or must not be seen
+            admin.describe_topics(TopicCollection([topic]), request_timeout=timeout)[topic].result(timeout)
+        except KafkaException as error:
+            if error_name(error.args[0]) == UNKNOWN_TOPIC:
+                raise ControlTopicError(f"there is no topic {topic}; {CURE}") from error
+            raise
 
     def _deliver(self, topic: str, record: Command | Approval, deadline: float) -> Message:
         told: list[tuple[KafkaError | None, Message]] = []

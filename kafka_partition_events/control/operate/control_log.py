@@ -1,8 +1,9 @@
 """Reads the control topics, through confluent-kafka: for the tracker, `kpe change` and whoever audits."""
 
+import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Final
 
 from confluent_kafka import (
@@ -20,10 +21,12 @@ from kafka_partition_events.clients.confluent.answers import (
     ELECTING,
     described_topic,
     error_name,
+    error_text,
     is_of_the_group,
 )
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.rights import Right, is_refusal
 from kafka_partition_events.control.protocol.codec import AnyRecord, Place, Skipped, decode_or_skip
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Ack, Allowed, Approval, Command, Given, Lease
@@ -81,7 +84,7 @@ class ControlLog:
         self.ledger = Ledger()
         self.skipped = Skipped()
         self._connection = Connection(config)
-        self._settings = {"log_level": 2, **connecting(config)}
+        self._config = config
         self._prefix = prefix
         self._takes: dict[str, _Take] = {
             f"{prefix}changes": self._take_change,
@@ -191,9 +194,11 @@ class ControlLog:
         answers = self._connection.admin().list_offsets(
             latest, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=time_left(deadline)
         )
-        return {
-            (tp.topic, tp.partition): end.result(time_left(deadline)).offset for tp, end in answers.items()
-        }
+        ends: dict[_Place, int] = {}
+        for tp, end in answers.items():
+            with self._naming(tp.topic):
+                ends[tp.topic, tp.partition] = end.result(time_left(deadline)).offset
+        return ends
 
     def _places(self, topics: list[str], deadline: float) -> list[_Place]:
         wanted = TopicCollection(topics)
@@ -201,7 +206,8 @@ class ControlLog:
         places: list[_Place] = []
         for topic, answer in answers.items():
             try:
-                info = described_topic(answer.result(time_left(deadline)))
+                with self._naming(topic):
+                    info = described_topic(answer.result(time_left(deadline)))
             except KafkaException as error:
                 if error_name(error.args[0]) == UNKNOWN_TOPIC:
                     raise ControlTopicError(f"there is no topic {topic}; {CURE}") from error
@@ -217,7 +223,7 @@ class ControlLog:
 
     def _read_to_ends(self, unread: dict[_Place, int], takes: Mapping[str, _Take], deadline: float) -> None:
         if self._consumer is None:
-            self._consumer = Consumer({**self._settings, **_READING})
+            self._consumer = Consumer({"log_level": 2, **connecting(self._config), **_READING})
         consumer, ended = self._consumer, set[_Place]()
         latest: dict[tuple[_Place, bytes], Message] = {}
         behind = Counter[str]()
@@ -258,8 +264,22 @@ class ControlLog:
             self._next[place] = max(self._next.get(place, 0), message.offset() or 0)
             ended.add(place)
         elif not is_of_the_group(error):
-            raise KafkaException(error)
+            with self._naming(place[0]):
+                raise KafkaException(error)
         return None
+
+    @contextlib.contextmanager
+    def _naming(self, topic: str) -> Iterator[None]:
+        """Raise that a topic must not be read as an error that names it, and who may not."""
+        try:
+            yield
+        except KafkaException as error:
+            if not is_refusal(error_name(error.args[0])):
+                raise
+            needed = Right(("Read",), "topic", topic)
+            raise ControlTopicError(
+                f"can't read topic {topic}: {error_text(error.args[0], self._config, needed)}"
+            ) from error
 
     def _failure(self, what: str, error: BaseException) -> ControlTopicError:
         cause: MetadataFetchError = self._connection.failure(what, error)

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AlterConfigOpType,
     ConfigEntry,
@@ -14,6 +14,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.rights import Right, is_refusal
 from kafka_partition_events.control.protocol.topics import (
     REPLICAS,
     Configure,
@@ -22,6 +23,8 @@ from kafka_partition_events.control.protocol.topics import (
     Difference,
     FoundTopic,
 )
+from kafka_partition_events.errors import MetadataFetchError
+from kafka_partition_events.metadata.reconcile import UNKNOWN_TOPIC
 
 _LIMIT_S: Final = 15.0
 
@@ -49,6 +52,7 @@ class ControlTopicAdmin:
         try:
             listed = self._connection.admin().list_topics(timeout=_LIMIT_S).topics
             there = [topic.name for topic in wanted if topic.name in listed]
+            self._check_missing([topic.name for topic in wanted if topic.name not in listed])
             configs = self._configs(there)
         except (KafkaException, TimeoutError) as error:
             raise self._connection.failure("can't look at the control topics", error) from error
@@ -84,17 +88,37 @@ class ControlTopicAdmin:
             MetadataFetchError: it was refused, or nobody answers.
         """
         for difference in differences:
+            operation = "Create" if isinstance(difference, Create) else "AlterConfigs"
             try:
                 if isinstance(difference, Create):
                     self._create(difference.topic, replicas or self.replicas())
                 elif isinstance(difference, Configure):
                     self._configure(difference)
             except (KafkaException, TimeoutError) as error:
-                raise self._connection.failure(str(difference), error) from error
+                needed = Right((operation,), "topic", difference.topic.name)
+                raise self._connection.failure(str(difference), error, needed) from error
 
     def close(self) -> None:
         """Close the connections."""
         self._connection.close()
+
+    def _check_missing(self, names: list[str]) -> None:
+        """Raise if a topic is missing only for us: to list leaves out what must not be seen."""
+        if not names:
+            return
+        answers = self._connection.admin().describe_topics(TopicCollection(names), request_timeout=_LIMIT_S)
+        for name, answer in answers.items():
+            try:
+                answer.result(_LIMIT_S)
+            except KafkaException as error:
+                if is_refusal(error_name(error.args[0])):
+                    raise self._refusal("Describe", name, error) from error
+                if error_name(error.args[0]) != UNKNOWN_TOPIC:
+                    raise
+
+    def _refusal(self, operation: str, name: str, error: KafkaException) -> MetadataFetchError:
+        needed = Right((operation,), "topic", name)
+        return self._connection.failure(f"can't look at topic {name}", error, needed)
 
     def _configs(self, names: list[str]) -> dict[str, dict[str, str]]:
         if not names:
@@ -106,9 +130,9 @@ class ControlTopicAdmin:
             try:
                 entries = answer.result(_LIMIT_S)
             except KafkaException as error:
-                if error_name(error.args[0]) == "UNKNOWN_TOPIC_OR_PARTITION":
+                if error_name(error.args[0]) == UNKNOWN_TOPIC:
                     continue  # it is new, and the broker that was asked has not heard of it yet
-                raise
+                raise self._refusal("DescribeConfigs", resource.name, error) from error
             found[resource.name] = {entry.name: entry.value for entry in entries.values()}
         return found
 

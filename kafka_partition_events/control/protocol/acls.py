@@ -4,12 +4,10 @@ Each role's rights are the least with which it works (a test on a cluster with a
 Rights of applications that they need anyway, to write and read their own topics, are not among them.
 """
 
-import shlex
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from attrs import frozen
-
+from kafka_partition_events.clients.rights import Right, as_command
 from kafka_partition_events.control.protocol.topics import PREFIX, tracker_name
 
 
@@ -22,21 +20,6 @@ class Part(StrEnum):
     PRODUCER = "producer"
     CONSUMER = "consumer"
     READER = "reader"
-
-
-@frozen
-class Right:
-    """What is allowed on which resource.
-
-    Attributes:
-        operations: Kafka's operations; to read or to write implies to describe.
-        kind: ``topic``, ``group`` or ``transactional-id``.
-        name: The resource's name; ``*`` for all, and behind a name for all that begin with it.
-    """
-
-    operations: tuple[str, ...]
-    kind: str
-    name: str
 
 
 def rights(part: Part, prefix: str = PREFIX, grows: Sequence[str] = ()) -> tuple[Right, ...]:
@@ -94,16 +77,3 @@ def as_commands(
         yield f"# {part}"
         for right in rights(part, prefix, grows):
             yield as_command(right, principal, bootstrap)
-
-
-def as_command(right: Right, principal: str, bootstrap: str) -> str:
-    """Return the line for a shell that gives somebody a right."""
-    prefixed = right.name.endswith("*") and right.name != "*"
-    operations = [word for operation in right.operations for word in ("--operation", operation)]
-    words = [
-        "kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal,
-        *operations,
-        f"--{right.kind}", right.name.rstrip("*") if prefixed else right.name,
-        *(("--resource-pattern-type", "prefixed") if prefixed else ()),
-    ]  # fmt: skip
-    return shlex.join(words)

@@ -6,7 +6,10 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_partition_events.clients.confluent.answers import error_name
+from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.control.operate.control_log import CURE, command_in
 from kafka_partition_events.control.protocol.codec import Skipped
 from kafka_partition_events.control.protocol.records import Given
@@ -38,7 +41,10 @@ class Membership:
         Raises:
             KafkaException: librdkafka refuses a setting.
         """
+        self._config = config
         self._topic = f"{prefix}commands"
+        self._group = tracker_name(prefix)
+        self._login = Login(config)
         self._skipped = skipped
         self.elected = False
         self._next: int | None = None
@@ -46,7 +52,8 @@ class Membership:
             {
                 "log_level": 2,
                 **connecting(config),
-                "group.id": tracker_name(prefix),
+                "error_cb": self._login.note,
+                "group.id": self._group,
                 "session.timeout.ms": int(SESSION_S * 1_000),
                 "heartbeat.interval.ms": 2_000,
                 # Who has the partition keeps it when another tracker comes.
@@ -76,7 +83,7 @@ class Membership:
         try:
             found = self._consumer.list_topics(self._topic, timeout=_LIMIT_S).topics[self._topic]
         except KafkaException as error:
-            text = error.args[0].str()
+            text = (self._login.refusal or error.args[0]).str()
             raise ControlTopicError(f"the brokers of the control topics do not answer: {text}") from error
         if found.error is not None:
             raise self._failure(found.error)
@@ -85,7 +92,7 @@ class Membership:
         """Return the commands that have come; wait for one if there is none.
 
         Raises:
-            ControlTopicError: there is no such topic.
+            ControlTopicError: there is no such topic, or no right to read it as a member of the group.
             KafkaException: anything else that this member does not get over.
         """
         first = self._consumer.poll(timeout)
@@ -129,4 +136,6 @@ class Membership:
         missing = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC}  # noqa: SLF001 - public name
         if error.code() in missing:
             return ControlTopicError(f"there is no topic {self._topic}; {CURE}")
-        return KafkaException(error)
+        needed = Right(("Read",), "topic", self._topic), Right(("Read",), "group", self._group)
+        refused = lacking(error_name(error), needed, self._config)
+        return KafkaException(error) if refused is None else ControlTopicError(refused)

@@ -6,15 +6,17 @@ import math
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.librdkafka import connecting
+from kafka_partition_events.clients.rights import Right, lacking
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.round import Outcome, Rounds, Sight
 from kafka_partition_events.control.groups.outside_view import Probe, Prober
@@ -105,7 +107,7 @@ class Setting:
         skipped: Counts records that are not understood.
     """
 
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(repr=False)
     prefix: str
     name: str
     watcher: Watcher
@@ -150,7 +152,8 @@ class Tenure:
             parts.callback(_destroy, self._producer)
             self._log = parts.enter_context(contextlib.closing(ControlLog(setting.config, setting.prefix)))
             self._log.skipped = setting.skipped
-            self._producer.init_transactions(_LIMIT_S)
+            with self._naming():
+                self._producer.init_transactions(_LIMIT_S)
             self._write([self._next_lease()])  # the first answer tells the brokers' time
             self._log.read(_READ_ALL_S)
             self._rounds = Rounds(self._log.ledger, self._log.ledger.next_epoch(), setting.policy)
@@ -249,6 +252,25 @@ class Tenure:
 
     def _write(self, records: Iterable[Record], retired: Iterable[Change] = ()) -> None:
         """Write in one transaction, and wait until it is committed."""
+        records, retired = tuple(records), tuple(retired)
+        with self._naming({_TOPICS[type(record)] for record in (*records, *retired)}):
+            self._write_all(records, retired)
+
+    @contextlib.contextmanager
+    def _naming(self, topics: Iterable[str] = ()) -> Iterator[None]:
+        """Raise that a right is lacking as an error that names it."""
+        setting = self._setting
+        needed = [Right(("Write",), "topic", f"{setting.prefix}{topic}") for topic in sorted(topics)]
+        try:
+            yield
+        except KafkaException as error:
+            own = Right(("Write",), "transactional-id", setting.name)
+            refused = lacking(error_name(error.args[0]), [own, *needed], setting.config)
+            if refused is None:
+                raise
+            raise ControlTopicError(refused) from error
+
+    def _write_all(self, records: Iterable[Record], retired: Iterable[Change]) -> None:
         producer, prefix = self._producer, self._setting.prefix
         producer.begin_transaction()
         for record in records:

@@ -9,6 +9,7 @@ from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
 from kafka_partition_events.clients.confluent.answers import described_topic
 from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.metadata.cluster import TopicInfo
@@ -103,7 +104,8 @@ class Grower:
         answers[topic].result(_LIMIT_S)
 
     def _failure(self, topic: str, error: BaseException) -> str:
-        return str(self._connection.failure(f"the tracker can't add partitions to {topic}", error))
+        needed = Right(("Alter",), "topic", topic)
+        return str(self._connection.failure(f"the tracker can't add partitions to {topic}", error, needed))
 
 
 def why_not(change: Change, found: TopicInfo, policy: Policy) -> str | None:

@@ -6,8 +6,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.control.protocol.vocabulary import Role, Status
-from kafka_partition_events.spark.control.followers import SETTLED, has_one_of
-from kafka_partition_events.spark.control.inputs import ChangeInputs, day_of_change
+from kafka_partition_events.spark.control.followers import SETTLED, ChangeInputs, day_of_change, has_one_of
 
 BUCKET_MS: Final = 10_000
 

@@ -1,15 +1,25 @@
-"""How far each change is, in one row."""
+"""How far each change is, in one row; and who has not followed it."""
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.control.protocol.records import GROUP_PREFIX
 from kafka_partition_events.control.protocol.vocabulary import Role, State
-from kafka_partition_events.spark.control.followers import SETTLED, as_known, has_one_of, is_read, totals
-from kafka_partition_events.spark.control.inputs import ChangeInputs, day_of_change
+from kafka_partition_events.spark.control.followers import (
+    SETTLED,
+    ChangeInputs,
+    as_known,
+    day_of_change,
+    has_one_of,
+    is_read,
+    totals,
+)
 from kafka_partition_events.spark.control.records import TOTALS
+
+MOST: Final = 1_000
+"""How many instances of a change are listed."""
 
 _COUNTS: Final = tuple(name for name in TOTALS if name != "uncovered")
 _QUANTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
@@ -60,13 +70,7 @@ def change_convergence(inputs: ChangeInputs) -> DataFrame:
 
 def _asked(inputs: ChangeInputs) -> list[Column]:
     spec = ("cluster_id", "kind", "topic", "broker", "from_count", "to_count")
-    moments = {
-        "requested": "requested_ms",
-        "observed": "observed_ms",
-        "gate_opened": "opened_ms",
-        "deadline": "deadline_ms",
-        "finished": "finished_ms",
-    }
+    moments = ("requested", "observed", "gate_opened", "deadline", "finished")
     passed = F.coalesce("finished_ms", F.lit(inputs.until_ms)) - F.col("deadline_ms")
     plain = ("requested_by", "state", "retired", "late", "blind", "reason", "gate", "opened_by")
     return [
@@ -74,7 +78,7 @@ def _asked(inputs: ChangeInputs) -> list[Column]:
         *(F.col(f"spec.{name}").alias(name) for name in spec),
         *(F.col(name) for name in plain),
         has_one_of("state", (state for state in State if state.final)).alias("final"),
-        *(F.timestamp_millis(ms).alias(f"{name}_at") for name, ms in moments.items()),
+        *(F.timestamp_millis(f"{name}_ms").alias(f"{name}_at") for name in moments),
         (F.greatest(F.lit(0), passed) / 1_000).alias("overdue_s"),
     ]
 
@@ -115,12 +119,8 @@ def _answers(inputs: ChangeInputs) -> DataFrame:
     )
     seconds = F.greatest(F.lit(0), F.col("_settled_ms") - F.col("observed_ms")) / 1_000
     delay = F.when(producer, seconds)
-    counts = F.array(
-        *(
-            F.struct(F.lit(role).alias("role"), F.count_if(F.col("role") == role).alias("answered"))
-            for role in Role
-        )
-    )
+    answered = {role: F.count_if(F.col("role") == role).alias("answered") for role in Role}
+    counts = F.array(*(F.struct(F.lit(role).alias("role"), many) for role, many in answered.items()))
     found = by_instance.groupBy("change_id").agg(
         F.count(delay).alias("acks"),
         F.min(delay).alias("ack_min_s"),
@@ -137,3 +137,29 @@ def _group() -> Column:
     """Return for which group an ack speaks."""
     prefixed = F.col("instance_id").startswith(GROUP_PREFIX)
     return F.coalesce("group", F.when(prefixed, F.substring("instance_id", len(GROUP_PREFIX) + 1, 1_000)))
+
+
+def change_laggards(inputs: ChangeInputs) -> DataFrame:
+    """Return the producers of each change that are not there, or were not when it was finished.
+
+    First those that it waits for, then those that came late, then the departed; at most `MOST` of a change.
+
+    Columns: ``cluster_id, change_id, rank, instance_id, status`` (null: nothing heard), ``reason``, ``seen,
+    used`` (partitions of the topic), ``lease_age_s, departed, late, duplicate, client, app, app_version``,
+    ``day`` (of the request).
+    """
+    first = Window.partitionBy("change_id").orderBy("departed", "late", "instance_id")
+    of_change = inputs.changes.select(
+        "change_id", F.col("spec.cluster_id").alias("cluster_id"), day_of_change()
+    )
+    return (
+        inputs.followers.where("NOT coalesce(followed, false)")
+        .withColumn("rank", F.row_number().over(first))
+        .where(F.col("rank") <= MOST)
+        .join(F.broadcast(of_change), "change_id")
+        .select(
+            *("cluster_id", "change_id", "rank", "instance_id", "status", "reason", "seen", "used"),
+            (F.col("lease_age_ms") / 1_000).alias("lease_age_s"),
+            *("departed", "late", "duplicate", "client", "app", "app_version", "day"),
+        )
+    )

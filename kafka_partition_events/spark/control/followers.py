@@ -4,15 +4,17 @@ What the tracker tells must be what this finds in the same records. So nothing h
 the words, and a test of many made-up worlds holds one against the other.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
+from attrs import frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.control.changes.round import LOST_AFTER_MS
 from kafka_partition_events.control.protocol.vocabulary import Gate, Kind, LeaseState, Role, State, Status
 from kafka_partition_events.spark.control.latest import latest_acks, tenancies
+from kafka_partition_events.spark.gold.intervals import day_of
 
 _BACK: Final = (State.ROLLING_BACK, State.ROLLED_BACK)
 _HAPPENED: Final = tuple(state for state in State if state.happened)
@@ -42,11 +44,7 @@ def has_one_of(name: str, words: Iterable[str]) -> Column:
 
 
 def as_told(changes: DataFrame) -> DataFrame:
-    """Return the points at which the tracker has counted: the changes that say so, with `followers`' columns.
-
-    Args:
-        changes: As `kafka_partition_events.spark.control.latest.latest_changes` returns them.
-    """
+    """Return the points at which the tracker has counted: those of `latest_changes` that say so."""
     state = F.col("counted.state")
     return changes.where("counted IS NOT NULL").select(
         *_asked(),
@@ -59,14 +57,10 @@ def as_told(changes: DataFrame) -> DataFrame:
 
 
 def as_known(changes: DataFrame, until_ms: int) -> DataFrame:
-    """Return the points of what is known now: now, and for a change that is finished as it was told last.
+    """Return the points of what is known now, ``until_ms``, and of a finished change as it was told last.
 
     Not by the moment when it was finished, if that can be helped: what the tracker had read by then may have
     been appended a little later, by another broker's clock.
-
-    Args:
-        changes: As `kafka_partition_events.spark.control.latest.latest_changes` returns them.
-        until_ms: The time now by the brokers' clock.
     """
     told = has_one_of("state", _FINAL) & F.col("counted").isNotNull()
     nothing = F.lit(None).cast("array<bigint>")
@@ -130,9 +124,7 @@ def followers(points: DataFrame, leases: DataFrame, acks: DataFrame) -> DataFram
 
     answers = acks.select("change_id", *_OF_ANSWER, *_PLACE).join(points, "change_id")
     said = latest_acks(answers.where(is_read("acks_read")).select("change_id", *_OF_ANSWER)).select(
-        "change_id",
-        "instance_id",
-        F.struct("incarnation", "status", "reason").alias("ack"),
+        "change_id", "instance_id", F.struct("incarnation", "status", "reason").alias("ack")
     )
     return _judged(concerned.join(said, ["change_id", "instance_id"], "left"))
 
@@ -238,3 +230,40 @@ def totals(followers: DataFrame) -> DataFrame:
     return followers.groupBy("change_id").agg(
         *(F.count_if(condition).alias(name) for name, condition in counted.items())
     )
+
+
+# -- what the tables of changes are computed from ------------------------------------------------------------
+
+
+@frozen(kw_only=True)
+class ChangeInputs:
+    """What was read of changes and of those whom they concern; still lazy.
+
+    Attributes:
+        changes: As `latest.last_known` returns them.
+        followers: As `followers` returns them, of now.
+        leases: Rows of ``silver/leases``.
+        acks: Rows of ``silver/acks``.
+        until_ms: The time now by the brokers' clock.
+    """
+
+    changes: DataFrame
+    followers: DataFrame
+    leases: DataFrame
+    acks: DataFrame
+    until_ms: int
+
+
+ChangeTable = Callable[[ChangeInputs], DataFrame]
+"""Returns the rows of one gold table, of all the changes. Pure."""
+
+
+def inputs_of(changes: DataFrame, leases: DataFrame, acks: DataFrame, until_ms: int) -> ChangeInputs:
+    """Return inputs. ``changes`` are read several times, so better computed already."""
+    known = followers(as_known(changes, until_ms), leases, acks)
+    return ChangeInputs(changes=changes, followers=known, leases=leases, acks=acks, until_ms=until_ms)
+
+
+def day_of_change() -> Column:
+    """Return ``day``: that of the request, by which the tables are replaced."""
+    return day_of(F.col("requested_ms") * 1000).alias("day")

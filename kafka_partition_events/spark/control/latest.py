@@ -17,9 +17,6 @@ def latest_changes(changes: DataFrame) -> DataFrame:
     """Return the last record of each change: its columns, and ``retired``: whether a tombstone followed.
 
     One of which there is nothing but a tombstone is left out.
-
-    Args:
-        changes: Rows of ``silver/changes``.
     """
     of_change = [name for name in changes.columns if name not in {"change_id", "tombstone"}]
     return (
@@ -33,14 +30,22 @@ def latest_changes(changes: DataFrame) -> DataFrame:
     )
 
 
+def last_known(changes: DataFrame) -> DataFrame:
+    """Return changes as `latest_changes` does, of rows that must be all of theirs, and ``gate_opened_ms``.
+
+    That is when the first record was appended that told of an open gate; null if the first that was read did.
+    """
+    is_open = F.col("gate") == "open"
+    opened, held = F.min(F.when(is_open, F.col("at_ms"))), F.min(F.when(~is_open, F.col("at_ms")))
+    gates = changes.groupBy("change_id").agg(F.when(held <= opened, opened).alias("gate_opened_ms"))
+    return latest_changes(changes).join(gates, "change_id", "left")
+
+
 def tenancies(leases: DataFrame, *by: str) -> DataFrame:
     """Return ``holder`` and ``rival`` of each instance: structs of the other columns.
 
     The holder is the last lease of all; the rival the last one of all other processes, null if there is none.
-
-    Args:
-        leases: Rows of ``silver/leases``.
-        *by: Columns that keep apart what has nothing to do with each other.
+    Rows that differ in the columns ``by`` have nothing to do with each other.
     """
     of_lease = [name for name in leases.columns if name not in {*by, "instance_id"}]
     last = F.max(_record(_OF_LEASE, of_lease)).alias("_lease")
@@ -59,11 +64,7 @@ def tenancies(leases: DataFrame, *by: str) -> DataFrame:
 
 
 def latest_acks(acks: DataFrame) -> DataFrame:
-    """Return the last answer of each instance to each change.
-
-    Args:
-        acks: Rows of ``silver/acks``, with more columns or fewer.
-    """
+    """Return the last answer of each instance to each change."""
     of_ack = [name for name in acks.columns if name not in {"change_id", "instance_id"}]
     return (
         acks.groupBy("change_id", "instance_id")

@@ -14,7 +14,7 @@ from kafka_partition_events.control.agents.agent_thread import Link
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.consumer_duties import Reading
 from kafka_partition_events.metadata.cluster import TopicPartition
-from kafka_partition_events.metadata.json_text import json_in
+from kafka_partition_events.spark.kafka import Offsets, offsets_in
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.listener import (
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
         QueryTerminatedEvent,
         SourceProgress,
     )
-
-Offsets = dict[TopicPartition, int]
 
 
 class ReaderAcks(StreamingQueryListener):
@@ -83,14 +81,10 @@ class ReaderAcks(StreamingQueryListener):
 
 
 def advanced(reading: Reading, began: Offsets, start: Offsets, end: Offsets) -> tuple[Reading, Offsets]:
-    """Return what a query reads after a progress, and where it began. Pure.
+    """Return what a query reads after a progress, and where it began, as far as known. Pure.
 
-    Args:
-        reading: What it read before.
-        began: Where it began, as far as known.
-        start: Where the progress's batch starts. A partition that is missing is new: Spark begins it at its
-            beginning, and that is 0.
-        end: Where the batch ends; empty if nothing is told.
+    A partition that is missing in ``start`` is new: Spark begins it at its beginning, and that is 0. ``end``
+    is empty if nothing is told.
     """
     if not end:
         return reading, began
@@ -107,23 +101,10 @@ def advanced(reading: Reading, began: Offsets, start: Offsets, end: Offsets) -> 
 
 
 def _offsets_of(sources: "Iterable[SourceProgress]") -> tuple[Offsets, Offsets]:
-    start: Offsets = {}
-    end: Offsets = {}
+    start: dict[TopicPartition, int] = {}
+    end: dict[TopicPartition, int] = {}
     for source in sources:
         if source.description.startswith("KafkaV"):
             start |= offsets_in(source.startOffset)
             end |= offsets_in(source.endOffset)
     return start, end
-
-
-def offsets_in(text: str | None) -> Offsets:
-    """Return the offsets that Kafka's source tells, ``{"orders": {"0": 12}}``; none of anything else."""
-    try:
-        topics = json_in(text or "null")
-        return {
-            TopicPartition(topic, int(partition)): int(offset)
-            for topic, partitions in (topics or {}).items()
-            for partition, offset in partitions.items()
-        }
-    except (AttributeError, TypeError, ValueError, OverflowError):
-        return {}

@@ -114,13 +114,11 @@ TOPICS: Final = tuple(_FORMS)
 
 
 def parse(records: DataFrame) -> DataFrame:
-    """Return one row per Kafka record: ``record``, ``of``, ``changes``, ``leases``, ``acks``, ``defect``.
+    """Return for each record ``record``, ``of``, ``changes``, ``leases``, ``acks``, ``defect``.
 
-    ``record`` is what came, as a struct, and ``of`` which of the topics it came from. The column of that name
-    has what it tells, as far as it is understood; null for a tombstone.
-
-    Args:
-        records: As the Kafka connector gives them, of topics that are called so, with any prefix.
+    Records are of topics that are called so, with any prefix. ``record`` is what came, as a struct, ``of``
+    which of the topics it came from. The column of that name has what it tells, as far as it is understood;
+    null for a tombstone.
     """
     text = F.col("value").cast("string")
     name_of = F.coalesce(*(F.when(F.col("topic").endswith(name), name) for name in _FORMS))
@@ -138,15 +136,11 @@ def parse(records: DataFrame) -> DataFrame:
 
 
 def told(parsed: DataFrame, topic: str) -> DataFrame:
-    """Return the rows of ``silver/TOPIC``: good records, and of changes the tombstones.
+    """Return the rows of ``silver/TOPIC`` of what `parse` returned: good records, and changes' tombstones.
 
     Besides the fields: ``topic, partition, offset, timestamp``, ``at_ms`` (when the broker appended it),
     ``digest`` (what decides between records that differ in nothing but their content), ``day``; of changes
     ``tombstone``; of leases and acks ``born_ms`` as it counts: when the process's first lease was appended.
-
-    Args:
-        parsed: As `parse` returns it.
-        topic: One of `TOPICS`.
     """
     form = _FORMS[topic]
     at_ms = F.unix_millis("record.timestamp")
@@ -176,11 +170,7 @@ def told(parsed: DataFrame, topic: str) -> DataFrame:
 
 
 def quarantined(parsed: DataFrame) -> DataFrame:
-    """Return the rows of ``bronze/control_quarantine``: what can't be understood, with the ``reason``.
-
-    Args:
-        parsed: As `parse` returns it.
-    """
+    """Return the rows of ``bronze/control_quarantine``: what can't be understood, with the ``reason``."""
     return parsed.where(F.col("defect").isNotNull()).select(
         "record.*",
         F.col("defect").alias("reason"),

@@ -4,23 +4,23 @@ from datetime import timedelta
 from typing import Final
 
 from attrs import frozen
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.intervals import (
     DAY_US,
     HOUR_US,
+    SECOND_US,
     day_of,
     in_steps,
     length,
     long,
     micros,
     parts_of,
-    seconds,
-    time_of,
 )
 from kafka_partition_events.spark.tables.days import Period
+from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 SETTLED_AFTER: Final = timedelta(hours=1)
 """How long after its end a period becomes final: until then news of it may come."""
@@ -28,15 +28,9 @@ SETTLED_AFTER: Final = timedelta(hours=1)
 _TOPIC: Final = ("cluster_id", "topic")
 _SUMS: Final = ("present", "blind", "low", "high", "incidents")
 _RATED: Final = (
-    "partition_seconds",
-    "offline_seconds_lo",
-    "offline_seconds_hi",
-    "blind_seconds",
-    "availability_lo",
-    "availability_hi",
-    "incidents",
-    "final",
-)
+    "partition_seconds", "offline_seconds_lo", "offline_seconds_hi", "blind_seconds", "availability_lo",
+    "availability_hi", "incidents", "final",
+)  # fmt: skip
 
 
 @frozen(kw_only=True)
@@ -47,17 +41,19 @@ class Lasting:
         outages: The rows of ``gold/partition_outages`` that overlap the period or are open, or more.
         counts: Those of ``gold/partition_count_history``.
         clusters: What is known of them.
+        targets: Which part of the time partitions shall be online.
     """
 
     outages: DataFrame
     counts: DataFrame
     clusters: Clusters
+    targets: Targets = THREE_NINES
 
 
 def hourly(lasting: Lasting, period: Period) -> DataFrame:
     """Return ``cluster_id, topic, hour`` (its begin), the columns of `rated`, ``day, hour_of_day``."""
     return rated(lasting, period, HOUR_US).select(
-        *_TOPIC, time_of(F.col("step")).alias("hour"), *_RATED, *parts_of(F.col("step"))
+        *_TOPIC, F.timestamp_micros("step").alias("hour"), *_RATED, *parts_of(F.col("step"))
     )
 
 
@@ -89,29 +85,24 @@ def rated(lasting: Lasting, period: Period, size: int) -> DataFrame:
         size: How long a step is, in microseconds.
     """
     begin, end = micros(period.begin), micros(period.end)
-    clusters = lasting.clusters
-    there = within(spans_of_counts(lasting), begin, end)
-    measured = added_up(
-        present(there, clusters, size).unionByName(offline(outages(lasting), clusters, begin, end, size))
-    )
-    observed = F.col("present") - F.col("blind")
-    closed = F.col("step") + size <= F.col("until") - SETTLED_AFTER // timedelta(microseconds=1)
-    return clusters.known(measured).select(
+    clusters, settled = lasting.clusters, SETTLED_AFTER // timedelta(microseconds=1)
+    there = present(within(spans_of_counts(lasting), begin, end), clusters, size)
+    measured = added_up(there.unionByName(offline(outages(lasting), clusters, begin, end, size)))
+    micros_of = {
+        "partition_seconds": "present",
+        "offline_seconds_lo": "low",
+        "offline_seconds_hi": "high",
+        "blind_seconds": "blind",
+    }
+    return clusters.known(measured).selectExpr(
         *_TOPIC,
         "step",
-        seconds(F.col("present")).alias("partition_seconds"),
-        seconds(F.col("low")).alias("offline_seconds_lo"),
-        seconds(F.col("high")).alias("offline_seconds_hi"),
-        seconds(F.col("blind")).alias("blind_seconds"),
-        F.when(observed > 0, _up(F.col("high"), observed)).alias("availability_lo"),
-        F.when(observed > 0, _up(F.col("low"), observed)).alias("availability_hi"),
+        *(f"{sum_} / {SECOND_US}D AS {name}" for name, sum_ in micros_of.items()),
+        "IF(present > blind, greatest(0D, 1D - high / (present - blind)), NULL) AS availability_lo",
+        "IF(present > blind, greatest(0D, 1D - low / (present - blind)), NULL) AS availability_hi",
         "incidents",
-        (closed & ~F.col("open")).alias("final"),
+        f"step + {size}L <= until - {settled}L AND NOT open AS final",
     )
-
-
-def _up(offline: Column, observed: Column) -> Column:
-    return F.greatest(F.lit(0.0), F.lit(1.0) - offline / observed)
 
 
 # -- what is added up, also for other tables; all in microseconds --------------------------------------------
@@ -119,31 +110,24 @@ def _up(offline: Column, observed: Column) -> Column:
 
 def spans_of_counts(lasting: Lasting) -> DataFrame:
     """Return ``cluster_id, topic, count, begin, end``: how many partitions there were; not ended: to now."""
-    return lasting.clusters.known(lasting.counts).select(
-        *_TOPIC,
-        "count",
-        F.unix_micros("valid_from").alias("begin"),
-        F.coalesce(F.unix_micros("valid_to"), "until").alias("end"),
-    )
+    end = "coalesce(unix_micros(valid_to), until) AS end"
+    known = lasting.clusters.known(lasting.counts)
+    return known.selectExpr(*_TOPIC, "count", "unix_micros(valid_from) AS begin", end)
 
 
 def outages(lasting: Lasting) -> DataFrame:
-    """Return when partitions were offline at most (``begin, end``) and at least (``low_begin, low_end``).
+    """Return when partitions were offline at most (``begin, end``) and at least (``first_seen, low_end``).
 
-    Columns besides: ``cluster_id, topic, first_seen, open``.
+    Columns besides: ``cluster_id, topic, open``.
     """
-    until = F.col("until")
-    first_seen = F.unix_micros("began_by")
-    still = F.col("ended_by").isNull()
-    surely = F.greatest(first_seen, F.coalesce(F.unix_micros("ended_after"), first_seen))
-    return lasting.clusters.known(lasting.outages).select(
+    surely = "unix_micros(greatest(began_by, coalesce(ended_after, began_by)))"
+    return lasting.clusters.known(lasting.outages).selectExpr(
         *_TOPIC,
-        first_seen.alias("first_seen"),
-        F.coalesce(F.unix_micros("began_after"), first_seen).alias("begin"),
-        F.coalesce(F.unix_micros("ended_by"), until).alias("end"),
-        first_seen.alias("low_begin"),
-        F.when(still, until).otherwise(surely).alias("low_end"),
-        still.alias("open"),
+        "unix_micros(began_by) AS first_seen",
+        "unix_micros(coalesce(began_after, began_by)) AS begin",
+        "coalesce(unix_micros(ended_by), until) AS end",
+        f"IF(ended_by IS NULL, until, {surely}) AS low_end",
+        "ended_by IS NULL AS open",
     )
 
 
@@ -177,7 +161,7 @@ def offline(spans: DataFrame, clusters: Clusters, begin: int, end: int, size: in
         "end", F.greatest("end", F.col("first_seen") + 1)
     )
     from_, to = F.col("begin"), F.least("end", "high_end")
-    low_from, low_to = F.greatest("begin", "low_begin"), F.least("end", "low_end")
+    low_from, low_to = F.greatest("begin", "first_seen"), F.least("end", "low_end")
     began = (F.col("first_seen") >= F.col("step")) & (F.col("first_seen") < F.col("step") + size)
     return in_steps(within(seen, begin, end), size).select(
         *_TOPIC,

@@ -60,20 +60,14 @@ def intervals(told: DataFrame, clusters: Clusters) -> DataFrame:
         told: ``cluster_id, name, gap, prev_at, at, body``; events, doubles or not.
         clusters: With the last news of each.
     """
-    told = told.select(
-        "cluster_id",
-        "name",
-        "gap",
-        F.unix_micros("prev_at").alias("begin"),
-        F.unix_micros("at").alias("end"),
-        F.when(F.col("name") == HEARTBEAT, period()).alias("period"),
-    )
+    bounds = F.unix_micros("prev_at").alias("begin"), F.unix_micros("at").alias("end")
+    beat = F.when(F.col("name") == HEARTBEAT, period()).alias("period")
+    told = told.select("cluster_id", "name", "gap", *bounds, beat)
     suspected = _suspected(told, clusters)
-    meets = F.exists("suspected", lambda one: (one["begin"] < F.col("end")) & (one["end"] > F.col("begin")))
     looked = (
         told.where(looks() & (F.col("begin") < F.col("end")))
         .join(F.broadcast(suspected), "cluster_id")
-        .where(meets)
+        .where("exists(suspected, one -> one.begin < end AND one.end > begin)")
         .select("cluster_id", "begin", "end")
         .distinct()
     )
@@ -89,67 +83,41 @@ def period() -> Column:
 
 def _suspected(told: DataFrame, clusters: Clusters) -> DataFrame:
     """Return ``cluster_id`` and an array of the times in which some observer did not look."""
-    name, span = F.col("name"), F.struct("begin", "end")
-    lasts = F.col("begin") < F.col("end")
-    recovery, stop = name == "metadata.recovered", name == "metadata.unavailable"
-    heartbeat = name == HEARTBEAT
     before = F.lag("end").over(Window.partitionBy("cluster_id").orderBy("end"))
-    beats = told.where(heartbeat & F.col("period").isNotNull()).withColumn("before", before)
-    silent = F.col("end") - F.col("before") > PERIODS * F.col("period")
-    silences = beats.where(silent).select(
-        "cluster_id", F.struct(F.col("before").alias("begin"), "end").alias("silence")
+    silences = (
+        told.where(f"name = '{HEARTBEAT}' AND period IS NOT NULL")
+        .withColumn("before", before)
+        .where(f"end - before > {PERIODS} * period")
+        .groupBy("cluster_id")
+        .agg(F.expr("collect_set(struct(before AS begin, end)) AS silences"))
     )
-    told = told.join(
-        F.broadcast(silences.groupBy("cluster_id").agg(F.collect_set("silence").alias("silences"))),
-        "cluster_id",
-        "left",
-    )
+    sets = {
+        "recovered": "IF(name = 'metadata.recovered' AND begin < end, struct(begin, end), NULL)",
+        "gaps": "IF(gap AND begin < end, struct(begin, end), NULL)",
+        "stops": "IF(name = 'metadata.unavailable', struct(coalesce(begin, end) AS begin, end AS at), NULL)",
+        "looks": f"IF(name IN {LASTING} AND name != 'metadata.unavailable', end, NULL)",
+    }
     found = (
-        clusters.known(told.where(name.isin(*LASTING) | F.col("gap") | heartbeat))
+        clusters.known(told.where(f"name IN {LASTING} OR gap OR name = '{HEARTBEAT}'"))
         .groupBy("cluster_id", "until")
-        .agg(
-            F.collect_set(F.when(recovery & lasts, span)).alias("recovered"),
-            F.collect_set(F.when(F.col("gap") & lasts, span)).alias("gaps"),
-            F.collect_set(
-                F.when(stop, F.struct(F.coalesce("begin", "end").alias("begin"), F.col("end").alias("at")))
-            ).alias("stops"),
-            F.collect_set(F.when(name.isin(*LASTING) & ~stop, F.col("end"))).alias("looks"),
-            F.first("silences", ignorenulls=True).alias("silences"),
-        )
+        .agg(*(F.expr(f"collect_set({one}) AS {name}") for name, one in sets.items()))
+        .join(F.broadcast(silences), "cluster_id", "left")
     )
-    lost = F.filter(
-        "stops",
-        lambda one: (
-            ~F.exists("recovered", lambda other: (other["begin"] <= one["at"]) & (one["at"] <= other["end"]))
-        ),
+    lost = "filter(stops, one -> NOT exists(recovered, other -> one.at BETWEEN other.begin AND other.end))"
+    end = "coalesce(array_min(filter(looks, look -> look > one.at)), until)"
+    ended = f"transform({lost}, one -> struct(one.begin AS begin, {end} AS end))"
+    lasting = f"filter({ended}, one -> one.begin < one.end)"
+    suspected = f"concat(recovered, gaps, {lasting}, coalesce(silences, CAST(array() AS {_SPANS})))"
+    return found.selectExpr("cluster_id", f"array_distinct({suspected}) AS suspected").where(
+        "size(suspected) > 0"
     )
-    ended = F.transform(
-        lost,
-        lambda one: F.struct(
-            one["begin"].alias("begin"),
-            F.coalesce(F.array_min(F.filter("looks", lambda look: look > one["at"])), F.col("until")).alias(
-                "end"
-            ),
-        ),
-    )
-    lasting = F.filter(ended, lambda one: one["begin"] < one["end"])
-    return found.select(
-        "cluster_id",
-        F.array_distinct(
-            F.concat("recovered", "gaps", lasting, F.coalesce("silences", F.array().cast(_SPANS)))
-        ).alias("suspected"),
-    ).where(F.size("suspected") > 0)
 
 
 def _edges(intervals: DataFrame, suspected: int, looked: int) -> DataFrame:
     """Return where intervals begin and end: ``cluster_id, at``, and how the two counts change there."""
-    ends = F.array(F.struct(F.col("begin").alias("at"), F.lit(1).alias("sign")),
-                   F.struct(F.col("end").alias("at"), F.lit(-1).alias("sign")))  # fmt: skip
-    return intervals.select("cluster_id", F.inline(ends)).select(
-        "cluster_id",
-        "at",
-        (F.col("sign") * suspected).alias("suspected"),
-        (F.col("sign") * looked).alias("looked"),
+    ends = "inline(array(struct(begin AS at, 1 AS sign), struct(end AS at, -1 AS sign)))"
+    return intervals.selectExpr("cluster_id", ends).selectExpr(
+        "cluster_id", "at", f"sign * {suspected} AS suspected", f"sign * {looked} AS looked"
     )
 
 
@@ -187,10 +155,7 @@ def spans_of(rows: DataFrame) -> Sequence[Blind]:
 def found_anew(clusters: Clusters, tables: Tables, first: datetime) -> Sequence[Blind]:
     """Return the times in which nobody looked, with those since a moment found anew from the records.
 
-    Args:
-        clusters: What is known of them.
-        tables: Where the records are.
-        first: The moment; those that it lies in are found anew, too.
+    Those that the moment lies in are found anew, too.
     """
     begin = first
     while touching := [span.begin for span in clusters.blind if span.begin < begin <= span.end]:

@@ -43,9 +43,7 @@ class Clusters:
     def rows_of_until(self, spark: SparkSession) -> DataFrame:
         """Return ``cluster_id, until`` (TIMESTAMP)."""
         told = [{"cluster_id": cluster, "until": micros(moment)} for cluster, moment in self.until.items()]
-        return _rows(spark, told, until="BIGINT").select(
-            "cluster_id", F.timestamp_micros("until").alias("until")
-        )
+        return _rows(spark, told, until="BIGINT").withColumn("until", F.timestamp_micros("until"))
 
     def rows_of_blind(self, spark: SparkSession) -> DataFrame:
         """Return ``cluster_id, begin, end`` (microseconds)."""
@@ -56,11 +54,7 @@ class Clusters:
         return _rows(spark, told, begin="BIGINT", end="BIGINT")
 
     def known(self, rows: DataFrame) -> DataFrame:
-        """Return rows with ``until``, microseconds: the last news of their cluster. Others are left out.
-
-        Args:
-            rows: Any columns, ``cluster_id``.
-        """
+        """Return rows with ``until``, microseconds: the last news of their cluster. Others are left out."""
         return rows.withColumn("until", self.last_news()).where("until IS NOT NULL")
 
     def last_news(self) -> Column:
@@ -72,12 +66,8 @@ class Clusters:
         """Return for how long nobody looked at ``cluster_id`` within an interval."""
         if not self.blind:
             return long(0)
-        within = F.aggregate(
-            self._blind(),
-            long(0),
-            lambda total, one: total + length(F.greatest(begin, one["begin"]), F.least(end, one["end"])),
-        )
-        return F.coalesce(within, long(0))
+        parts = self.blind_parts(begin, end)
+        return F.aggregate(parts, long(0), lambda sum_, one: sum_ + length(one["begin"], one["end"]))
 
     def blind_parts(self, begin: Column, end: Column) -> Column:
         """Return the parts of an interval in which nobody looked, an array of ``begin, end``."""
@@ -95,10 +85,7 @@ class Clusters:
 
     def touches_blind(self, begin: Column, end: Column) -> Column:
         """Return whether nobody looked at some moment of an interval."""
-        if not self.blind:
-            return F.lit(False)
-        touched = F.exists(self._blind(), lambda one: (one["begin"] < end) & (one["end"] > begin))
-        return F.coalesce(touched, F.lit(False))
+        return F.size(self.blind_parts(begin, end)) > 0
 
     def _blind(self) -> Column:
         spans: dict[str, list[dict[str, int]]] = defaultdict(list)

@@ -5,14 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark.gold.intervals import (
-    HOUR_US,
-    SECOND_US,
-    during,
-    parts_of,
-    step_of,
-    time_of,
-)
+from kafka_partition_events.spark.gold.intervals import HOUR_US, SECOND_US, during, parts_of, step_of
 from kafka_partition_events.spark.tables.days import Period
 
 CHURN_STEP_US: Final = 300 * SECOND_US
@@ -39,42 +32,25 @@ def leader_churn(told: DataFrame, period: Period) -> DataFrame:
     (that it leads since), ``reelections`` (it was elected again, in a new epoch; not a move), ``day``,
     ``hour_of_day``. A broker without any has no row.
     """
-    moves = (
+    same = "coalesce(leader_before = leader_after, false)"
+    lost = (
+        f"leader_before AS broker, int(NOT {same}) AS moves_from, 0 AS moves_to, int({same}) AS reelections"
+    )
+    gained = f"leader_after AS broker, 0 AS moves_from, int(NOT {same}) AS moves_to, 0 AS reelections"
+    counts = ("moves_from", "moves_to", "reelections")
+    return (
         told.where("name = 'leadership.moved'")
         .where(during(F.col("at"), period))
-        .select(
-            "cluster_id",
-            step_of(F.unix_micros("at"), CHURN_STEP_US).alias("step"),
-            F.col("leader_before").alias("from"),
-            F.col("leader_after").alias("to"),
-        )
-    )
-    same = F.coalesce(F.col("from") == F.col("to"), F.lit(False))
-    never = F.lit(False)
-    sides = F.array(_side("from", ~same, never, same), _side("to", never, ~same, never))
-    return (
-        moves.select("cluster_id", "step", F.inline(sides))
+        .withColumn("step", step_of(F.unix_micros("at"), CHURN_STEP_US))
+        .selectExpr("cluster_id", "step", f"inline(array(struct({lost}), struct({gained})))")
         .where("broker IS NOT NULL")
         .groupBy("cluster_id", "broker", "step")
-        .agg(*(F.sum(name).alias(name) for name in ("moves_from", "moves_to", "reelections")))
+        .agg(*(F.sum(name).alias(name) for name in counts))
         .where("moves_from + moves_to + reelections > 0")
         .select(
-            "cluster_id",
-            "broker",
-            time_of(F.col("step")).alias("window_start"),
-            "moves_from",
-            "moves_to",
-            "reelections",
+            *("cluster_id", "broker", F.timestamp_micros("step").alias("window_start"), *counts),
             *parts_of(F.col("step")),
         )
-    )
-
-
-def _side(broker: str, moved_from: Column, moved_to: Column, reelected: Column) -> Column:
-    counts = {"moves_from": moved_from, "moves_to": moved_to, "reelections": reelected}
-    return F.struct(
-        F.col(broker).alias("broker"),
-        *(told.cast("bigint").alias(name) for name, told in counts.items()),
     )
 
 
@@ -87,39 +63,25 @@ def skew(told: DataFrame, period: Period) -> DataFrame:
     standard deviation by the mean: 1 and 0 are even; null where there are none); ``day``, ``hour_of_day`` (of
     ``at``).
     """
-    bodies = (
-        told.where("name = 'cluster.summary' AND body IS NOT NULL")
+    bodies = _bodies(told, "cluster.summary", _SUMMARY, period)
+    evenness = (*_evenness("leaders"), *_evenness("replicas"))
+    of_all = ("leaders_max_mean", "leaders_cv", "replicas_max_mean", "replicas_cv", "day", "hour_of_day")
+    return bodies.select("*", "told.*", *evenness, *parts_of(F.unix_micros("at"))).selectExpr(
+        "cluster_id",
+        "period.begin AS period_begin",
+        "period.end AS period_end",
+        "at",
+        "inline(brokers)",
+        *("topics", "partitions", "offline", *of_all),
+    )
+
+
+def _bodies(told: DataFrame, name: str, schema: str, period: Period) -> DataFrame:
+    """Return ``cluster_id, at``, and what the bodies of such events tell."""
+    return (
+        told.where(f"name = '{name}' AND body IS NOT NULL")
         .where(during(F.col("at"), period))
-        .select("cluster_id", "at", F.from_json("body", _SUMMARY).alias("told"))
-    )
-    cluster = bodies.select(
-        "cluster_id",
-        F.col("told.period.begin").alias("period_begin"),
-        F.col("told.period.end").alias("period_end"),
-        "at",
-        "told.topics",
-        "told.partitions",
-        "told.offline",
-        *_evenness("leaders"),
-        *_evenness("replicas"),
-        *parts_of(F.unix_micros("at")),
-        F.col("told.brokers").alias("brokers"),
-    )
-    return cluster.select(
-        "cluster_id",
-        "period_begin",
-        "period_end",
-        "at",
-        F.inline("brokers"),
-        "topics",
-        "partitions",
-        "offline",
-        "leaders_max_mean",
-        "leaders_cv",
-        "replicas_max_mean",
-        "replicas_cv",
-        "day",
-        "hour_of_day",
+        .select("cluster_id", "at", F.from_json("body", schema).alias("told"))
     )
 
 
@@ -142,25 +104,14 @@ def reroutes(told: DataFrame, period: Period) -> DataFrame:
     Columns: ``cluster_id, topic, client, hour`` (in which it was told), ``sent, rerouted, avoided,
     capped, rescued``, ``day, hour_of_day``. Empty where no producer publishes its counters.
     """
-    bodies = (
-        told.where("name = 'producer.counters' AND body IS NOT NULL")
-        .where(during(F.col("at"), period))
-        .select(
-            "cluster_id",
-            step_of(F.unix_micros("at"), HOUR_US).alias("step"),
-            F.from_json("body", _COUNTERS).alias("told"),
-        )
-    )
     return (
-        bodies.select("cluster_id", "step", F.col("told.client").alias("client"), F.inline("told.topics"))
+        _bodies(told, "producer.counters", _COUNTERS, period)
+        .withColumn("step", step_of(F.unix_micros("at"), HOUR_US))
+        .selectExpr("cluster_id", "step", "told.client", "inline(told.topics)")
         .groupBy("cluster_id", "topic", "client", "step")
         .agg(*(F.coalesce(F.sum(name), F.lit(0).cast("bigint")).alias(name) for name in PRODUCER_COUNTS))
         .select(
-            "cluster_id",
-            "topic",
-            "client",
-            time_of(F.col("step")).alias("hour"),
-            *PRODUCER_COUNTS,
+            *("cluster_id", "topic", "client", F.timestamp_micros("step").alias("hour"), *PRODUCER_COUNTS),
             *parts_of(F.col("step")),
         )
     )

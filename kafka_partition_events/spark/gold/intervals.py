@@ -33,16 +33,6 @@ def length(begin: Column, end: Column) -> Column:
     return F.greatest(long(0), end - begin)
 
 
-def seconds(micros: Column) -> Column:
-    """Return microseconds as seconds, DOUBLE."""
-    return micros / F.lit(float(SECOND_US))
-
-
-def time_of(micros: Column) -> Column:
-    """Return microseconds since 1970 as TIMESTAMP."""
-    return F.timestamp_micros(micros)
-
-
 def day_of(micros: Column) -> Column:
     """Return the day in UTC of microseconds since 1970, whatever the session's time zone."""
     return F.date_from_unix_date(F.floor(micros / long(DAY_US)).cast("int"))

@@ -69,33 +69,21 @@ def spells(told: DataFrame) -> DataFrame:
 
 
 def standing(history: DataFrame, begin: datetime) -> DataFrame:
-    """Return states that stand for all that was told before a time: one or two of each topic.
+    """Return states that stand for all that was told before a time, of what `spells` returned of it.
 
-    Args:
-        history: What `spells` returned of before, or more.
-        begin: The time.
+    They are one or two of each topic.
     """
-    last = F.max_by(
-        F.struct("topic_id", "valid_from", "valid_to", "count", *LABELS), F.col("valid_from")
-    ).alias("last")
-    known = history.where(F.col("valid_from") < F.lit(begin)).groupBy(*_TOPIC).agg(last)
-    none = F.lit(None)
-    there = F.struct(
-        F.lit("topic.created").alias("name"),
-        F.col("last.valid_from").alias("at"),
-        F.col("last.count").alias("count_after"),
-        *(F.col(f"last.{name}").alias(name) for name in ("topic_id", *LABELS)),
+    last = "max_by(struct(topic_id, valid_from, valid_to, count, planned, change_id), valid_from) AS last"
+    known = history.where(F.col("valid_from") < F.lit(begin)).groupBy(*_TOPIC).agg(F.expr(last))
+    there = (
+        "struct('topic.created' AS name, last.valid_from AS at, last.count AS count_after, "
+        "last.topic_id AS topic_id, last.planned AS planned, last.change_id AS change_id)"
     )
-    gone = F.struct(
-        F.lit("topic.deleted").alias("name"),
-        F.col("last.valid_to").alias("at"),
-        none.cast("int").alias("count_after"),
-        none.cast("string").alias("topic_id"),
-        none.cast("boolean").alias("planned"),
-        none.cast("string").alias("change_id"),
+    gone = (
+        "struct('topic.deleted' AS name, last.valid_to AS at, INT(NULL) AS count_after, "
+        "STRING(NULL) AS topic_id, BOOLEAN(NULL) AS planned, STRING(NULL) AS change_id)"
     )
-    ended = F.col("last.valid_to") < F.lit(begin)
-    said = F.when(ended, F.array(there, gone)).otherwise(F.array(there))
-    return known.select(
-        *_TOPIC, F.inline(said), F.lit(True).alias("initial"), F.lit(None).cast("bigint").alias("identity")
+    both = f"inline(IF(_ended, array({there}, {gone}), array({there})))"
+    return known.withColumn("_ended", F.col("last.valid_to") < F.lit(begin)).selectExpr(
+        *_TOPIC, both, "true AS initial", "BIGINT(NULL) AS identity"
     )

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark.gold.availability import Lasting, outages, spans_of_counts, within
@@ -16,10 +16,8 @@ from kafka_partition_events.spark.gold.intervals import (
     micros,
     parts_of,
     step_of,
-    time_of,
 )
 from kafka_partition_events.spark.tables.days import Period
-from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 STEP: Final = timedelta(minutes=5)
 REACH: Final = timedelta(days=3)
@@ -31,7 +29,7 @@ _TOPIC: Final = ("cluster_id", "topic")
 _SUMS: Final = ("observed", "low", "high")
 
 
-def slo_burn(lasting: Lasting, period: Period, targets: Targets = THREE_NINES) -> DataFrame:
+def slo_burn(lasting: Lasting, period: Period) -> DataFrame:
     """Return how fast topics burned their error budgets, every five minutes of a period.
 
     A rate of 1 uses up exactly what the target allows; 14.4 over one hour uses up 2% of 30 days' budget.
@@ -44,12 +42,7 @@ def slo_burn(lasting: Lasting, period: Period, targets: Targets = THREE_NINES) -
     Columns: ``cluster_id, topic, window_start`` (the five minutes at whose end the rates hold), ``target``,
     ``burn_5m_lo, burn_5m_hi``, the same for ``1h``, ``6h`` and ``3d``, ``day, hour_of_day``. Rows with a
     null ``topic`` are of all topics together. A topic without offline time in three days has no rows: its
-    rates are 0. Nor has a cluster at which nobody looked in three days.
-
-    Args:
-        lasting: With the outages of three more days before the period.
-        period: The time.
-        targets: Which part of the time partitions shall be online.
+    rates are 0. Nor has a cluster at which nobody looked in three days. Needs the outages of `REACH` before.
     """
     begin, end = micros(period.begin), micros(period.end)
     changes = _changes(lasting, begin - REACH // timedelta(microseconds=1), end)
@@ -62,10 +55,10 @@ def slo_burn(lasting: Lasting, period: Period, targets: Targets = THREE_NINES) -
     return (
         _windows(changes, lasting.clusters, begin, end)
         .where("high_3d > 0 OR topic IS NULL AND observed_3d > 0")
-        .withColumn("target", targets.of(F.col("topic")))
+        .withColumn("target", lasting.targets.of(F.col("topic")))
         .select(
             *_TOPIC,
-            time_of(F.col("step")).alias("window_start"),
+            F.timestamp_micros("step").alias("window_start"),
             "target",
             *map(F.expr, rates),
             *parts_of(F.col("step")),
@@ -80,35 +73,25 @@ def _changes(lasting: Lasting, begin: int, end: int) -> DataFrame:
     """
     there = "struct(begin, end, CAST(count AS BIGINT) AS observed, 0L AS low, 0L AS high) AS span"
     at_most = "struct(begin, end, 0L AS observed, 0L AS low, 1L AS high)"
-    at_least = "struct(low_begin AS begin, low_end AS end, 0L AS observed, 1L AS low, 0L AS high)"
+    at_least = "struct(first_seen AS begin, low_end AS end, 0L AS observed, 1L AS low, 0L AS high)"
     spans = (
         spans_of_counts(lasting)
         .selectExpr(*_TOPIC, there)
         .unionByName(outages(lasting).selectExpr(*_TOPIC, f"explode(array({at_most}, {at_least})) AS span"))
     )
+    unseen = lasting.clusters.blind_parts(F.col("begin"), F.col("end"))
+    cut = "array(struct(one.begin AS at, -1 AS sign), struct(one.end AS at, 1 AS sign))"
+    seen = "array(struct(begin AS at, 1 AS sign), struct(end AS at, -1 AS sign))"
+    edges = f"concat({seen}, flatten(transform(unseen, one -> {cut})))"
     return (
         within(spans.select(*_TOPIC, "span.*"), begin, end)
+        .withColumn("unseen", unseen)
         # On its own: beside a second explode, Spark 4.1 loses the names of the structs in that one.
         .withColumn("topic", F.expr("explode(array(topic, NULL))"))
-        .select(*_TOPIC, *_SUMS, _edges(lasting.clusters))
+        .selectExpr(*_TOPIC, *_SUMS, f"explode({edges}) AS edge")
         .groupBy(*_TOPIC, "edge.at")
         .agg(*(F.expr(f"sum(edge.sign * {name}) AS {name}") for name in _SUMS))
     )
-
-
-def _edges(clusters: Clusters) -> Column:
-    """Return a row for each time at which a span begins or ends to be seen."""
-    edges = F.expr("array(struct(begin AS at, 1 AS sign), struct(end AS at, -1 AS sign))")
-    if clusters.blind:
-        unseen = F.transform(
-            clusters.blind_parts(F.col("begin"), F.col("end")),
-            lambda one: F.array(
-                F.struct(one["begin"].alias("at"), F.lit(-1).alias("sign")),
-                F.struct(one["end"].alias("at"), F.lit(1).alias("sign")),
-            ),
-        )
-        edges = F.concat(edges, F.flatten(unseen))
-    return F.explode(edges).alias("edge")
 
 
 def _windows(changes: DataFrame, clusters: Clusters, begin: int, end: int) -> DataFrame:

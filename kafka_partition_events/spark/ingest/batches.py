@@ -1,6 +1,5 @@
 """What the query does with a batch: one read, one parse, one table. Doing it twice changes nothing."""
 
-import time
 from datetime import date
 from typing import Final
 
@@ -9,7 +8,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.spark import events
 from kafka_partition_events.spark.gold.intervals import day_of
-from kafka_partition_events.spark.progress import BatchDone, Progress
+from kafka_partition_events.spark.kafka import count_between, offsets_in
 from kafka_partition_events.spark.tables.days import Days
 from kafka_partition_events.spark.tables.ledger import INGEST, Batch, Counts, Ledger
 from kafka_partition_events.spark.tables.tables import RECORDS, Tables
@@ -21,11 +20,8 @@ COORDINATES: Final = ("topic", "partition", "offset", "timestamp", "timestampTyp
 def rows(records: DataFrame, *keep: str) -> DataFrame:
     """Return the rows of ``bronze/records``: as they came, beside what they tell, or why they tell nothing.
 
-    ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated.
-
-    Args:
-        records: As a source gives them.
-        *keep: Columns of theirs that come last but one, unchanged.
+    ``day`` is that of the broker's timestamp, so it is the same when a batch is repeated. Columns to
+    ``keep`` come last but one.
     """
     # A writer may say anything where the topic does not bound it; the record is of the past then.
     sane = F.col("timestamp").between(*(F.to_timestamp(F.lit(year)) for year in events.YEARS))
@@ -35,51 +31,23 @@ def rows(records: DataFrame, *keep: str) -> DataFrame:
 
 
 def quarantined(records: DataFrame) -> DataFrame:
-    """Return the records that are no events of ours, with the ``reason``.
-
-    Args:
-        records: Rows of ``bronze/records``.
-    """
+    """Return the rows of ``bronze/records`` that are no events of ours, with the ``reason``."""
     bad = records.where(F.col("defect").isNotNull())
     return bad.select(*COORDINATES, "key", "value", F.col("defect").alias("reason"), "day", "batch")
 
 
-class Ingest:
-    """Writes a batch of records to ``bronze/records``."""
-
-    def __init__(self, tables: Tables, ledger: Ledger, progress: Progress) -> None:
-        self._tables = tables
-        self._ledger = ledger
-        self._progress = progress
-
-    def __call__(self, records: DataFrame, number: int) -> None:
-        """Write the batch.
-
-        Args:
-            records: As a source gives them.
-            number: Spark's number of the batch.
-        """
-        begin = time.monotonic()
-        observed = Observation()
-        self._tables.put(RECORDS, rows(records).observe(observed, *_metrics()), number)
-        found = observed.get
-        missing = max(0, self._planned(number) - found["with_offset"])
-        names = ("read", "good", *events.DEFECTS)
-        counts = Counts(**{name: found[name] for name in names}, missing=missing)
-        days = Days(found["first_day"], found["last_day"]) if found["first_day"] else None
-        self._ledger.note(Batch(query=INGEST, number=number, counts=counts, days=days))
-        seconds = time.monotonic() - begin
-        self._progress.batch(BatchDone(query=INGEST, batch=number, counts=counts, seconds=seconds))
-
-    def _planned(self, number: int) -> int:
-        """Return how many offsets Spark has planned to read: more than there were, if some are gone."""
-        ends = self._ledger.offsets(INGEST, number)
-        begins = self._ledger.offsets(INGEST, number - 1) or self._ledger.first_offsets(INGEST)
-        return sum(
-            max(0, end - begins.get(topic, {}).get(partition, 0))
-            for topic, partitions in ends.items()
-            for partition, end in partitions.items()
-        )
+def write_events(tables: Tables, ledger: Ledger, records: DataFrame, number: int) -> Batch:
+    """Write a batch of records, as a source gives them, to ``bronze/records``; return what is to be noted."""
+    observed = Observation()
+    tables.put(RECORDS, rows(records).observe(observed, *_metrics()), number)
+    found = observed.get
+    begin = offsets_in(ledger.offsets(INGEST, number - 1) or ledger.first_offsets(INGEST))
+    # More than there were, if some are gone.
+    planned = count_between(begin, offsets_in(ledger.offsets(INGEST, number)))
+    names = ("read", "good", *events.DEFECTS)
+    counts = Counts(**{name: found[name] for name in names}, missing=max(0, planned - found["with_offset"]))
+    days = Days(found["first_day"], found["last_day"]) if found["first_day"] else None
+    return Batch(query=INGEST, number=number, counts=counts, days=days)
 
 
 def _metrics() -> list[Column]:

@@ -1,6 +1,5 @@
 """How the pipeline is, for Prometheus. Needs the extra ``metrics``."""
 
-import json
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Summary
@@ -12,6 +11,7 @@ from pyspark.sql.streaming.listener import (
 )
 
 from kafka_partition_events.spark import events
+from kafka_partition_events.spark.kafka import count_between, offsets_in
 from kafka_partition_events.spark.progress import BatchDone, Progress, Refreshed
 from kafka_partition_events.spark.tables.ledger import CONTROL, INGEST
 
@@ -25,60 +25,42 @@ class Metrics(Progress, StreamingQueryListener):
     """
 
     def __init__(self, registry: CollectorRegistry, progress: Progress) -> None:
-        """Register the metrics.
-
-        Args:
-            registry: Whose ``/metrics`` they are on.
-            progress: Hears all that is told, too.
-        """
+        """Register the metrics in a registry; ``progress`` is told all, too."""
         self._progress = progress
         how: dict[str, Any] = {"namespace": _NAMESPACE, "registry": registry}
         of_query = {"labelnames": ("query",), **how}
         self._read = Counter("records", "Records that were read.", **of_query)
-        self._bad = Counter(
-            "quarantined_records", "Records that are no events of ours.", ("query", "defect"), **how
-        )
+        of_defect = {**how, "labelnames": ("query", "defect")}
+        self._bad = Counter("quarantined_records", "Records that are no events of ours.", **of_defect)
         self._missing = Counter(
             "missing_offsets", "Offsets that were gone before they were read; markers, too.", **of_query
         )
-        self._lag = Gauge(
-            "lag_offsets",
-            "Offsets that were there when a batch was planned, and are in none yet.",
-            **of_query,
-        )
-        self._batch = Summary(
-            "batch_duration_seconds", "How long batches took, planning included.", **of_query
-        )
+        lag = "Offsets that were there when a batch was planned, and are in none yet."
+        self._lag = Gauge("lag_offsets", lag, **of_query)
+        took = "How long batches took, planning included."
+        self._batch = Summary("batch_duration_seconds", took, **of_query)
         self._refresh = Summary("refresh_duration_seconds", "How long it took to make tables anew.", **how)
+        of_cluster = {**how, "labelnames": ("kafka_cluster",)}
         self._until = Gauge(
-            "gold_until_timestamp_seconds", "The last news that is in the tables.", ("kafka_cluster",), **how
+            "gold_until_timestamp_seconds", "The last news that is in the tables.", **of_cluster
         )
         for query in (INGEST, CONTROL):  # from 0 on, or the first of each would be no increase
             self._missing.labels(query)
             for defect in events.DEFECTS:
                 self._bad.labels(query, defect)
 
-    # -- what the pipeline tells ---------------------------------------------------------------------
-
-    def step(self, text: str) -> None:
-        """Pass it on."""
-        self._progress.step(text)
-
-    def batch(self, done: BatchDone) -> None:
-        """Count it."""
-        counts = done.counts
-        self._read.labels(done.query).inc(counts.read)
-        self._missing.labels(done.query).inc(counts.missing)
-        for defect in events.DEFECTS:
-            self._bad.labels(done.query, defect).inc(getattr(counts, defect))
-        self._progress.batch(done)
-
-    def refreshed(self, done: Refreshed) -> None:
-        """Take its time, and until when the tables are."""
-        self._refresh.observe(done.seconds)
-        for cluster, until in done.clusters.items():
-            self._until.labels(cluster).set(until.timestamp())
-        self._progress.refreshed(done)
+    def tell(self, what: str | BatchDone | Refreshed) -> None:
+        """Count what a batch or a refresh has done, and pass it on."""
+        if isinstance(what, BatchDone):
+            self._read.labels(what.query).inc(what.counts.read)
+            self._missing.labels(what.query).inc(what.counts.missing)
+            for defect in events.DEFECTS:
+                self._bad.labels(what.query, defect).inc(getattr(what.counts, defect))
+        elif isinstance(what, Refreshed):
+            self._refresh.observe(what.seconds)
+            for cluster, until in what.clusters.items():
+                self._until.labels(cluster).set(until.timestamp())
+        self._progress.tell(what)
 
     # -- what Spark tells, on a thread of its own ----------------------------------------------------
 
@@ -90,20 +72,8 @@ class Metrics(Progress, StreamingQueryListener):
         told = event.progress
         query = str(told.name).removeprefix("kpe-")
         self._batch.labels(query).observe(told.batchDuration / 1_000)
-        self._lag.labels(query).set(sum(behind(s.latestOffset, s.endOffset) for s in told.sources))
+        behind = (count_between(offsets_in(s.endOffset), offsets_in(s.latestOffset)) for s in told.sources)
+        self._lag.labels(query).set(sum(behind))
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
         """Pass over it: a pipeline that ends says why."""
-
-
-def behind(latest: str, end: str) -> int:
-    """Return how many offsets of topics lie between two of Spark's offsets of a source; of files none."""
-    there, taken = json.loads(latest or "null"), json.loads(end or "null")
-    if not isinstance(there, dict) or not isinstance(taken, dict):
-        return 0
-    return sum(
-        max(0, offset - taken.get(topic, {}).get(partition, 0))
-        for topic, partitions in there.items()
-        if isinstance(partitions, dict)
-        for partition, offset in partitions.items()
-    )

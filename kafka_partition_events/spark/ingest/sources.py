@@ -1,8 +1,8 @@
 """Where events come from: the topic, or an archive of it. All give the same columns."""
 
 import importlib.util
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final, Protocol
 
 from attrs import field, frozen
 from attrs.validators import min_len
@@ -15,7 +15,7 @@ from kafka_partition_events.metadata.codec import FORMAT as SNAPSHOT
 from kafka_partition_events.metadata.codec import decode_event
 from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.kafka import cause_of, explained, stream_topics
+from kafka_partition_events.spark.kafka import cause_of, explained, read_topics
 from kafka_partition_events.spark.tables.storage import Storage
 
 COLUMNS: Final = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
@@ -46,46 +46,59 @@ class Source(Protocol):
 
 
 @frozen(kw_only=True)
-class KafkaSource:
-    """The topic that observers write to, from its beginning.
+class KafkaTopics:
+    """Topics from their beginnings; see `KafkaSource` and `control.ingest.ControlTopics`.
 
     Attributes:
         bootstrap: The brokers, ``host:port,host:port``.
-        topic: The topic.
         options: More options of Kafka's Java consumer by its own names; never shown.
         max_per_batch: How many records a batch holds at the most.
     """
 
     bootstrap: str = field(validator=min_len(1))
-    topic: str = field(default="kpe.events", validator=min_len(1))
     options: Mapping[str, str] = field(factory=dict, repr=False)
     max_per_batch: int | None = None
 
     @property
+    def topics(self) -> Sequence[str]:
+        """Their names."""
+        raise NotImplementedError
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """The options of the consumer."""
+        return self.options
+
+    @property
     def name(self) -> str:
-        """The topic; brokers may move."""
-        return f"the Kafka topic {self.topic}"
+        """The topics; brokers may move."""
+        return f"the Kafka topic{'s' if len(self.topics) > 1 else ''} {', '.join(self.topics)}"
 
     def stream(self, spark: SparkSession) -> DataFrame:
-        """Return the topic's records."""
-        found = stream_topics(
-            spark, self.bootstrap, [self.topic], self.options, max_per_batch=self.max_per_batch
-        )
-        return found.select(*COLUMNS)
+        """Return the topics' records."""
+        limit, where = self.max_per_batch, (self.bootstrap, self.topics, self.settings)
+        return read_topics(spark.readStream, *where, max_per_batch=limit).select(*COLUMNS)
 
     def explain(self, error: Exception) -> SparkJobError:
         """Return the cause and the cure."""
-        return explained(error, [self.topic], self.bootstrap)
+        return explained(error, self.topics, self.bootstrap)
 
 
 @frozen(kw_only=True)
-class JsonlArchive:
-    """Files with one event a line.
+class KafkaSource(KafkaTopics):
+    """The topic that observers write to."""
 
-    A line is a CloudEvent, as ``kpe events ls --output jsonl`` writes it, or what `RecorderListener` writes;
-    the snapshots that begin its files are passed over. A line has no offset: ``topic`` is the file and
-    ``timestamp`` when that was last written. Each file is read once, when it is first seen, so files must not
-    grow any more: of a recorder, take those that it has set aside (``events.jsonl.1``).
+    topic: str = field(default="kpe.events", validator=min_len(1))
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topic."""
+        return [self.topic]
+
+
+@frozen(kw_only=True)
+class Archive:
+    """Files that are read once each, when they are first seen; see `JsonlArchive` and `ParquetArchive`.
 
     Attributes:
         path: A directory, or a pattern of files (``/data/events.jsonl.*``).
@@ -94,11 +107,46 @@ class JsonlArchive:
 
     path: str = field(validator=min_len(1))
     max_per_batch: int | None = None
+    kind: ClassVar[str]
+    needed: ClassVar[str] = ""
 
     @property
     def name(self) -> str:
         """The path."""
-        return f"the JSONL files {self.path}"
+        return f"the {self.kind} files {self.path}"
+
+    def explain(self, error: Exception) -> SparkJobError:
+        """Return the cause and the cure."""
+        cure = f"are they all there{self.needed}?"
+        return SparkJobError(f"Spark could not read {self.name}; {cure} {cause_of(error)}")
+
+    def files(self, spark: SparkSession, reader: DataStreamReader) -> DataFrame:
+        """Return what a reader of their format reads.
+
+        Raises:
+            SparkJobError: there are none, which Spark would wait for, or tell in a stack trace.
+        """
+        if not Storage(spark, self.path).matches():
+            raise SparkJobError(f"there is no such archive: {self.path}")
+        # Directories such as day=.../batch=... are the archive's own matter. And Spark would pass over files
+        # that are a week older than the newest.
+        reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", "100000d")
+        if self.max_per_batch is not None:
+            reader = reader.option("maxFilesPerTrigger", str(self.max_per_batch))
+        return reader.load(self.path)
+
+
+@frozen(kw_only=True)
+class JsonlArchive(Archive):
+    """Files with one event a line.
+
+    A line is a CloudEvent, as ``kpe events ls --output jsonl`` writes it, or what `RecorderListener` writes;
+    the snapshots that begin its files are passed over. A line has no offset: ``topic`` is the file and
+    ``timestamp`` when that was last written. Files must not grow any more: of a recorder, take those that it
+    has set aside (``events.jsonl.1``).
+    """
+
+    kind = "JSONL"
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return a record for each line."""
@@ -107,13 +155,11 @@ class JsonlArchive:
                 "reading JSONL needs cloudevents, here and where Spark's Python workers run: "
                 "pip install 'kafka-partition-events[events]'"
             )
-        _require_files(spark, self.path)
-        reader = _file_reader(spark.readStream.format("text"), self.max_per_batch)
         # A function without type hints, for Spark would take them for those of pandas. Not deterministic, or
         # Spark would call it for the filter and once more for the value.
         to_event = F.udf(lambda line: event_of_line(line), BinaryType()).asNondeterministic()  # noqa: PLW0108
         return (
-            reader.load(self.path)
+            self.files(spark, spark.readStream.format("text"))
             .select(
                 # As bytes, for a line of garbage may be no text to Python.
                 to_event(F.col("value").cast("binary")).alias("value"),
@@ -121,57 +167,29 @@ class JsonlArchive:
                 F.col("_metadata.file_modification_time").alias("timestamp"),
             )
             .where(F.col("value").isNotNull())
-            .select(
-                F.lit(None).cast("binary").alias("key"),
-                "value",
-                "topic",
-                F.lit(None).cast("int").alias("partition"),
-                F.lit(None).cast("bigint").alias("offset"),
-                "timestamp",
-                F.lit(None).cast("int").alias("timestampType"),
+            .selectExpr(
+                "CAST(NULL AS BINARY) AS key",
+                *("value", "topic", "CAST(NULL AS INT) AS partition", "CAST(NULL AS BIGINT) AS offset"),
+                *("timestamp", "CAST(NULL AS INT) AS timestampType"),
             )
         )
 
-    def explain(self, error: Exception) -> SparkJobError:
-        """Return the cause and the cure."""
-        return SparkJobError(f"Spark could not read {self.name}; are they all there? {cause_of(error)}")
-
 
 @frozen(kw_only=True)
-class ParquetArchive:
+class ParquetArchive(Archive):
     """Parquet files with the columns that Kafka's connector gives; ``bronze/records`` is one such.
 
-    Columns that are missing are null; only ``value`` is needed. Each file is read once, when first seen.
-
-    Attributes:
-        path: A directory, or a pattern of files.
-        max_per_batch: How many files a batch holds at the most.
+    Columns that are missing are null; only ``value`` is needed.
     """
 
-    path: str = field(validator=min_len(1))
-    max_per_batch: int | None = None
-
-    @property
-    def name(self) -> str:
-        """The path."""
-        return f"the Parquet files {self.path}"
+    kind = "Parquet"
+    needed = ", with a BINARY column value and Kafka's other columns"
 
     def stream(self, spark: SparkSession) -> DataFrame:
         """Return a record for each row."""
-        _require_files(spark, self.path)
-        reader = spark.readStream.format("parquet").schema(_KAFKA_SCHEMA)
-        reader = _file_reader(reader, self.max_per_batch)
-        written = F.col("_metadata.file_modification_time")
-        return reader.load(self.path).select(
-            *COLUMNS[:-2], F.coalesce("timestamp", written).alias("timestamp"), "timestampType"
-        )
-
-    def explain(self, error: Exception) -> SparkJobError:
-        """Return the cause and the cure."""
-        return SparkJobError(
-            f"Spark could not read {self.name}; are they all there, with a BINARY column value and Kafka's "
-            f"other columns? {cause_of(error)}"
-        )
+        written = F.coalesce("timestamp", F.col("_metadata.file_modification_time")).alias("timestamp")
+        rows = self.files(spark, spark.readStream.format("parquet").schema(_KAFKA_SCHEMA))
+        return rows.select(*COLUMNS[:-2], written, "timestampType")
 
 
 def event_of_line(line: bytes | None) -> bytes | None:
@@ -191,16 +209,3 @@ def event_of_line(line: bytes | None) -> bytes | None:
         return to_record(to_cloudevent(decode_event(document))).value
     except (ValueError, AttributeError):  # no JSON, no object, no event, or text that no bytes can tell
         return line  # for quarantine
-
-
-def _file_reader(reader: DataStreamReader, max_per_batch: int | None) -> DataStreamReader:
-    # Directories such as day=.../batch=... are the archive's own matter. And Spark would pass over files that
-    # are a week older than the newest.
-    reader = reader.option("recursiveFileLookup", "true").option("maxFileAge", "100000d")
-    return reader if max_per_batch is None else reader.option("maxFilesPerTrigger", str(max_per_batch))
-
-
-def _require_files(spark: SparkSession, path: str) -> None:
-    """Tell at once what Spark would wait for, or tell in a stack trace."""
-    if not Storage(spark, path).matches():
-        raise SparkJobError(f"there is no such archive: {path}")

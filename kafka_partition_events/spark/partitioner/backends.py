@@ -8,7 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from kafka_partition_events.routing import hashing
-from kafka_partition_events.spark.partitioner.errors import KeyHashError
+from kafka_partition_events.spark.errors import KeyHashError
 from kafka_partition_events.spark.partitioner.jvm_function import (
     Backend,
     BackendName,
@@ -49,9 +49,9 @@ def backend_of(session: "SparkSession", name: BackendName | None = None) -> Back
 
 
 def _numpy() -> Callable[..., Column]:
-    from kafka_partition_events.spark.partitioner import numpy_hash  # noqa: PLC0415 - imports NumPy
+    from kafka_partition_events.spark.partitioner.numpy_hash import murmur2  # noqa: PLC0415 - imports NumPy
 
-    return arrow_column(numpy_hash.murmur2, numpy_hash)
+    return arrow_column(murmur2)
 
 
 def _answers() -> dict[str | None, object]:

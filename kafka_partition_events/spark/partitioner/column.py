@@ -10,12 +10,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
-    ByteType,
     DataType,
-    IntegerType,
-    LongType,
+    IntegralType,
     MapType,
-    ShortType,
     StringType,
     StructType,
     VariantType,
@@ -186,14 +183,10 @@ class Placing:
                 usable=None if target.uses_all else _array(target.usable, "int"),
                 offline=_array(_flags(target), "boolean") if wanted and target.offline else None,
             )
+        usable = {name: None if each.uses_all else list(each.usable) for name, each in self.targets.items()}
         rows = [
-            (
-                target.topic,
-                target.count,
-                None if target.uses_all else list(target.usable),
-                _flags(target) if wanted and target.offline else None,
-            )
-            for target in self.targets.values()
+            (name, each.count, usable[name], _flags(each) if wanted and each.offline else None)
+            for name, each in self.targets.items()
         ]
         routes = df.sparkSession.createDataFrame(rows, _ROUTES_SCHEMA)
         routed = df.join(F.broadcast(routes), self.topic == F.col(_TOPIC), "left")
@@ -289,7 +282,7 @@ def _own_partition(df: DataFrame) -> Column:
         ConfigurationError: they are no whole numbers.
     """
     kind = _kinds(df)[PARTITION]
-    if not isinstance(kind, ByteType | ShortType | IntegerType | LongType):
+    if not isinstance(kind, IntegralType):
         raise ConfigurationError(f"the column partition must be INT, not {kind.simpleString().upper()}")
     return F.col(PARTITION)
 

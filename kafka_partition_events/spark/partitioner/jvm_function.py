@@ -6,8 +6,9 @@ so this is for classic sessions. Elsewhere NumPy computes the same in an ``arrow
 than none: it moves keys to other partitions without anybody noticing. So a small job asks each way first.
 """
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType, ModuleType
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from attrs import field, frozen
@@ -149,12 +150,12 @@ def _static_method(session: "SparkSession", owner: str, name: str) -> Callable[.
     return call
 
 
-def arrow_column(function: Callable[..., Any], module: ModuleType) -> Callable[..., Column]:
+def arrow_column(function: Callable[..., Any]) -> Callable[..., Column]:
     """Return a function of Arrow arrays to INT32 ones as one of columns; workers need not have its module."""
     from pyspark.cloudpickle import register_pickle_by_value  # noqa: PLC0415
     from pyspark.sql.pandas.functions import arrow_udf  # noqa: PLC0415 - imports PyArrow
 
-    register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    register_pickle_by_value(sys.modules[function.__module__])  # type: ignore[no-untyped-call]
     make: Any = arrow_udf  # its stub wants the kind that it finds out itself, from the annotations
     column: Callable[..., Column] = make(function, "int")
     return column

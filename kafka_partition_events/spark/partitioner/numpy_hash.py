@@ -1,9 +1,10 @@
-"""Java's murmur2 over a whole Arrow array at once.
+"""Java's murmur2, and the jump hash number for number as `routing.jump`, over a whole Arrow array at once.
 
 Spark's Python workers run this. They need NumPy and PyArrow, not this package: its functions are sent there
-by value (`backends` sees to that), so everything that they use must stand in this file.
+by value (`jvm_function` sees to that), so everything that they use must stand in this file.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,11 @@ _M = np.uint32(0x5BD1E995)
 _R = np.uint32(24)
 _CHUNK = 32_768  # keys at a time: what is computed on stays in the cache
 _PAD = 4
+
+_FACTOR = 2862933555777941757
+_SHIFT = 1 << 33
+_FIRST = np.uint64(1 + _SHIFT)
+_STEP = np.uint64((1 + _SHIFT - _FACTOR * _SHIFT) % (1 << 64))
 
 
 def murmur2(keys: pa.Array) -> pa.Array:
@@ -121,3 +127,26 @@ def _finished(hashes: Any) -> Any:
     hashes *= _M
     hashes ^= hashes >> np.uint32(15)
     return hashes
+
+
+def jumping_to(count: int) -> Callable[[pa.Array], pa.Array]:
+    """Return a function of an INT64 array of numbers, 0 or more, to INT32 buckets; of a null, a null."""
+
+    def jump(numbers: pa.Array) -> pa.Array:
+        absent = numbers.is_null().to_numpy(zero_copy_only=False)
+        state = numbers.fill_null(0).to_numpy(zero_copy_only=False).astype(np.uint64)
+        buckets = np.zeros(len(state), np.int64)
+        # As in `routing.jump`: x + 2**33 in place of Guava's x, so that its upper bits are the divisor.
+        state = state * np.uint64(_FACTOR) + _FIRST
+        moving = np.arange(len(state))
+        while len(moving):
+            divisor = (state >> np.uint64(33)).astype(np.int64)
+            following = np.full(len(moving), count, np.int64)  # where it is 0, the number stays
+            np.floor_divide((buckets[moving] + 1) << 31, divisor, out=following, where=divisor != 0)
+            going_on = following < count
+            moving, state = moving[going_on], state[going_on]
+            buckets[moving] = following[going_on]
+            state = state * np.uint64(_FACTOR) + _STEP
+        return pa.array(buckets.astype(np.int32), pa.int32(), mask=absent)
+
+    return jump

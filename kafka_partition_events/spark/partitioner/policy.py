@@ -10,7 +10,7 @@ from kafka_partition_events.metadata.cluster import Cluster, TopicInfo
 from kafka_partition_events.routing.budget import NO_ADMISSION, BufferBudget, Share
 from kafka_partition_events.routing.judgement import Avoidance
 from kafka_partition_events.routing.table import compile_route
-from kafka_partition_events.spark.partitioner.errors import UnknownPartitionError
+from kafka_partition_events.spark.errors import UnknownPartitionError
 
 OfflinePolicy = Literal["pin", "reroute", "raise"]
 Cap = BufferBudget | Mapping[str, Share] | Mapping[str, Collection[int]]

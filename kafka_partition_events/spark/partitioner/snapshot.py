@@ -13,8 +13,7 @@ from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.cluster import EMPTY, Cluster, Node, TopicInfo
 from kafka_partition_events.metadata.reconcile import Memory, reconcile
 from kafka_partition_events.metadata.source import Observation
-from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.partitioner.errors import UnknownPartitionError
+from kafka_partition_events.spark.errors import SparkJobError, UnknownPartitionError
 
 ClusterSource = Cluster | str | Mapping[str, Any] | Callable[[], Cluster]
 """Where metadata comes from: a snapshot; the brokers' addresses, or librdkafka settings, to ask a cluster; or

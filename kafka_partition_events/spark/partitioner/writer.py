@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from kafka_partition_events.errors import ConfigurationError, PartitionOfflineError
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.cluster import Cluster
+from kafka_partition_events.spark.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner.backends import backend_of
 from kafka_partition_events.spark.partitioner.column import (
     OFFLINE_MARK,
@@ -22,7 +23,6 @@ from kafka_partition_events.spark.partitioner.column import (
     row_hash,
     topics_of,
 )
-from kafka_partition_events.spark.partitioner.errors import UnknownPartitionError
 from kafka_partition_events.spark.partitioner.jvm_function import BackendName, is_connect
 from kafka_partition_events.spark.partitioner.policy import PartitionPolicy, Target, targets_of
 from kafka_partition_events.spark.partitioner.snapshot import ClusterSource, Snapshot, take_snapshot

@@ -17,9 +17,10 @@ from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.event_counts import leader_churn, reroutes, skew
 from kafka_partition_events.spark.gold.slo_burn import REACH, slo_burn
 from kafka_partition_events.spark.refresh.standing import TOGETHER, Standing
-from kafka_partition_events.spark.tables.days import Days, Hours, Period, joined_days, joined_hours, since
+from kafka_partition_events.spark.tables.days import Hours, Period, joined, since
 from kafka_partition_events.spark.tables.ledger import Intent
 from kafka_partition_events.spark.tables.tables import COUNTS, RECORDS, Tables
+from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 LastingTable = Callable[[Lasting, Period], DataFrame]
 EventTable = Callable[[DataFrame, Period], DataFrame]
@@ -54,13 +55,13 @@ class Gold:
     Attributes:
         tables: Where all tables are.
         standing: Knows which days of outages matter.
-        of_lasting: `OF_LASTING`, or with another target.
+        targets: Which part of the time partitions shall be online.
         at_once: How many tables are made at once: most of their time is planning.
     """
 
     tables: Tables
     standing: Standing
-    of_lasting: Mapping[str, LastingTable] = OF_LASTING
+    targets: Targets = THREE_NINES
     at_once: int = 4
 
     def make(self, intent: Intent, clusters: Clusters) -> None:
@@ -69,9 +70,9 @@ class Gold:
 
     def _of_lasting(self, intent: Intent, clusters: Clusters) -> Iterator[Callable[[], None]]:
         rated, burnt = _near(intent.rated), _near(intent.burnt)
-        wanted: list[tuple[str, Hours | Days]] = [
+        wanted: list[tuple[str, Period]] = [
             *(("availability_hourly", hours) for hours in rated),
-            *(("availability_daily", days) for days in joined_days(hours.days for hours in rated)),
+            *(("availability_daily", days) for days in joined(hours.days for hours in rated)),
             *(("slo_burn", hours) for hours in burnt),
         ]
         if not wanted:
@@ -85,9 +86,9 @@ class Gold:
         outages = self.standing.outages_from(begin).where(begins & ends).select(*_OUTAGE)
         counts = self.tables.read(COUNTS).where(there).select(*_COUNT)
         outages, counts = together(self.at_once, outages.localCheckpoint, counts.localCheckpoint)
-        lasting = Lasting(outages=outages, counts=counts, clusters=clusters)
+        lasting = Lasting(outages=outages, counts=counts, clusters=clusters, targets=self.targets)
         for name, period in wanted:
-            yield partial(self._replace, name, partial(self.of_lasting[name], lasting), period)
+            yield partial(self._replace, name, partial(OF_LASTING[name], lasting), period)
 
     def _of_events(self, intent: Intent) -> Iterator[Callable[[], None]]:
         spans = {"leader_churn": intent.churned, "skew": intent.summed, "reroutes": intent.counted}
@@ -101,7 +102,7 @@ class Gold:
         near = (F.col("name") == name) & (at >= F.lit(begin)) & (at < F.lit(period.end + TOGETHER))
         return events.distinct(events.observations(self.tables.read(RECORDS, since(begin)).where(near)))
 
-    def _replace(self, name: str, made: Callable[[Period], DataFrame], period: Hours | Days) -> None:
+    def _replace(self, name: str, made: Callable[[Period], DataFrame], period: Period) -> None:
         self.tables.replace(f"gold/{name}", made(period), period)
 
 
@@ -113,5 +114,5 @@ def together(at_once: int, *acts: Callable[[], Any]) -> list[Any]:
 
 
 def _near(spans: Sequence[Hours]) -> list[Hours]:
-    wider = joined_hours(Hours(one.first, one.last + _APART) for one in spans)
+    wider = joined(Hours(one.first, one.last + _APART) for one in spans)
     return [Hours(one.first, one.last - _APART) for one in wider]

@@ -12,12 +12,11 @@ from attrs import frozen
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark import outages
 from kafka_partition_events.spark.events import LABELS
-from kafka_partition_events.spark.gold import partition_counts
+from kafka_partition_events.spark.gold import outages, partition_counts
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.intervals import HOUR_US, day_of
-from kafka_partition_events.spark.gold.partition_outages import DECORATED, partition_outages
+from kafka_partition_events.spark.gold.outages import DECORATED, partition_outages
 from kafka_partition_events.spark.refresh.standing import TOGETHER, Standing, of_topics
 from kafka_partition_events.spark.tables.days import Days, Hours, since
 from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, STATES, Tables
@@ -93,8 +92,8 @@ def changed_outages(
     left = standing.tables.read(STATES, *wanted).where("name = 'broker.left'")
     made = F.when(F.col("there"), F.struct(*DECORATED)).alias("new")
     rows = partition_outages(bare, left, clusters, "old", "there").select(*key, "old", made)
-    changes, observed = _hours_of_outages(clusters), Observation()
-    rows = rows.observe(observed, F.collect_set(changes).alias("changes")).localCheckpoint()
+    rows, observed = rows.withColumn("until", F.timestamp_micros(clusters.last_news())), Observation()
+    rows = rows.observe(observed, F.collect_set(_hours_of_outages()).alias("changes")).localCheckpoint()
     return _changed(rows.where("new IS NOT NULL").select("new.*"), observed)
 
 
@@ -121,55 +120,47 @@ def _changed(rows: DataFrame, observed: Observation) -> Changed:
     return Changed(rows=rows, days=sorted({row["day"] for row in found}), rated=rated, settled=settled)
 
 
-def _hours_of_outages(clusters: Clusters) -> Column:
-    """Return the day on which an outage began that changes, and the hours that it changes."""
-    old, new = (_bounds(side, clusters.last_news()) for side in ("old", "new"))
-    both = F.expr("old IS NOT NULL AND new IS NOT NULL")
-    begins = both & ~((old[0] == new[0]) & (old[1] == new[1]))
-    ends = both & F.expr("NOT (old.ended_by <=> new.ended_by AND old.ended_after <=> new.ended_after)")
-    closes = both & F.expr("(old.ended_by IS NULL) != (new.ended_by IS NULL)")
-    whole = (F.least(old[0], new[0]), F.greatest(old[3], new[3]))
-    rated = F.array(
-        _span(~both, *whole),
-        _span(begins, F.least(old[0], new[0]), F.greatest(old[1], new[1])),
-        _span(ends, F.least(old[2], new[2]), F.greatest(old[3], new[3])),
+def _hours_of_outages() -> Column:
+    """Return the day on which an outage began that changes, and the hours that it changes.
+
+    Of rows with ``old``, ``new`` and ``until``, the last news of their cluster.
+    """
+    (began, seen, surely, ended), (began_now, seen_now, surely_now, ended_now) = map(_moments, ("old", "new"))
+    both = "old IS NOT NULL AND new IS NOT NULL"
+    begins = f"{both} AND NOT ({began} = {began_now} AND {seen} = {seen_now})"
+    ends = f"{both} AND NOT (old.ended_by <=> new.ended_by AND old.ended_after <=> new.ended_after)"
+    closes = f"{both} AND (old.ended_by IS NULL) != (new.ended_by IS NULL)"
+    whole = f"least({began}, {began_now})", f"greatest({ended}, {ended_now})"
+    rated = (
+        _span(f"NOT ({both})", *whole),
+        _span(begins, f"least({began}, {began_now})", f"greatest({seen}, {seen_now})"),
+        _span(ends, f"least({surely}, {surely_now})", f"greatest({ended}, {ended_now})"),
     )
     change = F.struct(
         day_of(F.unix_micros("began_by")).alias("day"),
-        F.array_compact(rated).alias("rated"),
-        F.array_compact(F.array(_span(closes, *whole))).alias("settled"),
+        F.expr(f"array_compact(array({', '.join(rated)})) AS rated"),
+        F.expr(f"array_compact(array({_span(closes, *whole)})) AS settled"),
     )
     return F.when(F.expr("NOT (old <=> new)"), change)
 
 
-def _bounds(side: str, until: Column) -> tuple[Column, Column, Column, Column]:
+def _moments(side: str) -> tuple[str, str, str, str]:
     """Return when an outage began, and when it ended, at the earliest and at the latest."""
-    first_seen = F.expr(f"unix_micros({side}.began_by)")
-    end = F.when(
-        F.expr(f"{side}.began_by IS NOT NULL"), F.coalesce(F.expr(f"unix_micros({side}.ended_by)"), until)
-    )
-    surely = F.expr(f"unix_micros(greatest({side}.began_by, coalesce({side}.ended_after, {side}.began_by)))")
-    begin = F.expr(f"unix_micros(coalesce({side}.began_after, {side}.began_by))")
-    return begin, first_seen, F.when(F.expr(f"{side}.ended_by IS NULL"), end).otherwise(surely), end
+    seen, ended = f"{side}.began_by", f"IF({side}.began_by IS NULL, NULL, coalesce({side}.ended_by, until))"
+    surely = f"IF({side}.ended_by IS NULL, {ended}, greatest({seen}, coalesce({side}.ended_after, {seen})))"
+    return f"coalesce({side}.began_after, {seen})", seen, surely, ended
 
 
-def _span(wanted: Column, first: Column, last: Column) -> Column:
-    hours = F.struct(F.floor(first / HOUR_US).alias("first"), F.floor(last / HOUR_US).alias("last"))
-    return F.when(wanted, hours)
+def _span(wanted: str, first: str, last: str) -> str:
+    first, last = (f"floor(unix_micros({moment}) / {HOUR_US})" for moment in (first, last))
+    return f"IF({wanted}, struct({first} AS first, {last} AS last), NULL)"
 
 
 # -- counts of partitions ----------------------------------------------------------------------------------
 
 
 def changed_counts(tables: Tables, topics: DataFrame | None, first: datetime, clusters: Clusters) -> Changed:
-    """Return what changes of ``gold/partition_count_history``.
-
-    Args:
-        tables: Where it is.
-        topics: Those of which there is news that tells of counts; None: all are to be found again.
-        first: When that begins.
-        clusters: What is known of them.
-    """
+    """Return what changes of ``gold/partition_count_history``; all else as for outages."""
     begin = Days(first.date(), first.date()).begin
     columns = (*_TOPIC, "topic_id", "valid_from", "valid_to", "count", *LABELS)
     history = of_topics(tables.read(COUNTS).select(*columns), topics).localCheckpoint()

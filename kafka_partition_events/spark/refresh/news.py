@@ -1,15 +1,14 @@
 """What new records tell, as far as it decides what must be made anew. One row of each cluster."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from attrs import field, frozen
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark import outages
-from kafka_partition_events.spark.gold import blind, partition_counts
+from kafka_partition_events.spark.gold import blind, outages, partition_counts
 from kafka_partition_events.spark.gold.clusters import Clusters
 from kafka_partition_events.spark.gold.intervals import HOUR_US
 from kafka_partition_events.spark.tables.days import Hours
@@ -20,65 +19,73 @@ _PRODUCERS: Final = (
 """What producers tell: that they are there says nothing of whether anybody looks."""
 
 
+def _ranges(hours: Iterable[int]) -> Sequence[Hours]:
+    # What was told in the next hour may have its place in this one now.
+    return [Hours(hour, hour + 1) for hour in hours]
+
+
 @frozen(kw_only=True)
 class News:
     """What the records tell of a cluster.
 
     Attributes:
-        cluster: Its id.
+        cluster_id: The cluster.
         first: The earliest ``at``.
         until: The last news, by the clock of the broker that it was written to where that is behind.
-        beats: Moments of ``cluster.summary``, each with its period in microseconds.
+        beats: Of each ``cluster.summary``, ascending, ``at`` and its ``period`` in microseconds.
         outages: The earliest that tells of outages; None: none does. The same for the others:
         down: the topics of which they tell that
         counts: that tells how many partitions a topic has,
         sized: the topics of which they tell that
         left: that a broker may have left,
         blind: from when on nobody may have looked,
-        looked: from when on somebody has, though it was taken for blind.
-        stopped: Since when its observer could not look, if none of them tells of a look after that.
-        ended: Whether one of them tells of a look that ends such a time.
+        looked: from when on somebody has, though it was taken for blind,
+        lost: from when on its observer could not look.
+        last_lost: When it told that last.
+        last_found: When one of them told last of a look that ends such a time.
         moved: Hours in which leadership moved.
         summed: Hours of summaries.
         counted: Hours of producers' counters.
     """
 
-    cluster: str = field()
+    cluster_id: str
     first: datetime
     until: datetime | None
-    beats: tuple[tuple[datetime, int], ...]
+    beats: Sequence[Mapping[str, Any]]
     outages: datetime | None
-    down: tuple[str, ...]
+    down: Sequence[str]
     counts: datetime | None
-    sized: tuple[str, ...]
+    sized: Sequence[str]
     left: datetime | None
     blind: datetime | None
     looked: datetime | None
-    stopped: datetime | None
-    ended: bool
-    moved: tuple[Hours, ...]
-    summed: tuple[Hours, ...]
-    counted: tuple[Hours, ...]
+    lost: datetime | None
+    last_lost: datetime | None
+    last_found: datetime | None
+    moved: Sequence[Hours] = field(converter=_ranges)
+    summed: Sequence[Hours] = field(converter=_ranges)
+    counted: Sequence[Hours] = field(converter=_ranges)
+
+    @property
+    def stopped(self) -> datetime | None:
+        """Since when its observer could not look, if none of them tells of a look after that."""
+        return self.lost if _after(self.last_lost, self.last_found) else None
+
+    @property
+    def ended(self) -> bool:
+        """Whether one of them tells of a look that ends such a time."""
+        return _after(self.last_found, self.last_lost)
 
     def silent_since(self, beat: datetime | None) -> Iterable[datetime]:
-        """Return when there were summaries that were followed by none for too long.
-
-        Args:
-            beat: The last one before these.
-        """
-        for at, period_us in self.beats:
-            if beat is not None and at - beat > blind.PERIODS * timedelta(microseconds=period_us):
+        """Return when summaries, the last one before these and these, were followed by none for too long."""
+        for one in self.beats:
+            if beat is not None and one["at"] - beat > blind.PERIODS * timedelta(microseconds=one["period"]):
                 yield beat
-            beat = at
+            beat = one["at"]
 
 
 def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
-    """Return what observations tell, of each cluster.
-
-    Args:
-        told: As `events.observations` returns them, and their records' ``timestamp``.
-        clusters: When nobody looked, as far as that is known.
-    """
+    """Return what observations tell, with their records' ``timestamp``, of each cluster."""
     name, at = F.col("name"), F.col("at")
     from_ = F.coalesce("prev_at", "at")
     confessed = name.isin("metadata.unavailable", "metadata.recovered") | F.col("gap")
@@ -91,17 +98,11 @@ def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
     seen = (blind.looks() & clusters.touches_blind(F.unix_micros("prev_at"), moment)) | (
         ((name == blind.HEARTBEAT) | ends) & in_blind
     )
+    beat = F.when(blind.period().isNotNull(), F.struct("at", blind.period().alias("period")))
     rows = told.groupBy("cluster_id").agg(
         F.min("at").alias("first"),
         F.max(F.when(~name.isin(*_PRODUCERS), F.least("at", F.coalesce("timestamp", "at")))).alias("until"),
-        F.sort_array(
-            F.collect_set(
-                F.when(
-                    (name == blind.HEARTBEAT) & blind.period().isNotNull(),
-                    F.struct("at", blind.period().alias("period")),
-                )
-            )
-        ).alias("beats"),
+        F.sort_array(F.collect_set(F.when(name == blind.HEARTBEAT, beat))).alias("beats"),
         F.min(F.when(of_outages, at)).alias("outages"),
         F.collect_set(F.when(of_outages, F.col("topic"))).alias("down"),
         F.min(F.when(of_counts, at)).alias("counts"),
@@ -109,34 +110,14 @@ def news_of(told: DataFrame, clusters: Clusters) -> list[News]:
         F.min(F.when(name == "broker.left", from_)).alias("left"),
         F.min(F.when(confessed, from_)).alias("blind"),
         F.min(F.when(seen, from_)).alias("looked"),
-        F.max(F.when(stop, at)).alias("last_stop"),
-        F.min(F.when(stop, from_)).alias("stopped"),
-        F.max(F.when(ends, at)).alias("last_end"),
+        F.min(F.when(stop, from_)).alias("lost"),
+        F.max(F.when(stop, at)).alias("last_lost"),
+        F.max(F.when(ends, at)).alias("last_found"),
         _hours("leadership.moved").alias("moved"),
         _hours("cluster.summary").alias("summed"),
         _hours("producer.counters").alias("counted"),
     )  # fmt: skip
-    return [
-        News(
-            cluster=row["cluster_id"],
-            beats=tuple((beat["at"], beat["period"]) for beat in row["beats"]),
-            first=row["first"],
-            until=row["until"],
-            outages=row["outages"],
-            down=tuple(row["down"]),
-            counts=row["counts"],
-            sized=tuple(row["sized"]),
-            left=row["left"],
-            blind=row["blind"],
-            looked=row["looked"],
-            stopped=row["stopped"] if _after(row["last_stop"], row["last_end"]) else None,
-            ended=_after(row["last_end"], row["last_stop"]),
-            moved=_ranges(row["moved"]),
-            summed=_ranges(row["summed"]),
-            counted=_ranges(row["counted"]),
-        )
-        for row in rows.toArrow().to_pylist()
-    ]
+    return [News(**row) for row in rows.toArrow().to_pylist()]
 
 
 def doubles_of(told: DataFrame) -> int:
@@ -153,8 +134,3 @@ def _hours(name: str) -> Column:
 
 def _after(moment: datetime | None, other: datetime | None) -> bool:
     return moment is not None and (other is None or moment > other)
-
-
-def _ranges(hours: Iterable[int]) -> tuple[Hours, ...]:
-    # What was told in the next hour may have its place in this one now.
-    return tuple(Hours(hour, hour + 1) for hour in hours)

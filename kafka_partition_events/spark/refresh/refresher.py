@@ -6,7 +6,7 @@ final yet (`gold`). So a refresh costs what is new, after a year as on the first
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from attrs import evolve
@@ -19,18 +19,19 @@ from kafka_partition_events.spark.gold import blind
 from kafka_partition_events.spark.gold.availability import SETTLED_AFTER
 from kafka_partition_events.spark.gold.clusters import Blind, Clusters, rows_of_topics
 from kafka_partition_events.spark.gold.intervals import day_of
-from kafka_partition_events.spark.gold.partition_outages import AROUND
+from kafka_partition_events.spark.gold.outages import AROUND, states
 from kafka_partition_events.spark.gold.slo_burn import REACH
 from kafka_partition_events.spark.ingest import batches
 from kafka_partition_events.spark.ingest.batches import COORDINATES
 from kafka_partition_events.spark.progress import Progress, Refreshed
-from kafka_partition_events.spark.refresh.gold import OF_LASTING, Gold, LastingTable, together
+from kafka_partition_events.spark.refresh.gold import Gold, together
 from kafka_partition_events.spark.refresh.lasting import Changed, changed_counts, changed_outages
 from kafka_partition_events.spark.refresh.news import News, doubles_of, news_of
-from kafka_partition_events.spark.refresh.standing import Standing, states
-from kafka_partition_events.spark.tables.days import Days, Hours, joined_days, joined_hours
+from kafka_partition_events.spark.refresh.standing import Standing
+from kafka_partition_events.spark.tables.days import Days, Hours, joined
 from kafka_partition_events.spark.tables.ledger import CONTROL, INGEST, Batch, Counts, Intent, Ledger, Mark
 from kafka_partition_events.spark.tables.tables import BLIND, COUNTS, OUTAGES, RECORDS, STATES, UNTIL, Tables
+from kafka_partition_events.spark.targets import THREE_NINES, Targets
 
 
 class Refresher:
@@ -42,19 +43,13 @@ class Refresher:
         tables: Tables,
         ledger: Ledger,
         progress: Progress,
-        of_lasting: Mapping[str, LastingTable] = OF_LASTING,
+        targets: Targets = THREE_NINES,
         *,
         at_once: int = 4,
     ) -> None:
-        """Make it.
+        """Make it, on a session with its time in UTC.
 
-        Args:
-            spark: A session with its time in UTC.
-            tables: Where silver and gold are.
-            ledger: Where it is written down what is done.
-            progress: Hears of it.
-            of_lasting: How gold tables are made of what lasts.
-            at_once: How many things are done at once: most of their time is planning.
+        ``at_once`` things are done at once: most of their time is planning.
         """
         self._spark = spark
         self._tables = tables
@@ -62,10 +57,9 @@ class Refresher:
         self._progress = progress
         self._at_once = at_once
         self._standing = Standing(tables=tables)
-        self._gold = Gold(tables=tables, standing=self._standing, of_lasting=of_lasting, at_once=at_once)
+        self._gold = Gold(tables=tables, standing=self._standing, targets=targets, at_once=at_once)
         self._blind: tuple[int, Sequence[Blind]] = -1, ()
         """When nobody looked, and the refresh that wrote it."""
-        self._followed = ChangeRefresher(tables=tables)
 
     def refresh(self) -> Mark:
         """Take up all batches that are noted; return the mark that then holds."""
@@ -79,11 +73,12 @@ class Refresher:
         after = mark.after(batches)
         ranges: list[Days] = []
         if taken := [batch for batch in batches if batch.query == INGEST and batch.days is not None]:
-            days = joined_days(batch.days for batch in taken if batch.days is not None)
+            days = joined(batch.days for batch in taken if batch.days is not None)
             records = self._tables.read(RECORDS, *days, batches=[batch.number for batch in taken])
             after, ranges = self._refresh_events(records, mark, after)
         if (numbers := [batch.number for batch in batches if batch.query == CONTROL]) and after.heard:
-            ranges = joined_days([*ranges, *self._followed.refresh(numbers, after.control, after.heard)])
+            changes = ChangeRefresher(tables=self._tables, last=after.control, until=after.heard)
+            ranges = joined([*ranges, *changes.refresh(numbers)])
         return self._settle(after, mark, noted, ranges, begin)
 
     def recompute(self, days: Days) -> Mark:
@@ -95,7 +90,7 @@ class Refresher:
         mark = self.refresh()
         begin = time.monotonic()
         if mark.heard is not None:
-            self._followed.recompute(days, mark.control, mark.heard)
+            ChangeRefresher(tables=self._tables, last=mark.control, until=mark.heard).recompute(days)
         before = self._counted(days)
         kept = self._tables.read(RECORDS, days).select(*COORDINATES, "key", "value", "day", "batch")
         self._tables.rewrite(RECORDS, batches.rows(kept, "batch"))
@@ -136,9 +131,11 @@ class Refresher:
         cut_off = self._ledger.intended()
         first = _begin((one.outages for one in news), cut_off.began)
         # A refresh that was cut off while it replaced a day may have lost it: all topics are found again.
-        down = {one.cluster: one.down for one in news}
+        down = {one.cluster_id: one.down for one in news}
         topics = None if cut_off.began else rows_of_topics(self._spark, down)
-        found = self._outages_anew(topics, first, news, unseen, clusters)
+        left = (one.left - AROUND for one in news if one.left is not None)
+        doubtful = min([*left, *(hours.begin for hours in unseen)], default=None)
+        found = changed_outages(self._standing, topics, first, doubtful, clusters)
         counts = self._counts_anew(news, cut_off, clusters)
         others = [*unseen, *([] if again is None else [again.hours])]
         intent = self._ledger.intend(_intent(mark, after, news, found, counts, others))
@@ -152,7 +149,7 @@ class Refresher:
         after = evolve(after, told=after.serial)
         self._standing.keep(topics, first, after.last_news)
         self._blind = after.blind, clusters.blind
-        return after, joined_days(hours.days for hours in intent.rated)
+        return after, joined(hours.days for hours in intent.rated)
 
     def _taken_up(self, told: DataFrame, before: Clusters, after: Mark) -> tuple[Sequence[News], int]:
         """Write the states that are told; return what else is."""
@@ -175,36 +172,24 @@ class Refresher:
         from_: list[datetime] = []
         for one in news:
             from_ += [moment for moment in (one.blind, one.looked) if moment is not None]
-            from_ += one.silent_since(mark.beats.get(one.cluster))
+            from_ += one.silent_since(mark.beats.get(one.cluster_id))
             # What had not ended by the last news may have ended since, or has not ended by now.
-            if (since_then := mark.stopped.get(one.cluster)) is not None:
+            if (since_then := mark.stopped.get(one.cluster_id)) is not None:
                 from_.append(since_then)
         return blind.found_anew(clusters, self._tables, min(from_)) if from_ else clusters.blind
-
-    def _outages_anew(
-        self,
-        topics: DataFrame | None,
-        first: datetime | None,
-        news: Iterable[News],
-        unseen: Iterable[Hours],
-        clusters: Clusters,
-    ) -> Changed:
-        left = (one.left - AROUND for one in news if one.left is not None)
-        again = min([*left, *(hours.begin for hours in unseen)], default=None)
-        return changed_outages(self._standing, topics, first, again, clusters)
 
     def _counts_anew(self, news: Sequence[News], cut_off: Intent, clusters: Clusters) -> Changed:
         first = _begin((one.counts for one in news), cut_off.grown)
         if first is None:
             return Changed()
-        sized = {one.cluster: one.sized for one in news}
+        sized = {one.cluster_id: one.sized for one in news}
         topics = None if cut_off.grown else rows_of_topics(self._spark, sized)
         return changed_counts(self._tables, topics, first, clusters)
 
     def _write(self, name: str, changed: Changed) -> None:
         if changed.rows is None:
             return
-        for one in joined_days(Days(day, day) for day in changed.days):
+        for one in joined(Days(day, day) for day in changed.days):
             rows = changed.rows.where(F.col("day").between(F.lit(one.first), F.lit(one.last)))
             self._tables.replace(name, rows, one)
 
@@ -213,7 +198,7 @@ class Refresher:
         done = Refreshed(
             ranges=ranges, totals=mark.totals, until=mark.last_news, seconds=seconds, clusters=mark.until
         )
-        self._progress.refreshed(done)
+        self._progress.tell(done)
 
 
 def _begin(moments: Iterable[datetime | None], cut_off: Iterable[Days]) -> datetime | None:
@@ -226,13 +211,13 @@ def _with_news(after: Mark, mark: Mark, news: Iterable[News], doubles: int) -> M
     until, beats, stopped = dict(mark.until), dict(mark.beats), dict(mark.stopped)
     for one in news:
         if one.until is not None:
-            until[one.cluster] = max(one.until, until.get(one.cluster, one.until))
+            until[one.cluster_id] = max(one.until, until.get(one.cluster_id, one.until))
         if one.stopped is not None:
-            stopped[one.cluster] = min(one.stopped, stopped.get(one.cluster, one.stopped))
+            stopped[one.cluster_id] = min(one.stopped, stopped.get(one.cluster_id, one.stopped))
         elif one.ended:
-            stopped.pop(one.cluster, None)
-        for at, _ in one.beats:
-            beats[one.cluster] = max(at, beats.get(one.cluster, at))
+            stopped.pop(one.cluster_id, None)
+        for beat in one.beats:
+            beats[one.cluster_id] = max(beat["at"], beats.get(one.cluster_id, beat["at"]))
     return evolve(
         after, until=until, beats=beats, stopped=stopped, totals=after.totals + Counts(doubles=doubles)
     )
@@ -243,24 +228,24 @@ def _intent(
 ) -> Intent:
     open_: list[Hours] = []
     for one in news:
-        if (until := after.until.get(one.cluster)) is not None:
-            before = mark.until.get(one.cluster)
+        if (until := after.until.get(one.cluster_id)) is not None:
+            before = mark.until.get(one.cluster_id)
             begin = min(one.first, until) if before is None else before - SETTLED_AFTER
             open_.append(Hours.touched(begin, until))
     last = after.last_news
     now = -1 if last is None else Hours.touched(last, last).last
 
     def known(spans: Iterable[Hours]) -> list[Hours]:
-        return joined_hours(Hours(one.first, min(one.last, now)) for one in spans if one.first <= now)
+        return joined(Hours(one.first, min(one.last, now)) for one in spans if one.first <= now)
 
     changed = [*found.rated, *counts.rated, *unseen, *open_]
     reach = REACH // timedelta(hours=1)
     return Intent(
         rated=known([*changed, *found.settled]),
         burnt=known(Hours(one.first, one.last + reach) for one in changed),
-        churned=joined_hours(hours for one in news for hours in one.moved),
-        summed=joined_hours(hours for one in news for hours in one.summed),
-        counted=joined_hours(hours for one in news for hours in one.counted),
-        began=joined_days(Days(day, day) for day in found.days),
-        grown=joined_days(Days(day, day) for day in counts.days),
+        churned=joined(hours for one in news for hours in one.moved),
+        summed=joined(hours for one in news for hours in one.summed),
+        counted=joined(hours for one in news for hours in one.counted),
+        began=joined(Days(day, day) for day in found.days),
+        grown=joined(Days(day, day) for day in counts.days),
     )

@@ -1,4 +1,4 @@
-"""``silver/states``: what is told of partitions, topics and brokers; and what stands for all before a day."""
+"""What stands for all states before a day (``silver/standing``)."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
@@ -8,30 +8,15 @@ from attrs import field, frozen
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from kafka_partition_events.spark import outages
-from kafka_partition_events.spark.events import LABELS
+from kafka_partition_events.spark.gold import outages
 from kafka_partition_events.spark.gold.intervals import day_of
-from kafka_partition_events.spark.gold.partition_counts import NAMES as TELL_COUNTS
 from kafka_partition_events.spark.tables.days import EVER, Days, since
 from kafka_partition_events.spark.tables.tables import OUTAGES, STANDING, STATES, Tables
 
-NAMES: Final = tuple(sorted({*outages.TELLING, *TELL_COUNTS, "broker.left"}))
-"""The events that lasting things are made from."""
 TOGETHER: Final = timedelta(hours=1)
 """Observations of one event lie so close together at the most."""
 _KEPT: Final = timedelta(days=32)
 _TOPIC: Final = ("cluster_id", "topic")
-
-
-def states(observations: DataFrame, *keep: str) -> DataFrame:
-    """Return the rows of ``silver/states``: observations of `NAMES`, doubles included.
-
-    Args:
-        observations: As `kafka_partition_events.spark.events.observations` returns them.
-        *keep: Columns of theirs that come last, unchanged.
-    """
-    told = observations.where(F.col("name").isin(*NAMES))
-    return outages.states(told, "topic_id", "count_after", "broker", *LABELS, *keep)
 
 
 def of_topics(rows: DataFrame, topics: DataFrame | None) -> DataFrame:

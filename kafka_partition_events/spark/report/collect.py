@@ -4,9 +4,9 @@ Spark adds up and picks out: however large the fleet, only what is drawn comes t
 rows, and an hour's row for each hour of the period.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
@@ -29,7 +29,7 @@ from kafka_partition_events.spark.report.model import (
 )
 from kafka_partition_events.spark.report.outages import MAX_CHANGES, MAX_OUTAGES
 from kafka_partition_events.spark.tables.days import Days
-from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, UNTIL
+from kafka_partition_events.spark.tables.tables import COUNTS, OUTAGES, UNTIL, Tables
 from kafka_partition_events.spark.targets import Targets
 
 WINDOWS: Final = ("5m", "1h", "6h", "3d")
@@ -48,21 +48,8 @@ _HELD: Final = ("leaders", "replicas", "offline_replicas")
 _MOVED: Final = ("moved_from", "moved_to")
 
 
-class Reading(Protocol):
-    """What is needed of the tables."""
-
-    def read(self, name: str, *days: Days) -> DataFrame:
-        """Return a table, or its rows of these days."""
-
-
-def collect(tables: Reading, days: Days, *, cluster: str | None, targets: Targets) -> FleetData:
-    """Compute what the gold tables tell of some days.
-
-    Args:
-        tables: The tables that ``kpe spark fleet`` keeps.
-        days: The days, in UTC.
-        cluster: The cluster's id; None if there is only one.
-        targets: The availability that was promised of topics. The report tells what they come to together.
+def collect(tables: Tables, days: Days, *, cluster: str | None, targets: Targets) -> FleetData:
+    """Compute what the gold tables of ``kpe spark fleet`` tell of days and of one cluster.
 
     Raises:
         SparkJobError: there are no tables, none of this cluster, or several clusters and none was named.
@@ -73,12 +60,8 @@ def collect(tables: Reading, days: Days, *, cluster: str | None, targets: Target
     until = _until(tables.read(UNTIL).where(of), days)
     found = tables.read(OUTAGES).where(of & _overlaps(days))
     counts, longest = _outages(found, until)
-    burn = rows_of(
-        tables.read("gold/slo_burn", days)
-        .where(of & F.col("topic").isNull())
-        .orderBy(F.desc("window_start"))
-        .limit(1)
-    )
+    rates = tables.read("gold/slo_burn", days).where(of & F.col("topic").isNull())
+    burn = rows_of(rates.orderBy(F.desc("window_start")).limit(1))
     hours = rows_of(rated.where(of).groupBy("hour").agg(*_sums(_RATED)).orderBy("hour"))
     topics, topic_count = _topics(rated.where(of), hours[-1]["hour"])
     changes = _changes(tables.read(COUNTS).where(of), days)
@@ -89,7 +72,7 @@ def collect(tables: Reading, days: Days, *, cluster: str | None, targets: Target
         days=days,
         until=until,
         target=_target(rated.where(of), targets),
-        hours=tuple(RatedHour(hour=row["hour"], **_picked(row, _RATED)) for row in hours),
+        hours=tuple(RatedHour(**row) for row in hours),
         topics=topics,
         topic_count=topic_count,
         outages=longest,
@@ -112,7 +95,7 @@ def _sums(names: Mapping[str, str]) -> list[Column]:
     return [F.sum(name).alias(to) for to, name in names.items()]
 
 
-def _picked(row: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _picked(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
@@ -156,8 +139,7 @@ def _topics(rated: DataFrame, last: datetime) -> tuple[tuple[RatedTopic, ...], i
     for row in rows_of(rated.where(drawn).select("topic", "hour", *columns).orderBy("topic", "hour")):
         cells[row.pop("topic")].append(RatedHour(**row))
     topics = (
-        RatedTopic(topic=row["topic"], hours=tuple(cells[row["topic"]]), **_picked(row, _RATED))
-        for row in worst
+        RatedTopic(hours=tuple(cells[row["topic"]]), **_picked(row, ("topic", *_RATED))) for row in worst
     )
     return tuple(topics), worst[0]["topics"]
 
@@ -173,11 +155,8 @@ def _target(rated: DataFrame, targets: Targets) -> float:
 
 
 def _burn(row: Mapping[str, Any]) -> tuple[BurnRate, ...]:
-    return tuple(
-        BurnRate(window=window, lo=row[f"burn_{window}_lo"], hi=row[f"burn_{window}_hi"])
-        for window in WINDOWS
-        if row[f"burn_{window}_hi"] is not None
-    )
+    rates = ((window, row[f"burn_{window}_lo"], row[f"burn_{window}_hi"]) for window in WINDOWS)
+    return tuple(BurnRate(window=window, lo=lo, hi=hi) for window, lo, hi in rates if hi is not None)
 
 
 # -- what happened -----------------------------------------------------------------------------------------
@@ -200,12 +179,9 @@ def _outages(found: DataFrame, until: datetime) -> tuple[dict[str, int], tuple[O
 
 def _outage(row: Mapping[str, Any], until: datetime) -> Outage:
     return Outage(
-        topic=row["topic"],
-        partition=row["partition"],
-        span=Span(**{name: row[name] for name in _BOUNDS}, seen_until=max(until, row["began_by"])),
-        leader_before=row["leader_before"],
-        leader_after=row["leader_after"],
+        span=Span(**_picked(row, _BOUNDS), seen_until=max(until, row["began_by"])),
         cause=row["cause_broker"],
+        **_picked(row, ("topic", "partition", "leader_before", "leader_after")),
     )
 
 
@@ -214,13 +190,11 @@ def _changes(counts: DataFrame, days: Days) -> list[dict[str, Any]]:
 
     What came before is known by the earlier row.
     """
-    begin, end = F.lit(days.begin), F.lit(days.end)
+    begin = F.lit(days.begin)
     in_time = Window.partitionBy("topic").orderBy("valid_from")
     before = {f"{name}_before": F.lag(name).over(in_time) for name in ("count", "topic_id", "valid_to")}
     return rows_of(
-        counts.where(
-            (F.col("valid_from") < end) & (F.col("valid_to").isNull() | (F.col("valid_to") >= begin))
-        )
+        counts.where((F.col("valid_from") < F.lit(days.end)) & (F.coalesce("valid_to", begin) >= begin))
         .withColumns(before)
         .where((F.col("valid_from") >= begin) & (F.col("valid_to_before") == F.col("valid_from")))
         .select("topic", "valid_from", "count", "count_before", "topic_id", "topic_id_before")
@@ -244,16 +218,10 @@ def _change(row: Mapping[str, Any]) -> Change:
 
 
 def _brokers(held: DataFrame, churn: DataFrame) -> Brokers:
-    (last,) = rows_of(
-        held.agg(
-            F.max("at").alias("counted_at"),
-            *(F.max_by(f"{what}_max_mean", "at").alias(f"{what}_spread") for what in ("leaders", "replicas")),
-        )
-    )
+    spreads = (f"max_by({what}_max_mean, at) AS {what}_spread" for what in ("leaders", "replicas"))
+    (last,) = rows_of(held.agg(F.max("at").alias("counted_at"), *map(F.expr, spreads)))
     of_last = held.where(F.col("at") == F.lit(last["counted_at"])).select("broker", *_HELD)
-    moved = churn.groupBy("broker").agg(
-        F.sum("moves_from").alias("moved_from"), F.sum("moves_to").alias("moved_to")
-    )
+    moved = churn.groupBy("broker").agg(*_sums({"moved_from": "moves_from", "moved_to": "moves_to"}))
     everything = Window.partitionBy()
     ranked = (
         of_last.join(moved, "broker", "full")
@@ -263,6 +231,6 @@ def _brokers(held: DataFrame, churn: DataFrame) -> Brokers:
         .limit(MAX_BROKERS)
     )
     rows = rows_of(ranked)
-    totals = {name: rows[0][name] for name in ("count", "moves")} if rows else {}
-    shown = tuple(BrokerLoad(**{name: row[name] for name in ("broker", *_HELD, *_MOVED)}) for row in rows)
+    totals = _picked(rows[0], ("count", "moves")) if rows else {}
+    shown = tuple(BrokerLoad(**_picked(row, ("broker", *_HELD, *_MOVED))) for row in rows)
     return Brokers(shown=shown, **totals, **last)

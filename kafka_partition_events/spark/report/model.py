@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
-from attrs import frozen
+from attrs import fields, frozen
 
 from kafka_partition_events.spark.tables.days import Days
 
@@ -217,29 +217,14 @@ class FleetData:
 def total(parts: Iterable[Rated]) -> Rated:
     """Return parts added up."""
     rows = list(parts)
-    return Rated(
-        partition_s=sum(row.partition_s for row in rows),
-        offline_lo_s=sum(row.offline_lo_s for row in rows),
-        offline_hi_s=sum(row.offline_hi_s for row in rows),
-        blind_s=sum(row.blind_s for row in rows),
-        incidents=sum(row.incidents for row in rows),
-    )
+    return Rated(**{one.name: sum(getattr(row, one.name) for row in rows) for one in fields(Rated)})
 
 
 def burn_down(hours: Sequence[RatedHour], target: float) -> Iterator[BudgetPoint]:
     """Yield how much of the period's error budget was left at the end of each hour, from 1 downwards.
 
     The budget is ``(1 - target)`` of the watched partition seconds of all hours together.
-
-    Args:
-        hours: In order.
-        target: The availability that was promised.
-
-    Raises:
-        ValueError: ``target`` is not between 0 and 1.
     """
-    if not 0 < target < 1:
-        raise ValueError(f"target is {target}; it must lie between 0 and 1, such as 0.999")
     budget = (1 - target) * sum(row.watched_s for row in hours)
     if not budget:
         return

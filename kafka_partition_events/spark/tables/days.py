@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Final, Protocol
+from typing import Final, TypeVar
 
 from attrs import field, frozen
 from attrs.validators import instance_of
@@ -10,18 +10,6 @@ from attrs.validators import instance_of
 EVER: Final = date(2199, 12, 31)
 _HOUR = timedelta(hours=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class Period(Protocol):
-    """A time that begins and ends with a day, or with an hour."""
-
-    @property
-    def begin(self) -> datetime:
-        """The first moment."""
-
-    @property
-    def end(self) -> datetime:
-        """The first moment after it."""
 
 
 @frozen
@@ -63,8 +51,8 @@ class Hours:
         ValueError: ``last`` lies before ``first``.
     """
 
-    first: int
-    last: int
+    first: int = field(validator=instance_of(int))
+    last: int = field(validator=instance_of(int))
 
     def __attrs_post_init__(self) -> None:
         if self.last < self.first:
@@ -91,31 +79,28 @@ class Hours:
         return Days(self.begin.date(), (self.end - _HOUR).date())
 
 
+Period = Days | Hours
+Span = TypeVar("Span", Days, Hours)
+
+
 def since(moment: datetime) -> Days:
     """Return the day of a moment and all after it."""
     return Days(moment.date(), EVER)
 
 
-def joined_days(spans: Iterable[Days]) -> list[Days]:
-    """Return these days as few ranges, ascending, without overlaps."""
-    result: list[Days] = []
-    for days in sorted(spans, key=lambda days: days.first):
-        if result and (days.first - result[-1].last).days <= 1:
-            result[-1] = Days(result[-1].first, max(result[-1].last, days.last))
+def joined(spans: Iterable[Span]) -> list[Span]:
+    """Return ranges as few ones, ascending, without overlaps."""
+    result: list[Span] = []
+    for span in sorted(spans, key=lambda span: span.first):
+        if result and _number(span.first) <= _number(result[-1].last) + 1:
+            result[-1] = type(span)(result[-1].first, max(result[-1].last, span.last))
         else:
-            result.append(days)
+            result.append(span)
     return result
 
 
-def joined_hours(spans: Iterable[Hours]) -> list[Hours]:
-    """Return these hours as few ranges, ascending, without overlaps."""
-    result: list[Hours] = []
-    for hours in sorted(spans):
-        if result and hours.first <= result[-1].last + 1:
-            result[-1] = Hours(result[-1].first, max(result[-1].last, hours.last))
-        else:
-            result.append(hours)
-    return result
+def _number(place: date | int) -> int:
+    return place if isinstance(place, int) else place.toordinal()
 
 
 def last_days(now: datetime, count: int) -> Days:

@@ -15,7 +15,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from kafka_partition_events.metadata.json_text import json_in
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.tables.days import Days, Hours, joined_days, joined_hours
+from kafka_partition_events.spark.tables.days import Days, Hours, joined
 
 if TYPE_CHECKING:
     from kafka_partition_events.spark.tables.storage import Storage
@@ -130,12 +130,7 @@ class Mark:
         return batch.number > (self.ingest if batch.query == INGEST else self.control)
 
     def after(self, batches: Iterable[Batch], **found: Any) -> "Mark":
-        """Return the mark of the next refresh.
-
-        Args:
-            batches: What it takes up.
-            **found: Other attributes that change.
-        """
+        """Return the mark of the next refresh, which takes up batches and has found other attributes."""
         new = [batch for batch in batches if self.is_new(batch)]
         taken = [batch for batch in new if batch.query == INGEST]
         heard = [batch.heard for batch in new if batch.heard is not None]
@@ -148,14 +143,6 @@ class Mark:
             totals=sum((batch.counts for batch in taken), self.totals),
             **found,
         )
-
-
-def _hours(spans: Iterable[Hours]) -> tuple[Hours, ...]:
-    return tuple(spans)
-
-
-def _some_days(spans: Iterable[Days]) -> tuple[Days, ...]:
-    return tuple(spans)
 
 
 @frozen(kw_only=True)
@@ -172,26 +159,20 @@ class Intent:
         grown: Days on which counts of partitions began that change.
     """
 
-    rated: tuple[Hours, ...] = field(default=(), converter=_hours)
-    burnt: tuple[Hours, ...] = field(default=(), converter=_hours)
-    churned: tuple[Hours, ...] = field(default=(), converter=_hours)
-    summed: tuple[Hours, ...] = field(default=(), converter=_hours)
-    counted: tuple[Hours, ...] = field(default=(), converter=_hours)
-    began: tuple[Days, ...] = field(default=(), converter=_some_days)
-    grown: tuple[Days, ...] = field(default=(), converter=_some_days)
+    rated: Sequence[Hours] = field(factory=list)
+    burnt: Sequence[Hours] = field(factory=list)
+    churned: Sequence[Hours] = field(factory=list)
+    summed: Sequence[Hours] = field(factory=list)
+    counted: Sequence[Hours] = field(factory=list)
+    began: Sequence[Days] = field(factory=list)
+    grown: Sequence[Days] = field(factory=list)
 
     def joined(self, other: "Intent") -> "Intent":
         """Return what either of them is about to change."""
-
-        def both(name: str) -> Sequence[Any]:
-            found = [*getattr(self, name), *getattr(other, name)]
-            return joined_days(found) if name in _OF_DAYS else joined_hours(found)
-
-        return Intent(**{one.name: both(one.name) for one in attrs.fields(Intent)})
+        names = [one.name for one in attrs.fields(Intent)]
+        return Intent(**{name: joined([*getattr(self, name), *getattr(other, name)]) for name in names})
 
 
-_OF_DAYS: Final = frozenset({"began", "grown"})
-Kind = TypeVar("Kind", Batch, Mark)
 Known = TypeVar("Known", Batch, Mark, Intent)
 
 
@@ -199,11 +180,7 @@ class Ledger:
     """Reads and writes these files. Several threads may note batches while one refreshes."""
 
     def __init__(self, storage: "Storage") -> None:
-        """Make a ledger.
-
-        Args:
-            storage: The directory for its files and the checkpoints.
-        """
+        """Make a ledger in the directory of the checkpoints."""
         self._storage = storage
         self._news = threading.Event()
         self._run: int | None = None
@@ -212,30 +189,23 @@ class Ledger:
         """Return where Spark keeps a query's checkpoint."""
         return self._storage.path(f"checkpoints/{query}")
 
-    def offsets(self, query: str, batch: int) -> Mapping[str, Mapping[str, int]]:
-        """Return where a batch ends: topic -> partition -> offset; nothing if Spark has noted none."""
-        return self._noted_offsets(f"checkpoints/{query}/offsets/{batch}")
+    def offsets(self, query: str, batch: int) -> str | None:
+        """Return where a batch ends, as Spark has noted it: JSON; None if it has noted nothing."""
+        return self._last_line(f"checkpoints/{query}/offsets/{batch}")
 
-    def first_offsets(self, query: str) -> Mapping[str, Mapping[str, int]]:
-        """Return where a query began."""
-        return self._noted_offsets(f"checkpoints/{query}/sources/0/0")
+    def first_offsets(self, query: str) -> str | None:
+        """Return where a query began, as Spark has noted it."""
+        return self._last_line(f"checkpoints/{query}/sources/0/0")
 
-    def _noted_offsets(self, name: str) -> Mapping[str, Mapping[str, int]]:
-        if not self._storage.exists(name):
-            return {}
-        found: Any = _document(self._storage.read(name).splitlines()[-1])
-        is_kafka = isinstance(found, dict) and all(isinstance(each, dict) for each in found.values())
-        return found if is_kafka else {}
+    def _last_line(self, name: str) -> str | None:
+        return self._storage.read(name).splitlines()[-1] if self._storage.exists(name) else None
 
     # -- whose tables these are ----------------------------------------------------------------------
 
     def claim(self, source: str, tables: str, out: str) -> None:
         """Let the tables be those of a source, for good; and this the run that works on them.
 
-        Args:
-            source: What tells the source from others.
-            tables: The format of the tables and where they are.
-            out: The same as the user wrote it.
+        ``tables`` tells their format, ``out`` where they are as the user wrote it.
 
         Raises:
             SparkJobError: they are another source's, of another format, or of another version.
@@ -287,11 +257,7 @@ class Ledger:
         return str(uuid.uuid4() if owner is None else owner.get("id", ""))
 
     def _begun(self) -> bool:
-        places = [
-            _BATCHES,
-            _REFRESHES,
-            *(f"checkpoints/{query}/offsets" for query in (INGEST, CONTROL)),
-        ]
+        places = [_BATCHES, _REFRESHES, *(f"checkpoints/{query}/offsets" for query in (INGEST, CONTROL))]
         return any(self._storage.children(place) for place in places)
 
     # -- whose turn it is ----------------------------------------------------------------------------
@@ -325,7 +291,7 @@ class Ledger:
     def note(self, batch: Batch) -> None:
         """Tell that a batch's tables are written. Telling it again changes nothing."""
         self.require_turn()
-        self._storage.write(f"{_BATCHES}/{batch.query}-{batch.number}.json", json.dumps(_encoded(batch)))
+        self._storage.write(f"{_BATCHES}/{batch.query}-{batch.number}.json", _text(batch))
         self._news.set()
 
     def has_news(self) -> bool:
@@ -337,7 +303,7 @@ class Ledger:
         self._news.clear()  # before looking: what is noted meanwhile is news
         found = []
         for name in self._storage.children(_BATCHES):
-            batch = self._understood(f"{_BATCHES}/{name}", partial(_decoded, Batch))
+            batch = self._understood(f"{_BATCHES}/{name}", Batch)
             found += [] if batch is None else [batch]
         return sorted(found, key=lambda batch: (batch.query, batch.number))
 
@@ -346,7 +312,7 @@ class Ledger:
     def mark(self) -> Mark:
         """Return what refreshes have taken up so far."""
         for serial in sorted(self._numbers(_REFRESHES), reverse=True):
-            mark = self._understood(f"{_REFRESHES}/{serial}.json", partial(_decoded, Mark))
+            mark = self._understood(f"{_REFRESHES}/{serial}.json", Mark)
             if mark is not None:
                 return mark
         return Mark()
@@ -355,7 +321,7 @@ class Ledger:
         """Return what a refresh that was cut off was about to change; nothing, if none was."""
         found = Intent()
         for number in self._numbers(_INTENTS):  # each in a file of its own, for a crash may tear one
-            intent = self._understood(f"{_INTENTS}/{number}.json", _intent_of)
+            intent = self._understood(f"{_INTENTS}/{number}.json", Intent)
             found = found if intent is None else found.joined(intent)
         return found
 
@@ -363,16 +329,15 @@ class Ledger:
         """Write down what is about to be changed; return that, and what was in a refresh that was cut off."""
         self.require_turn()
         intent = intent.joined(self.intended())
-        document = attrs.asdict(intent, value_serializer=_plain)
         number = max(self._numbers(_INTENTS), default=0) + 1
-        self._storage.write(f"{_INTENTS}/{number}.json", json.dumps(document))
+        self._storage.write(f"{_INTENTS}/{number}.json", _text(intent))
         return intent
 
     def settle(self, mark: Mark, batches: Sequence[Batch]) -> None:
         """Tell that a refresh has taken up these batches; its tables are written."""
         self.require_turn()
         older = self._numbers(_REFRESHES)
-        self._storage.write(f"{_REFRESHES}/{mark.serial}.json", json.dumps(_encoded(mark)))
+        self._storage.write(f"{_REFRESHES}/{mark.serial}.json", _text(mark))
         self._storage.delete(_INTENTS)
         self.forget(batches)
         for serial in older:
@@ -388,7 +353,7 @@ class Ledger:
         stems = (name.removesuffix(".json") for name in self._storage.children(place))
         return [int(stem) for stem in stems if stem.isdecimal()]
 
-    def _understood(self, name: str, decode: Callable[[dict[str, Any]], Known]) -> Known | None:
+    def _understood(self, name: str, kind: type[Known]) -> Known | None:
         """Return what a file tells; None if it is gone, or torn by a crash.
 
         Raises:
@@ -396,7 +361,7 @@ class Ledger:
         """
         document = self._read(name)
         try:
-            return decode(document) if isinstance(document, dict) else None
+            return _decoded(kind, document) if isinstance(document, dict) else None
         except (ValueError, OverflowError, LookupError, TypeError, AttributeError) as error:
             raise SparkJobError(
                 f"{self._storage.path(name)} is damaged: restore it from a copy, or choose another --out and "
@@ -405,51 +370,27 @@ class Ledger:
 
     def _read(self, name: str) -> object:
         try:
-            return _document(self._storage.read(name))
-        except SparkJobError:  # gone in this moment
+            found: object = json_in(self._storage.read(name))
+        # Gone in this moment; or torn by a crash: what it would tell is then not committed either.
+        except (SparkJobError, ValueError):
             return None
+        return found
 
 
-def _document(text: str) -> object:
-    try:
-        found: object = json_in(text)
-    except ValueError:  # torn by a crash: what it would tell is then not committed either
-        return None
-    return found
+# -- as JSON -----------------------------------------------------------------------------------------------
+
+
+def _text(value: Batch | Mark | Intent) -> str:
+    return json.dumps(attrs.asdict(value, value_serializer=_plain))
 
 
 def _plain(_owner: Any, _field: Any, item: Any) -> Any:
     return item.isoformat() if hasattr(item, "isoformat") else item
 
 
-def _encoded(value: Batch | Mark) -> dict[str, Any]:
-    return attrs.asdict(value, value_serializer=_plain)
-
-
-def _decoded(kind: type[Kind], document: dict[str, Any]) -> Kind:
-    values = {one.name: document[one.name] for one in attrs.fields(kind) if one.name in document}
-    if values.get("heard") is not None:
-        values["heard"] = _moment(values["heard"])
-    if values.get("days") is not None:
-        values["days"] = _days(values["days"])
-    for name in ("until", "beats", "stopped"):
-        if name in values:
-            values[name] = {cluster: _moment(moment) for cluster, moment in values[name].items()}
-    for name in ("counts", "totals"):
-        if name in values:
-            values[name] = Counts(**values[name])
-    return kind(**values)
-
-
-def _intent_of(document: dict[str, Any]) -> Intent:
-    found: dict[str, Any] = {}
-    for one in attrs.fields(Intent):
-        spans = document.get(one.name, ())
-        if one.name in _OF_DAYS:
-            found[one.name] = [_days(span) for span in spans]
-        else:
-            found[one.name] = [Hours(**span) for span in spans]
-    return Intent(**found)
+def _decoded(kind: type[Known], document: dict[str, Any]) -> Known:
+    names = [one.name for one in attrs.fields(kind) if document.get(one.name) is not None]
+    return kind(**{name: _READ.get(name, lambda same: same)(document[name]) for name in names})
 
 
 def _days(document: Mapping[str, str]) -> Days:
@@ -458,3 +399,20 @@ def _days(document: Mapping[str, str]) -> Days:
 
 def _moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _moments(document: Mapping[str, str]) -> dict[str, datetime]:
+    return {cluster: _moment(text) for cluster, text in document.items()}
+
+
+_READ: Final[Mapping[str, Callable[[Any], object]]] = {
+    "days": _days,
+    "heard": _moment,
+    **dict.fromkeys(("until", "beats", "stopped"), _moments),
+    **dict.fromkeys(("counts", "totals"), lambda document: Counts(**document)),
+    **dict.fromkeys(
+        ("rated", "burnt", "churned", "summed", "counted"), lambda spans: [Hours(**span) for span in spans]
+    ),
+    **dict.fromkeys(("began", "grown"), lambda spans: [_days(span) for span in spans]),
+}
+"""How fields are read that are no plain values."""

@@ -1,13 +1,14 @@
 """The file system beneath the tables, by Hadoop's interface: local, HDFS, object stores, as Spark has it."""
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from kafka_partition_events.spark.errors import SparkJobError
+from kafka_partition_events.spark.raised import SPARK_ERRORS
 
 _NO_RENAME: Final = frozenset({"s3", "s3a", "s3n", "gs", "wasb", "wasbs", "oss", "cosn", "obs", "swift"})
 """Object stores, by how Hadoop calls them: there to rename is to copy each file, and then to delete it."""
@@ -53,7 +54,7 @@ class Storage:
             # library, it starts a process for each of both, to set permissions.
             self._files.setWriteChecksum(False)
             self.root = str(self._files.makeQualified(path).toString()).rstrip("/")
-        except (Py4JJavaError, PySparkException) as error:
+        except SPARK_ERRORS as error:
             raise SparkJobError(f"{root} can't be used: {_reason(error)}") from error
 
     def path(self, name: str = "") -> str:
@@ -97,22 +98,19 @@ class Storage:
 
     def read(self, name: str) -> str:
         """Return the text of a small file."""
-        stream = self._call("open", name)
-        try:
-            return str(self._text.toString(stream, "UTF-8"))
-        except (Py4JJavaError, PySparkException) as error:
-            raise SparkJobError(f"{self.path(name)} can't be read: {_reason(error)}") from error
-        finally:
-            stream.close()
+        with self._explained(name, " can't be read"):
+            stream = self._files.open(self._path(self.path(name)))
+            try:
+                return str(self._text.toString(stream, "UTF-8"))
+            finally:
+                stream.close()
 
-    def write(self, name: str, text: str) -> None:
+    def write(self, name: str, text: str, *, overwrite: bool = True) -> None:
         """Write a small file, in the place of the one that is there. A crash may leave half of it."""
-        stream = self._call("create", name, True)
-        try:
+        with self._explained(name, " can't be written"):
+            stream = self._files.create(self._path(self.path(name)), overwrite)
             stream.write(bytearray(text.encode()))
             stream.close()
-        except (Py4JJavaError, PySparkException) as error:
-            raise SparkJobError(f"{self.path(name)} can't be written: {_reason(error)}") from error
 
     def create(self, name: str, text: str) -> bool:
         """Write a small file if there is none, and tell whether there was none.
@@ -122,20 +120,23 @@ class Storage:
         if self.exists(name):
             return False
         try:
-            stream = self._files.create(self._path(self.path(name)), False)
-            stream.write(bytearray(text.encode()))
-            stream.close()
-        except (Py4JJavaError, PySparkException) as error:
-            if "AlreadyExists" in _reason(error):
+            self.write(name, text, overwrite=False)
+        except SparkJobError as error:
+            if "AlreadyExists" in str(error):
                 return False
-            raise SparkJobError(f"{self.path(name)} can't be written: {_reason(error)}") from error
+            raise
         return True
 
     def _call(self, method: str, name: str, *arguments: Any) -> Any:
-        try:
+        with self._explained(name, f": {method} failed"):
             return getattr(self._files, method)(self._path(self.path(name)), *arguments)
-        except (Py4JJavaError, PySparkException) as error:
-            raise SparkJobError(f"{self.path(name)}: {method} failed: {_reason(error)}") from error
+
+    @contextlib.contextmanager
+    def _explained(self, name: str, what: str) -> Iterator[None]:
+        try:
+            yield
+        except SPARK_ERRORS as error:
+            raise SparkJobError(f"{self.path(name)}{what}: {_reason(error)}") from error
 
 
 def _reason(error: Exception) -> str:

@@ -6,22 +6,24 @@ Iceberg) are tables ``NAMESPACE.layer_name`` of a catalog, and replace atomicall
 """
 
 import contextlib
+import functools
 import json
+import operator
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date
-from functools import reduce
-from operator import or_
+from importlib import resources
 from types import MappingProxyType
 from typing import Final, Protocol
 
+import yaml
+from attrs import field, frozen
 from pyspark.sql import Column, DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import LongType, StructType
 
 from kafka_partition_events.spark.errors import SparkJobError
-from kafka_partition_events.spark.tables.columns import described
-from kafka_partition_events.spark.tables.days import Days, Hours
+from kafka_partition_events.spark.tables.days import Days, Hours, Period
 from kafka_partition_events.spark.tables.storage import Storage
 
 RECORDS: Final = "bronze/records"
@@ -47,6 +49,8 @@ class Tables(Protocol):
 
     def ensure(self, name: str, schema: StructType) -> None:
         """Make the table if it isn't there, so that it can be read before it has a row."""
+        if not self.exists(name):
+            self._make(name, schema)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
         """Write a batch's rows in the place of what the same batch has written before.
@@ -54,7 +58,7 @@ class Tables(Protocol):
         Takes exactly one action on ``rows``, so they may come from a query with state.
         """
 
-    def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
+    def replace(self, name: str, rows: DataFrame, period: Period) -> None:
         """Write rows in the place of all rows of these days, or of these hours.
 
         Every row must be of one of them. Of hours, rows have ``hour_of_day``.
@@ -81,6 +85,8 @@ class Tables(Protocol):
     def exists(self, name: str) -> bool:
         """Tell whether there is such a table."""
 
+    def _make(self, name: str, schema: StructType) -> None: ...
+
 
 def open_tables(
     spark: SparkSession, out: str, format_: str, properties: Mapping[str, str] = MappingProxyType({})
@@ -98,8 +104,8 @@ def open_tables(
     """
     if format_ not in FILE_FORMATS:
         _require_format(spark, format_)
-        return CatalogTables(spark, out, format_, properties)
-    tables = FileTables(spark, Storage(spark, out), format_)
+        return _CatalogTables(spark, out, format_, properties)
+    tables = _FileTables(spark, Storage(spark, out), format_)
     if format_ != "parquet":
         _require_format(spark, format_)
     return tables
@@ -108,22 +114,16 @@ def open_tables(
 # -- files -------------------------------------------------------------------------------------------------
 
 
-class FileTables:
+@frozen(eq=False)
+class _FileTables(Tables):
     """Tables in directories. Thread safe, as long as no two write one table at once."""
 
-    def __init__(self, spark: SparkSession, storage: Storage, format_: str = "parquet") -> None:
-        self._spark = spark
-        self._storage = storage
-        self._format = format_
-        self._schemas: dict[str, StructType] = {}
-
-    def ensure(self, name: str, schema: StructType) -> None:
-        """Make the table if it isn't there."""
-        if not self.exists(name):
-            self._declare(name, schema)
+    _spark: SparkSession
+    _storage: Storage
+    _format: str
+    _schemas: dict[str, StructType] = field(factory=dict, init=False)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
-        """Write a batch's rows in the place of what the same batch has written before."""
         # As text, which Spark keeps beside the code that it generates: a number would be in it, and each
         # batch compile the same code once more. It is read as the number that the table is declared with.
         stamped = rows.withColumn(_BATCH, F.lit(str(batch)))
@@ -134,11 +134,9 @@ class FileTables:
             self._write(name, stamped, [_BATCH], [f"{_BATCH}={batch}"])
 
     def rewrite(self, name: str, rows: DataFrame) -> None:
-        """Write rows in the place of all rows of the same days and batches."""
         self._write(name, rows, [_DAY, _BATCH], [])
 
-    def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
-        """Write rows in the place of all rows of these days or hours."""
+    def replace(self, name: str, rows: DataFrame, period: Period) -> None:
         if isinstance(period, Hours):
             by, parts = [_DAY, _HOUR], self._hours(name, period)
         else:
@@ -147,7 +145,6 @@ class FileTables:
         self._write(name, rows.repartition(*by), by, parts)
 
     def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
-        """Return a table, or its rows of these days, or those of these batches."""
         reader = self._spark.read.schema(self._schema(name)).format(self._format)
         root = self._storage.path(name)
         if not days and batches is None:
@@ -165,11 +162,9 @@ class FileTables:
         return reader.option("basePath", root).load([f"{root}/{part}" for part in sorted(parts)])
 
     def drop(self, name: str, batch: int) -> None:
-        """Delete a batch's rows from a table that has no ``day``."""
         self._storage.delete(f"{name}/{_BATCH}={batch}")
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is such a table."""
         return self._known(name) is not None
 
     def _write(self, name: str, rows: DataFrame, by: Sequence[str], parts: Sequence[str]) -> None:
@@ -177,7 +172,7 @@ class FileTables:
         known = self._known(name) or StructType()
         schema = _joined(known, _as_declared(rows.schema))
         if schema != known:
-            self._declare(name, schema)
+            self._make(name, schema)
         before = {part: self._storage.children(f"{name}/{part}") for part in parts}
         (
             rows.write.format(self._format)
@@ -191,7 +186,7 @@ class FileTables:
             if files and self._storage.children(f"{name}/{part}") == files:
                 self._storage.delete(f"{name}/{part}")
 
-    def _declare(self, name: str, schema: StructType) -> None:
+    def _make(self, name: str, schema: StructType) -> None:
         self._storage.make(name)
         self._storage.write(f"{name}/{_SCHEMA}", schema.json())
         self._schemas[name] = schema
@@ -230,47 +225,35 @@ class FileTables:
         return [part for part, day in found if any(one.first <= day <= one.last for one in days)]
 
     def days(self, name: str) -> Sequence[date]:
-        """Return the days of which there are rows, ascending."""
         return [date.fromisoformat(part.removeprefix(f"{_DAY}=")) for part in self._parts(name)]
 
 
 # -- tables of a catalog -----------------------------------------------------------------------------------
 
 
-class CatalogTables:
+@frozen(eq=False)
+class _CatalogTables(Tables):
     """Tables of a catalog, in a format that can replace rows by a condition."""
 
-    def __init__(
-        self, spark: SparkSession, namespace: str, format_: str, properties: Mapping[str, str]
-    ) -> None:
-        self._spark = spark
-        self._namespace = namespace
-        self._format = format_
-        self._properties = properties
-        self._writing: dict[str, threading.Lock] = {}
-
-    def ensure(self, name: str, schema: StructType) -> None:
-        """Make the table if it isn't there."""
-        if not self.exists(name):
-            self._make(name, schema)
+    _spark: SparkSession
+    _namespace: str
+    _format: str
+    _properties: Mapping[str, str]
+    _writing: dict[str, threading.Lock] = field(factory=dict, init=False)
 
     def put(self, name: str, rows: DataFrame, batch: int) -> None:
-        """Write a batch's rows in the place of what the same batch has written before."""
         stamped = rows.withColumn(_BATCH, F.lit(batch).cast("bigint"))
         self._writer(name, stamped).overwrite(F.col(_BATCH) == batch)
 
     def rewrite(self, name: str, rows: DataFrame) -> None:
-        """Write rows in the place of all rows of the same days and batches."""
         self._writer(name, rows).overwritePartitions()
 
-    def replace(self, name: str, rows: DataFrame, period: Days | Hours) -> None:
-        """Write rows in the place of all rows of these days or hours."""
+    def replace(self, name: str, rows: DataFrame, period: Period) -> None:
         # Of two that write one table at once, Delta would refuse one, whatever hours they write.
         with self._writing.setdefault(name, threading.Lock()):
             self._writer(name, rows).overwrite(_within(period))
 
     def read(self, name: str, *days: Days, batches: Collection[int] | None = None) -> DataFrame:
-        """Return a table, or its rows of these days, or those of these batches."""
         if not self.exists(name):
             raise _missing(self._address(name), begun=self.exists(RECORDS))
         # Batches write in sessions of their own. Iceberg keeps for each session what it knows of a table, and
@@ -278,20 +261,17 @@ class CatalogTables:
         self._spark.sql(f"REFRESH TABLE {self._address(name)}")
         found = self._spark.table(self._address(name))
         if days:
-            found = found.where(reduce(or_, map(_within, days)))
+            found = found.where(functools.reduce(operator.or_, map(_within, days)))
         return found if batches is None else found.where(F.col(_BATCH).isin(*batches))
 
     def days(self, name: str) -> Sequence[date]:
-        """Return the days of which there are rows, ascending."""
         found = self.read(name).select(_DAY).distinct().toArrow().column(_DAY).to_pylist()
         return sorted(found)
 
     def drop(self, name: str, batch: int) -> None:
-        """Delete a batch's rows."""
         self._spark.sql(f"DELETE FROM {self._address(name)} WHERE {_BATCH} = {batch:d}")  # noqa: S608
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is such a table."""
         return self._spark.catalog.tableExists(self._address(name))
 
     def _address(self, name: str) -> str:
@@ -331,7 +311,7 @@ def _missing(table: str, *, begun: bool) -> SparkJobError:
     return SparkJobError(f"there is no table {table}: has kpe spark fleet been run on it?")
 
 
-def _within(period: Days | Hours) -> Column:
+def _within(period: Period) -> Column:
     days = period.days if isinstance(period, Hours) else period
     within = F.col(_DAY).between(F.lit(days.first), F.lit(days.last))
     if isinstance(period, Days):
@@ -347,16 +327,14 @@ def _within(period: Days | Hours) -> Column:
 def _as_declared(schema: StructType) -> StructType:
     """Return the columns as they are read: a batch is written as text, and is a number."""
     declared = StructType()
-    for field in schema:
-        declared = declared.add(
-            field.name, LongType() if field.name == _BATCH else field.dataType, field.nullable
-        )
+    for one in schema:
+        declared = declared.add(one.name, LongType() if one.name == _BATCH else one.dataType, one.nullable)
     return declared
 
 
 def _joined(known: StructType, new: StructType) -> StructType:
     """Return the known columns, then the new ones: files from before have nulls in these."""
-    types = {field.name: field.dataType for field in known}
+    types = {one.name: one.dataType for one in known}
     joined = StructType()
     for name in [*types, *(name for name in new.names if name not in types)]:
         joined = joined.add(name, new[name].dataType if name in new.names else types[name], nullable=True)
@@ -375,3 +353,21 @@ def _require_format(spark: SparkSession, format_: str) -> None:
             f"this Spark has no format {format_!r}: give one of {known}, and for those that Spark does not "
             "ship (avro, delta, iceberg) bring their jars by spark-submit --packages"
         ) from error
+
+
+def described(name: str, schema: StructType) -> StructType:
+    """Return the columns of a table, such as ``gold/skew``, with the comments that are known of them."""
+    known = _descriptions().get(name.removeprefix("gold/"), {})
+    columns = StructType()
+    for one in schema:
+        comment = {"comment": known[one.name]} if one.name in known else {}
+        columns = columns.add(one.name, one.dataType, one.nullable, {**one.metadata, **comment})
+    return columns
+
+
+@functools.cache
+def _descriptions() -> Mapping[str, Mapping[str, str]]:
+    """Return the descriptions in the dbt project of ``kpe assets``: table -> column -> text."""
+    path = resources.files("kafka_partition_events") / "assets" / "dbt" / "models" / "kpe" / "gold.yml"
+    models = yaml.safe_load(path.read_text(encoding="utf-8"))["models"]
+    return {model["name"]: {one["name"]: one["description"] for one in model["columns"]} for model in models}

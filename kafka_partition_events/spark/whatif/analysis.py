@@ -15,11 +15,7 @@ from kafka_partition_events.spark.whatif.sample import Sample, reason
 
 
 def what_if(
-    sample: Sample,
-    scenarios: Sequence[Scenario],
-    *,
-    hash_name: HashName = "murmur2",
-    hottest: int = 10,
+    sample: Sample, scenarios: Sequence[Scenario], *, hash_name: HashName = "murmur2", hottest: int = 10
 ) -> WhatIf:
     """Return what each scenario would come to for a sample.
 

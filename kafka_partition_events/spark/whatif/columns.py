@@ -67,9 +67,9 @@ def partition_of(place: Place) -> Column:
 
 
 def _numpy() -> Callable[..., Column]:
-    from kafka_partition_events.spark.whatif import numpy_jump  # noqa: PLC0415 - imports NumPy
+    from kafka_partition_events.spark.partitioner.numpy_hash import jumping_to  # noqa: PLC0415 - imports NumPy
 
-    return lambda numbers, count: arrow_column(numpy_jump.jumping_to(count), numpy_jump)(numbers)
+    return lambda numbers, count: arrow_column(jumping_to(count))(numbers)
 
 
 def _answers() -> dict[str | None, object]:

@@ -30,9 +30,10 @@ _NARROW: Final = "\u202f"
 
 def render(answer: WhatIf) -> str:
     """Return the whole page."""
+    pictures = "".join(_picture(outcome, answer) for outcome in answer.outcomes)
     sections = (
         section("Scenarios", _table(answer), _table_caption(answer)),
-        section("Load of each partition", _legend(answer) + _pictures(answer), _PICTURES_CAPTION),
+        section("Load of each partition", _legend(answer) + pictures, _PICTURES_CAPTION),
         _hottest(answer),
     )
     return page(
@@ -129,10 +130,6 @@ def _legend(answer: WhatIf) -> str:
     return legend(entries)
 
 
-def _pictures(answer: WhatIf) -> str:
-    return "".join(_picture(outcome, answer) for outcome in answer.outcomes)
-
-
 def _picture(outcome: Outcome, answer: WhatIf) -> str:
     highest = max((load.records for load in (*outcome.before, *outcome.after)), default=0) or 1
     width = outcome.scenario.partitions
@@ -186,10 +183,8 @@ def _details(outcome: Outcome, answer: WhatIf) -> str:
         return ""
     head = f'<th class="n">Partition<th class="n">{answer.noun.capitalize()}s now<th class="n">then'
     head += '<th class="n">Bytes now<th class="n">then' if answer.has_bytes else ""
-    rows = (
-        _numbers(partition, outcome, with_bytes=answer.has_bytes)
-        for partition in range(outcome.scenario.partitions)
-    )
+    places = range(outcome.scenario.partitions)
+    rows = (_numbers(partition, outcome, with_bytes=answer.has_bytes) for partition in places)
     return f"<details><summary>Numbers</summary>{table(head, rows)}</details>"
 
 

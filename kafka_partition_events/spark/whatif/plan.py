@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from itertools import product
 from math import lcm
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from attrs import frozen
 
@@ -79,8 +79,9 @@ class Scenario:
         Raises:
             ConfigurationError: one of them is of no use; the message names it.
         """
-        _check_choice("mapping", self.mapping, get_args(MappingName))
-        _check_choice("keyed", self.keyed, get_args(KeyedPolicy))
+        for name, choices in {"mapping": get_args(MappingName), "keyed": get_args(KeyedPolicy)}.items():
+            if (value := getattr(self, name)) not in choices:
+                raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if not 1 <= self.current <= MOST_PARTITIONS:
             raise ConfigurationError(
                 f"the topic's number of partitions must be 1 to {MOST_PARTITIONS:,}, not {self.current:,}"
@@ -169,36 +170,20 @@ def scenarios(
     instance: str = "what-if",
     placed_by: Rule | None = None,
 ) -> tuple[Scenario, ...]:
-    """Return a scenario for each number of partitions, each mapping and each set of offline ones.
+    """Return a scenario for each of these numbers of partitions, each mapping and each set of offline ones.
 
-    Args:
-        current: How many partitions the topic has now.
-        targets: How many it would have.
-        mappings: How keys are mapped to partitions.
-        offline: Sets of partitions that would have no leader.
-        cap: As in `Scenario`, for all; and so are the others.
-        keyed: See there.
-        instance: See there.
-        placed_by: See there.
+    All else is for all of them; see `Scenario`.
 
     Raises:
         ConfigurationError: there is none, or a value is of no use.
     """
-    made = tuple(
-        dict.fromkeys(
-            Scenario(
-                current=current,
-                partitions=target,
-                mapping=mapping,
-                offline=frozenset(ids),
-                cap=cap,
-                keyed=keyed,
-                instance=instance,
-                placed_by=placed_by,
-            )
-            for target, mapping, ids in product(targets, mappings, [tuple(ids) for ids in offline])
-        )
+    same: dict[str, Any] = {"cap": cap, "keyed": keyed, "instance": instance, "placed_by": placed_by}
+    asked = product(targets, mappings, map(frozenset, offline))
+    found = (
+        Scenario(current=current, partitions=target, mapping=mapping, offline=ids, **same)
+        for target, mapping, ids in asked
     )
+    made = tuple(dict.fromkeys(found))
     if not made:
         raise ConfigurationError("there is nothing to compare: give at least one number of partitions")
     return made
@@ -264,8 +249,3 @@ def placing(scenario: Scenario, hash_name: HashName = "murmur2") -> Callable[[by
         return Placed(before_it, belongs, scenario.goes_to(belongs, stands_in))
 
     return place
-
-
-def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise ConfigurationError(f"{name} must be one of {', '.join(choices)}, not {value!r}")

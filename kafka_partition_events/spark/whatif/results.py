@@ -1,6 +1,6 @@
 """What each scenario would come to, from what was counted. Pure."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -105,16 +105,6 @@ class Outcome:
     def skew_after(self) -> float:
         """How many times the mean the busiest partition would have."""
         return skew([load.records for load in self.after])
-
-    @property
-    def skew_bytes_before(self) -> float:
-        """`skew_before` of bytes."""
-        return skew([load.bytes for load in self.before])
-
-    @property
-    def skew_bytes_after(self) -> float:
-        """`skew_after` of bytes."""
-        return skew([load.bytes for load in self.after])
 
     @property
     def busiest(self) -> int:
@@ -264,10 +254,7 @@ def to_json(answer: WhatIf) -> dict[str, Any]:
 
 def _outcome_json(outcome: Outcome) -> dict[str, Any]:
     scenario = outcome.scenario
-    loads: Mapping[str, Load] = {
-        name: getattr(outcome, name)
-        for name in ("keyed", "unkeyed", "moved", "held", "rerouted", "refused", "capped")
-    }
+    loads = ("keyed", "unkeyed", "moved", "held", "rerouted", "refused", "capped")
     return {
         "name": scenario.name,
         "partitions": scenario.partitions,
@@ -276,11 +263,13 @@ def _outcome_json(outcome: Outcome) -> dict[str, Any]:
         "offline": sorted(scenario.offline),
         "cap": scenario.cap,
         "on_offline": scenario.keyed,
-        **{name: asdict(load) for name, load in loads.items()},
+        **{name: asdict(getattr(outcome, name)) for name in loads},
         "moved_share": outcome.moved_share,
         "moved_bytes_share": outcome.moved_bytes_share,
         "skew": {"before": outcome.skew_before, "after": outcome.skew_after},
-        "skew_bytes": {"before": outcome.skew_bytes_before, "after": outcome.skew_bytes_after},
+        "skew_bytes": {
+            side: skew([load.bytes for load in getattr(outcome, side)]) for side in ("before", "after")
+        },
         "before": [asdict(load) for load in outcome.before],
         "after": [asdict(load) for load in outcome.after],
     }

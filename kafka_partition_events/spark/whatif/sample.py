@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, Final, Literal, get_args
 
-from attrs import frozen
+from attrs import evolve, frozen
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import BinaryType, DataType, NumericType, StringType
@@ -50,14 +50,14 @@ class Sample:
         if share == 1:
             return self
         rows = self.rows.sample(withReplacement=False, fraction=share, seed=_SEED)
-        return Sample(rows=rows, name=f"{share:.3g} of {self.name}", has_bytes=self.has_bytes)
+        return evolve(self, rows=rows, name=f"{share:.3g} of {self.name}")
 
     def each_key_once(self) -> "Sample":
         """Return one row for each key, with all of its bytes; rows without a key stay as they are."""
         keyed = self.rows.where(F.col("key").isNotNull())
         once = keyed.groupBy("key").agg(F.sum("bytes").alias("bytes"))
         rows = once.unionByName(self.rows.where(F.col("key").isNull()))
-        return Sample(rows=rows, name=self.name, has_bytes=self.has_bytes, distinct=True)
+        return evolve(self, rows=rows, distinct=True)
 
 
 def of_frame(rows: DataFrame, name: str, *, key: str = "key", size: str | None = None) -> Sample:
@@ -89,16 +89,12 @@ def of_topic(
 ) -> Sample:
     """Return all records that a Kafka topic holds now; a record's bytes are those of its key and value.
 
-    Args:
-        session: A session with the Kafka connector.
-        bootstrap: The brokers, ``host:port,host:port``.
-        topic: The topic. All of its partitions must be online when it is read.
-        options: More options of Kafka's Java consumer by its own names.
+    All of its partitions must be online. Options are those of Kafka's Java consumer, by its own names.
 
     Raises:
         SparkJobError: the session lacks the connector.
     """
-    records = read_topics(session, bootstrap, [topic], options)
+    records = read_topics(session.read, bootstrap, [topic], options)
     size = F.coalesce(F.octet_length("key"), F.lit(0)) + F.coalesce(F.octet_length("value"), F.lit(0))
     rows = records.select("key", size.cast("bigint").alias("bytes"))
     return Sample(rows=rows, name=f"topic {topic}", has_bytes=True)

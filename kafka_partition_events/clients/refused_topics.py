@@ -1,0 +1,34 @@
+"""Tells of topics that a client must not see, once for each."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_partition_events.clients.rights import Right, is_refusal, lacking
+from kafka_partition_events.log import get_logger
+
+_log = get_logger(__name__)
+
+
+class RefusedTopics:
+    """Logs which topics metadata is refused of, and what right is lacking. One thread at a time.
+
+    An event has no more than Kafka's error (`MetadataRejected`), and an application that lacks the right to
+    write is told by its own client, after a while.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._told: set[str] = set()
+
+    def tell(self, errors: Mapping[str, str], config: Mapping[str, Any] | None) -> None:
+        """Log what is refused now and was not the last time.
+
+        Args:
+            errors: Kafka's names of the errors of an answer, by topic.
+            config: How the client connects, in librdkafka's words; None if that is not known.
+        """
+        refused = {topic: error for topic, error in errors.items() if is_refusal(error)}
+        for topic in sorted(refused.keys() - self._told):
+            told = lacking(refused[topic], [Right(("Describe",), "topic", topic)], config)
+            _log.warning("topic_refused", topic=topic, error=told)
+        self._told = set(refused)

@@ -1,0 +1,114 @@
+"""Rights by Kafka's ACLs: who lacks which one where a broker refuses, and the line that gives it.
+
+Imports no client.
+"""
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from attrs import frozen
+
+from kafka_partition_events.clients.certificates import subject
+
+_REFUSALS: Final = {
+    "TOPIC_AUTHORIZATION_FAILED": "topic",
+    "GROUP_AUTHORIZATION_FAILED": "group",
+    "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": "transactional-id",
+    "CLUSTER_AUTHORIZATION_FAILED": "cluster",
+}
+"""Kafka's errors that mean a lacking right, and on what kind of resource."""
+
+_BY_USER_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
+
+
+@frozen
+class Right:
+    """What is allowed on which resource.
+
+    Attributes:
+        operations: Kafka's operations; to read or to write implies to describe.
+        kind: ``topic``, ``group``, ``transactional-id`` or ``cluster``.
+        name: The resource's name; ``*`` for all, and behind a name for all that begin with it. There is one
+            cluster, and its name is not told.
+    """
+
+    operations: tuple[str, ...]
+    kind: str
+    name: str = ""
+
+
+def as_command(right: Right, principal: str, bootstrap: str) -> str:
+    """Return the line for a shell that gives somebody a right, by Kafka's own tool."""
+    prefixed = right.name.endswith("*") and right.name != "*"
+    operations = [word for operation in right.operations for word in ("--operation", operation)]
+    words = [
+        "kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal,
+        *operations,
+        f"--{right.kind}", *([right.name.rstrip("*") if prefixed else right.name] if right.name else ()),
+        *(("--resource-pattern-type", "prefixed") if prefixed else ()),
+    ]  # fmt: skip
+    return shlex.join(words)
+
+
+def is_refusal(error: str) -> bool:
+    """Tell whether an error, by Kafka's name, means that a right is lacking."""
+    return error in _REFUSALS
+
+
+def lacking(error: str, needed: Iterable[Right], config: Mapping[str, Any] | None) -> str | None:
+    """Return who lacks which right, and the line that gives it, as one line; None if that is not the error.
+
+    Args:
+        error: Kafka's name of the error.
+        needed: The rights that it takes; those on the kind of resource that was refused are named.
+        config: How the client connects, in librdkafka's words; None if that is not known.
+    """
+    if (kind := _REFUSALS.get(error)) is None:
+        return None
+    who = None if config is None else principal(config)
+    rights = [right for right in needed if right.kind == kind]
+    if not rights:
+        return f"{who or 'this principal'} lacks a right on a {kind} ({error})"
+    return lacks(rights, who, str((config or {}).get("bootstrap.servers", "...")))
+
+
+def lacks(rights: Sequence[Right], who: str | None, bootstrap: str) -> str:
+    """Return the same where it is known which rights are lacking, and whose."""
+    named = ", ".join(_in_words(right) for right in rights)
+    lines = "; ".join(as_command(right, who or "User:...", bootstrap) for right in rights)
+    return f"{who or 'this principal'} lacks {named}; to give it: {lines}"
+
+
+def principal(config: Mapping[str, Any]) -> str | None:
+    """Return as whom brokers know a client, as far as its settings tell; None if they don't.
+
+    By Kafka's default rules: the user name of SASL, the subject of a client certificate. A token's subject
+    and Kerberos' short name are the brokers' to tell. A broker may have rules of its own
+    (``principal.builder.class``, ``ssl.principal.mapping.rules``).
+
+    Args:
+        config: How the client connects, in librdkafka's words.
+    """
+    protocol = str(config.get("security.protocol", "plaintext")).lower()
+    if protocol.startswith("sasl"):
+        mechanism = str(config.get("sasl.mechanism", config.get("sasl.mechanisms", "GSSAPI"))).upper()
+        user = config.get("sasl.username") if mechanism in _BY_USER_NAME else None
+        return None if user is None else f"User:{user}"
+    if protocol != "ssl":
+        return "User:ANONYMOUS"
+    if (certificate := config.get("ssl.certificate.location")) is not None:
+        name = subject(str(certificate))
+        return None if name is None else f"User:{name}"
+    other = {"ssl.certificate.pem", "ssl_certificate", "ssl.keystore.location"}
+    return None if other & config.keys() else "User:ANONYMOUS"
+
+
+def _in_words(right: Right) -> str:
+    operations = " and ".join(_spaced(each) for each in right.operations)
+    return f"{operations} on " + ("the cluster" if right.kind == "cluster" else f"{right.kind} {right.name}")
+
+
+def _spaced(operation: str) -> str:
+    """Return an operation as ACLs and authorizers' logs have it: DESCRIBE_CONFIGS."""
+    return "".join(f"_{c}" if c.isupper() and place else c.upper() for place, c in enumerate(operation))

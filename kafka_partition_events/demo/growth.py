@@ -1,0 +1,270 @@
+"""`kpe demo growth`: two topics grow, one plainly, one by `kpe change`. Which records does nobody read?"""
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+from attrs import frozen
+from rich.console import Console
+from rich.table import Table
+
+from kafka_partition_events.cli.common.errors import CliError, one_line
+from kafka_partition_events.demo.tour.lines import Lines
+from kafka_partition_events.jvm import JAVA_MISSING, java
+from kafka_partition_events.testing import KafkaCluster
+
+PLAIN, GATED = "orders-plain", "orders-gated"
+BEFORE, AFTER = 6, 12
+_RATE: Final = 100
+_PRODUCERS_LOOK_S: Final = 2.0
+_CONSUMERS_LOOK_S: Final = 10.0
+"""How often clients look for new partitions. With Kafka's default, 300 s, more is missed."""
+
+_CHANGE: Final = "orders-to-12"
+_COMMAND_LIMIT_S: Final = 180.0
+_FLOW_LIMIT_S: Final = 60.0
+_FIRST_RECORDS: Final = 20
+
+
+class Writer:
+    """A thread that writes numbered records without keys until it is stopped."""
+
+    def __init__(self, producer: Any, topic: str) -> None:
+        """Begin."""
+        self.acknowledged: dict[int, int] = {}
+        """Number -> partition."""
+        self._producer = producer
+        self._topic = topic
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"kpe-demo-writer-{topic}", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        began, number = time.monotonic(), 0
+        while not self._stop.is_set():
+            self._producer.produce(self._topic, b"%d" % number, on_delivery=self._delivered)
+            number += 1
+            while (early := began + number / _RATE - time.monotonic()) > 0:
+                self._producer.poll(early)
+
+    def _delivered(self, error: Any, message: Any) -> None:
+        if error is None:
+            self.acknowledged[int(message.value())] = message.partition()
+
+    def stop(self) -> None:
+        """Write no more, and wait for what is outstanding."""
+        self._stop.set()
+        self._thread.join()
+        self._producer.flush(_FLOW_LIMIT_S)
+
+
+class Reader:
+    """A thread that reads as a group's only member, until it is stopped."""
+
+    def __init__(self, consumer: Any) -> None:
+        """Begin."""
+        self.read: set[int] = set()
+        self._consumer = consumer
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kpe-demo-reader", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            message = self._consumer.poll(0.2)
+            if message is not None and message.error() is None:
+                self.read.add(int(message.value()))
+        self._consumer.close()
+
+    def stop(self) -> None:
+        """Read no more."""
+        self._stop.set()
+        self._thread.join()
+
+
+@frozen
+class Side:
+    """A topic, who writes it and who reads it."""
+
+    topic: str
+    writer: Writer
+    reader: Reader
+
+    @property
+    def new(self) -> set[int]:
+        """The records on new partitions that the producer was told are written."""
+        return {
+            number for number, partition in self.writer.acknowledged.copy().items() if partition >= BEFORE
+        }
+
+    @property
+    def missed(self) -> int:
+        """How many of them nobody has read."""
+        return len(self.new - self.reader.read)
+
+
+def run_growth(console: Console) -> bool:
+    """Play it, and show what was read.
+
+    Returns:
+        Whether the group behind the gate has missed nothing.
+
+    Raises:
+        CliError: a part of it failed, or there is no Java.
+        KafkaPartitionEventsError: the cluster did, or its jars could not be had.
+    """
+    if java() is None:
+        raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
+    lines = Lines(console)
+    lines.write("== three brokers start")
+    with KafkaCluster(3) as cluster, contextlib.ExitStack() as opened:
+        bootstrap = cluster.bootstrap_servers
+        for topic in (PLAIN, GATED):
+            cluster.create_topic(topic, BEFORE)
+        _kpe(lines, bootstrap, "topics init")
+        opened.enter_context(_tracker(bootstrap))
+        sides = [opened.enter_context(side) for side in (_plain(bootstrap), _gated(bootstrap))]
+        _await_flow(sides)
+        lines.write(
+            "== both topics flow; each is read by a group that begins where it finds nothing at the end"
+        )
+        _grow(cluster, bootstrap, lines)
+        _rest(lines, sides)
+    _show(console, sides)
+    return not sides[1].missed
+
+
+def _grow(cluster: KafkaCluster, bootstrap: str, lines: Lines) -> None:
+    lines.write(f"$ kafka-topics --alter --topic {PLAIN} --partitions {AFTER}")
+    cluster.grow_topic(PLAIN, AFTER)
+    gate = "--gate consumers-first --execute --yes --settle 3s"
+    _kpe(lines, bootstrap, f"change request --topic {GATED} --to {AFTER} {gate} --id {_CHANGE}")
+    _kpe(lines, bootstrap, f"change wait {_CHANGE} --timeout 2m")
+
+
+def _rest(lines: Lines, sides: list[Side]) -> None:
+    """Write on until all new partitions are read, then let the readers come to the end."""
+    lines.write("== the groups read on")
+    time.sleep(_CONSUMERS_LOOK_S / 2)
+    for side in sides:
+        side.writer.stop()
+    deadline = time.monotonic() + _CONSUMERS_LOOK_S
+    while sides[1].missed and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(1.0)
+
+
+def _show(console: Console, sides: list[Side]) -> None:
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
+    for name in ("", "records on new partitions", "read by nobody"):
+        table.add_column(name, justify="left" if not name else "right")
+    for side, how in zip(sides, ("kafka-topics --alter", "kpe change, behind the gate"), strict=True):
+        table.add_row(how, f"{len(side.new):,}", f"{side.missed:,}", style="red" if side.missed else "green")
+    console.print()
+    console.print(table)
+    console.print(
+        "\nBoth groups have auto.offset.reset=latest: they begin a new partition at its end when they find "
+        "it. Behind the gate\nproducers wait until every group has a position on it.\n\n"
+        f"on your cluster   kpe change plan -b HOST:9092 --topic TOPIC --to {AFTER}   (it only reads)",
+        soft_wrap=True,
+    )
+
+
+# -- clients -----------------------------------------------------------------------------------------------
+
+
+def _consumer(bootstrap: str, group: str) -> Any:
+    from confluent_kafka import Consumer  # noqa: PLC0415
+
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "auto.offset.reset": "latest",
+            "topic.metadata.refresh.interval.ms": round(1_000 * _CONSUMERS_LOOK_S),
+            "log_level": 2,
+        }
+    )
+
+
+@contextlib.contextmanager
+def _plain(bootstrap: str) -> Iterator[Side]:
+    from confluent_kafka import Producer  # noqa: PLC0415
+
+    look = {"topic.metadata.refresh.interval.ms": round(1_000 * _PRODUCERS_LOOK_S)}
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2, **look})
+    consumer = _consumer(bootstrap, "billing-plain")
+    consumer.subscribe([PLAIN])
+    with _flowing(Side(PLAIN, Writer(producer, PLAIN), Reader(consumer))) as side:
+        yield side
+
+
+@contextlib.contextmanager
+def _gated(bootstrap: str) -> Iterator[Side]:
+    from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
+    from kafka_partition_events.control import ConsumerAgent, ProducerAgent  # noqa: PLC0415
+    from kafka_partition_events.control.agents.confluent import ControlLink, RebalanceHook  # noqa: PLC0415
+
+    config = {"bootstrap.servers": bootstrap, "log_level": 2}
+    look = {"interval": _PRODUCERS_LOOK_S}
+    consumer = _consumer(bootstrap, "billing-gated")
+    with (
+        PartitioningProducer(config, poller_options=look) as producer,
+        ProducerAgent(producer.poller, ControlLink(config, producer), "shop-0", app="shop"),
+        ConsumerAgent(ControlLink(config), "billing-0", "billing-gated") as agent,
+    ):
+        RebalanceHook(agent).subscribe(consumer, [GATED])
+        with _flowing(Side(GATED, Writer(producer, GATED), Reader(consumer))) as side:
+            yield side
+
+
+@contextlib.contextmanager
+def _flowing(side: Side) -> Iterator[Side]:
+    try:
+        yield side
+    finally:
+        side.writer.stop()
+        side.reader.stop()
+
+
+def _await_flow(sides: list[Side]) -> None:
+    deadline = time.monotonic() + _FLOW_LIMIT_S
+    while any(len(side.reader.read) < _FIRST_RECORDS for side in sides):
+        if time.monotonic() > deadline:
+            raise CliError(f"records do not flow {_FLOW_LIMIT_S:.0f} s after the start")
+        time.sleep(0.1)
+
+
+# -- commands, as an operator would type them --------------------------------------------------------------
+
+
+def _words(line: str, bootstrap: str) -> list[str]:
+    return [sys.executable, "-m", "kafka_partition_events.cli", *line.split(), "-b", bootstrap]
+
+
+def _kpe(lines: Lines, bootstrap: str, line: str) -> None:
+    lines.write(f"$ kpe {line}")
+    words = [*_words(line, bootstrap), "--output", "table"]
+    done = subprocess.run(  # noqa: S603 - our own words
+        words, capture_output=True, text=True, check=False, timeout=_COMMAND_LIMIT_S
+    )
+    for each in done.stdout.splitlines():
+        lines.write(f"   {each.rstrip()}")
+    if done.returncode:
+        raise CliError(f"kpe {line} has ended with {done.returncode}: {one_line(done.stderr)}")
+
+
+@contextlib.contextmanager
+def _tracker(bootstrap: str) -> Iterator[None]:
+    words = [*_words("tracker", bootstrap), "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(  # noqa: S603 - our own words
+        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield
+        finally:
+            process.terminate()

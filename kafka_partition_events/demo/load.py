@@ -1,0 +1,94 @@
+"""``python -m kafka_partition_events.demo.load``: one producer's process.
+
+Says that it is ready on standard output, and does there what the parent says on standard input, a line each:
+``begin NS`` (send from that moment of the monotonic clock on), ``keys`` (with keys from now on), ``end``.
+It ends when its standard input does, so it does not outlive the parent.
+"""
+
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import structlog
+
+from kafka_partition_events.demo.plan import CAST, DELIVERY_LIMIT_MS, VALUE_BYTES
+from kafka_partition_events.demo.senders import Notes, Sender, connect
+from kafka_partition_events.demo.tape import Tape
+
+KEYS = 1_000
+FINISH_LIMIT_S = DELIVERY_LIMIT_MS / 1000 + 2.0
+_NS = 1_000_000_000
+_LONGEST_WAIT_S = 0.05
+
+
+class Orders:
+    """What the parent has said so far. A thread of its own listens."""
+
+    def __init__(self) -> None:
+        """Begin to listen."""
+        self.begin_ns = 0
+        self.keyed = False
+        self.ended = False
+        self.begun = threading.Event()
+        threading.Thread(target=self._listen, name="kpe-demo-orders", daemon=True).start()
+
+    def _listen(self) -> None:
+        for line in sys.stdin:
+            match line.split():
+                case ["begin", moment]:
+                    self.begin_ns = int(moment)
+                    self.begun.set()
+                case ["keys"]:
+                    self.keyed = True
+                case ["end"]:
+                    break
+        self.ended = True
+        self.begun.set()
+
+
+def send_paced(sender: Sender, notes: Notes, rate: int, orders: Orders) -> int:
+    """Send until the end, by an open schedule: record n is due n/rate s after the first, come what may.
+
+    Returns:
+        How many were sent.
+    """
+    tape = notes.tape
+    for number in range(len(tape)):
+        due = orders.begin_ns + number * _NS // rate
+        while (early := due - time.monotonic_ns()) > 0 and not orders.ended:
+            sender.wait(min(_LONGEST_WAIT_S, early / _NS))
+        if orders.ended:
+            return number
+        key = b"key-%d" % (number % KEYS) if orders.keyed else None
+        tape.send(number)
+        sender.send(number, value_of(number), key)
+    return len(tape)
+
+
+def value_of(number: int) -> bytes:
+    """Return a record's value: its number, and what fills it up."""
+    return b"%-*d" % (VALUE_BYTES, number)
+
+
+def main(key: str, bootstrap_servers: str, rate: str, tape_file: str) -> None:
+    """Run one load."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's, who closes our standard input
+    # Standard output is for the parent; structlog writes there if nobody tells it otherwise.
+    structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+    part = next(part for part in CAST if part.key == key)
+    with Tape(Path(tape_file)) as tape:
+        notes = Notes(tape)
+        sender = connect(bootstrap_servers, part, notes)
+        orders = Orders()
+        notes.tell(kind="ready")
+        orders.begun.wait()
+        sent = send_paced(sender, notes, int(rate), orders)
+        sender.finish(FINISH_LIMIT_S)
+        notes.tell(kind="done", sent=sent, causes=notes.causes)
+        sender.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,191 @@
+"""What is played: the layout, the producers that take part, the scenes. Pure."""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+from attrs import field, frozen
+
+LATE_MS: Final = 100.0
+FROZEN_S, THAWED_S = 0.4, 0.1
+"""Of each half second of the brown-out; what runs between keeps the broker in the cluster."""
+
+LINGER_MS: Final = 5
+VALUE_BYTES: Final = 100
+DELIVERY_LIMIT_MS: Final = 10_000
+"""How long any producer may try. Longer than the broker session, so that an election can save records."""
+
+REQUEST_LIMIT_MS: Final = DELIVERY_LIMIT_MS - 500
+"""The limit of one request; kafka-python and Java want it below the delivery limit."""
+
+SESSION_MS: Final = 9_000
+"""How long Kafka goes on listing a broker that is gone: its own default."""
+
+
+@frozen(kw_only=True)
+class Layout:
+    """Brokers and topics. Every producer has a topic of its own, and all topics are alike."""
+
+    brokers: int
+    partitions: int
+    replication: int
+    min_insync: int
+    victims: Mapping[str, int]
+    """Scene -> the broker that something is done to; never 1, which is asked for metadata meanwhile."""
+
+    free_mib: int
+    """How much memory must be available for it."""
+
+    @property
+    def in_words(self) -> str:
+        """What an expert asks first."""
+        insync = f", min.insync.replicas {self.min_insync}" if self.replication > 1 else ""
+        return f"{self.brokers} brokers, replication factor {self.replication}{insync}, acks=all"
+
+    def leader_of(self, partition: int) -> int:
+        """Return the broker that leads a partition at first."""
+        return partition % self.brokers + 1
+
+    def assignment(self) -> dict[int, list[int]]:
+        """Return partition -> brokers, its leader first: each broker has followers of each other."""
+        return {partition: self._replicas(partition) for partition in range(self.partitions)}
+
+    def _replicas(self, partition: int) -> list[int]:
+        row, leader = divmod(partition, self.brokers)
+        steps = [1 + (row + i) % (self.brokers - 1) for i in range(self.replication - 1)]
+        return [leader + 1, *((leader + step) % self.brokers + 1 for step in steps)]
+
+
+REAL: Final = Layout(
+    brokers=6,
+    partitions=24,
+    replication=3,
+    min_insync=2,
+    victims={"brown-out": 2, "kill": 5, "back": 5, "keys": 3},
+    free_mib=3_500,
+)
+SMALL: Final = Layout(
+    brokers=3,
+    partitions=6,
+    replication=1,
+    min_insync=1,
+    victims={"brown-out": 2, "kill": 3, "back": 3, "keys": 2},
+    free_mib=0,
+)
+
+
+def layout_for(available_mib: int) -> Layout:
+    """Return the layout that a machine with so much available memory can carry."""
+    return REAL if available_mib >= REAL.free_mib else SMALL
+
+
+# -- who takes part --------------------------------------------------------------------------------------
+
+Kind = Literal["confluent", "kafka-python", "java", "ours"]
+
+
+@frozen(kw_only=True)
+class Part:
+    """One producer, in a process of its own.
+
+    Attributes:
+        key: Names its topic and its process.
+        title: What people read.
+        kind: Which client it is.
+        options: Arguments of `PartitioningProducer`.
+        only_keys: Whether it takes part in the scene about keys only.
+    """
+
+    key: str
+    title: str
+    kind: Kind
+    options: dict[str, object] = field(factory=dict)
+    only_keys: bool = False
+
+    @property
+    def ours(self) -> bool:
+        """Whether it is this library's."""
+        return self.kind == "ours"
+
+    @property
+    def topic(self) -> str:
+        """The topic that only this producer writes."""
+        return f"demo-{self.key}"
+
+
+CAST: Final = (
+    Part(key="confluent-kafka", title="confluent-kafka", kind="confluent"),
+    Part(key="kafka-python", title="kafka-python", kind="kafka-python"),
+    Part(key="ours", title="ours", kind="ours"),
+    Part(key="ours-hedge", title='ours, rescue="hedge"', kind="ours", options={"rescue": "hedge"}),
+    Part(
+        key="ours-keys",
+        title="ours, standby_keys=True",
+        kind="ours",
+        options={"standby_keys": True},
+        only_keys=True,
+    ),
+)
+JAVA: Final = Part(key="java", title="Java client", kind="java")
+
+
+def cast(*, java: bool) -> tuple[Part, ...]:
+    """Return who takes part, in the order of the rows."""
+    return (*CAST[:2], JAVA, *CAST[2:]) if java else CAST
+
+
+# -- what happens ----------------------------------------------------------------------------------------
+
+Name = Literal["calm", "brown-out", "kill", "back", "keys"]
+
+
+@frozen(kw_only=True)
+class Scene:
+    """One scene.
+
+    Attributes:
+        name: What the code calls it.
+        title: Its headline, with ``{broker}`` for the broker that something is done to.
+        caption: What the audience should look at: one sentence.
+        share: Of the time of all scenes.
+    """
+
+    name: Name
+    title: str
+    caption: str
+    share: float
+
+
+SCENES: Final = (
+    Scene(
+        name="calm",
+        title="calm",
+        caption="Four producers, one load. Nothing is wrong, and nothing costs anything you could see.",
+        share=0.1,
+    ),
+    Scene(
+        name="brown-out",
+        title=f"broker {{broker}} stalls {FROZEN_S} s of each {FROZEN_S + THAWED_S} s",
+        caption="A bad disk, a long GC, a noisy neighbour. Watch what Kafka's metadata says of it: nothing.",
+        share=0.24,
+    ),
+    Scene(
+        name="kill",
+        title="broker {broker} is killed (kill -9)",
+        caption=f"Kafka goes on listing a dead broker until its session ends, {SESSION_MS // 1000} s later.",
+        share=0.26,
+    ),
+    Scene(
+        name="back",
+        title="broker {broker} starts again",
+        caption="Ours tries it with single records before it trusts it again.",
+        share=0.16,
+    ),
+    Scene(
+        name="keys",
+        title="every record has a key, and broker {broker} is killed",
+        caption="A key belongs to its partition: those whose partition needs the dead broker wait, with any "
+        "producer.",
+        share=0.24,
+    ),
+)
+WARM_UP_S: Final = 2.0

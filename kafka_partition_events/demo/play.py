@@ -1,0 +1,122 @@
+"""The scenes, played on real brokers. One fault at a time, the same for everybody."""
+
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from kafka_partition_events.demo.loads import Load
+from kafka_partition_events.demo.plan import FROZEN_S, SCENES, THAWED_S, WARM_UP_S, Layout, Name
+from kafka_partition_events.demo.progress import Progress
+from kafka_partition_events.testing import KafkaCluster
+
+_NS = 1_000_000_000
+_STEP_S = 0.1
+_BREATH_S: Final = 0.5
+"""How long a scene goes on before its deed, so that the numbers before it are to be seen."""
+
+
+class Play:
+    """Plays the scenes, one after the other."""
+
+    def __init__(
+        self, cluster: KafkaCluster, layout: Layout, loads: Sequence[Load], progress: Progress, seconds: float
+    ) -> None:
+        """Make it.
+
+        Args:
+            cluster: Whom it is done to.
+            layout: How that is laid out.
+            loads: Who writes meanwhile; one that ends early ends the demo.
+            progress: Where it is noted.
+            seconds: How long all scenes take together.
+        """
+        self._cluster = cluster
+        self._layout = layout
+        self._loads = loads
+        self._progress = progress
+        self._seconds = seconds
+
+    def run(self) -> None:
+        """Play all scenes, and wait until every record has been answered.
+
+        Raises:
+            CliError: a producer's process has ended.
+            KitError: the cluster did not do what it was asked.
+        """
+        begin = time.monotonic_ns() + _NS // 4
+        for load in self._loads:
+            if not load.part.only_keys:
+                load.order(f"begin {begin}")
+        self._rest_until(begin + round(WARM_UP_S * _NS))
+        acts = {
+            "calm": self._rest_until,
+            "brown-out": self._brown_out,
+            "kill": self._kill,
+            "back": self._restart,
+            "keys": self._kill_with_keys,
+        }
+        for scene in SCENES:
+            with self._progress.playing(scene) as began:
+                acts[scene.name](began + round(scene.share * self._seconds * _NS))
+        for load in self._loads:
+            load.order("end")
+        for load in self._loads:
+            load.await_end()
+
+    def _victim(self, name: Name) -> int:
+        return self._layout.victims[name]
+
+    def _brown_out(self, end_ns: int) -> None:
+        broker = self._victim("brown-out")
+        self._progress.note(
+            f"kill -STOP broker {broker} for {FROZEN_S} s, kill -CONT for {THAWED_S} s, and again"
+        )
+        with self._progress.doing_to(broker, "frozen"):
+            step = time.monotonic_ns()
+            try:
+                while step < end_ns:
+                    self._cluster.freeze(broker)
+                    self._rest_until(step + round(FROZEN_S * _NS))
+                    self._cluster.thaw(broker)
+                    step += round((FROZEN_S + THAWED_S) * _NS)
+                    self._rest_until(step)
+            finally:
+                self._cluster.thaw(broker)
+
+    def _kill(self, end_ns: int) -> None:
+        self._kill_broker(self._victim("kill"), end_ns)
+
+    def _restart(self, end_ns: int) -> None:
+        broker = self._victim("back")
+        with self._progress.doing_to(broker, "starting"):
+            self._cluster.restart(broker)
+        self._progress.note(f"broker {broker} is in sync")
+        for load in self._loads:
+            self._cluster.elect(load.part.topic)
+        self._progress.note(
+            f"broker {broker} leads its partitions again (elected, as Kafka does every 5 min)"
+        )
+        self._rest_until(end_ns)
+
+    def _kill_with_keys(self, end_ns: int) -> None:
+        for load in self._loads:
+            load.order("keys")
+            if load.part.only_keys:
+                load.order(f"begin {time.monotonic_ns()}")
+        broker = self._victim("keys")
+        self._kill_broker(broker, end_ns)
+        if self._layout.replication == 1:  # what it holds can be read from nobody else
+            self._cluster.restart(broker)
+
+    def _kill_broker(self, broker: int, end_ns: int) -> None:
+        self._rest_until(time.monotonic_ns() + round(_BREATH_S * _NS))
+        self._progress.note(f"kill -9 broker {broker}")
+        with self._progress.doing_to(broker, "dead"):
+            self._cluster.kill(broker)
+            self._rest_until(end_ns)
+
+    def _rest_until(self, moment_ns: int) -> None:
+        while (left := (moment_ns - time.monotonic_ns()) / _NS) > 0:
+            time.sleep(min(_STEP_S, left))
+            for load in self._loads:
+                load.check()

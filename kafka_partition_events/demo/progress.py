@@ -1,0 +1,129 @@
+"""What has happened so far: the scenes write it, screens read it."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+from attrs import frozen
+
+from kafka_partition_events.demo.plan import Layout, Name, Part, Scene
+from kafka_partition_events.demo.story import METADATA, Deed, Mark, Played
+from kafka_partition_events.demo.witness import Said
+
+_NS: Final = 1_000_000_000
+Tone = Literal["plain", "harm", "ours"]
+
+_WHY: Final = {
+    "silent": "does not answer",
+    "slow": "is slow",
+    "unreachable": "does not answer (connection lost)",
+}
+
+
+@frozen
+class Note:
+    """A line about something that has happened, and how long after the beginning of its scene."""
+
+    after_s: float
+    text: str
+    tone: Tone
+
+
+class Progress:
+    """Everything that is known so far. Thread-safe: lists only grow.
+
+    Attributes:
+        scenes: Those that are over.
+        scene: The one that is on, and when it began (ns, monotonic); None before the first.
+        metadata: What Kafka's metadata says now; None before it was asked.
+        worst: The most partitions offline, and the fewest brokers listed, in the brown-out.
+        notes: Of the scene that is on.
+        doing: Broker -> what is being done to it, and since when.
+        told: Called with each note.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        """Begin."""
+        self.layout = layout
+        self.told: Callable[[Note], None] = lambda _note: None
+        self.scenes: list[Played] = []
+        self.scene: tuple[Scene, int] | None = None
+        self.deeds: list[Deed] = []
+        self.marks: list[Mark] = []
+        self.metadata: Said | None = None
+        self.worst = (0, layout.brokers)
+        self.notes: list[Note] = []
+        self.doing: dict[int, tuple[str, int]] = {}
+        self._lock = threading.Lock()
+        self._copies: set[tuple[str, Name]] = set()
+
+    def victim(self, scene: Scene) -> int | None:
+        """Return the broker that something is done to in a scene."""
+        return self.layout.victims.get(scene.name)
+
+    @contextmanager
+    def playing(self, scene: Scene) -> Iterator[int]:
+        """Play a scene; gives when it begins (ns, monotonic)."""
+        begin = time.monotonic_ns()
+        with self._lock:
+            self.scene, self.notes = (scene, begin), []
+        yield begin
+        self.scenes.append(
+            Played(scene=scene, begin_ns=begin, end_ns=time.monotonic_ns(), broker=self.victim(scene))
+        )
+
+    @contextmanager
+    def doing_to(self, broker: int, kind: Literal["frozen", "dead", "starting"]) -> Iterator[None]:
+        """Do something to a broker."""
+        begin = time.monotonic_ns()
+        self.doing[broker] = (kind, begin)
+        try:
+            yield
+        finally:
+            del self.doing[broker]
+            deed = Deed(kind=kind, broker=broker, begin_ns=begin, end_ns=time.monotonic_ns())
+            self.deeds.append(deed)
+
+    def note(self, text: str, tone: Tone = "plain") -> None:
+        """Tell something."""
+        with self._lock:
+            began = self.scene[1] if self.scene else time.monotonic_ns()
+            note = Note((time.monotonic_ns() - began) / _NS, text, tone)
+            self.notes.append(note)
+        self.told(note)
+
+    # -- what others say ---------------------------------------------------------------------------------
+
+    def heard(self, part: Part, said: Mapping[str, Any]) -> None:
+        """Take what a producer's process says."""
+        match said["kind"]:
+            case "suspected":
+                self._mark(part.key, "suspected", said["broker"], said["at"])
+                why = _WHY.get(said["why"], said["why"])
+                self.note(
+                    f"{part.title}: broker {said['broker']} {why}; records without a key go elsewhere", "ours"
+                )
+            case "trusted":
+                self._mark(part.key, "trusted", said["broker"], said["at"])
+                self.note(f"{part.title}: broker {said['broker']} is trusted again", "ours")
+            case "rescued" if self.scene and (part.key, self.scene[0].name) not in self._copies:
+                self._copies.add((part.key, self.scene[0].name))
+                self.note(f"{part.title}: first copies of records that were stuck are sent", "ours")
+
+    def testified(self, at_ns: int, before: Said, now: Said) -> None:
+        """Take what metadata says now."""
+        self.metadata = now
+        if self.scene and self.scene[0].name == "brown-out":
+            offline, listed = self.worst
+            self.worst = max(offline, now.offline), min(listed, len(now.brokers))
+        for broker in before.brokers - now.brokers:
+            self._mark(METADATA, "gone", broker, at_ns)
+            self.note(f"Kafka's metadata no longer lists broker {broker}")
+        for broker in now.brokers - before.brokers:
+            self._mark(METADATA, "listed", broker, at_ns)
+            self.note(f"Kafka's metadata lists broker {broker} again")
+
+    def _mark(self, who: str, kind: Any, broker: int, at_ns: int) -> None:
+        self.marks.append(Mark(who=who, kind=kind, broker=broker, at_ns=at_ns))

@@ -1,0 +1,201 @@
+"""The producers that take part, behind one small interface. What became of a record goes to the tape."""
+
+import contextlib
+import json
+import sys
+import threading
+import time
+from collections import Counter
+from functools import partial
+from typing import Any, Protocol
+
+from attrs import define, field
+
+from kafka_partition_events.demo.plan import (
+    DELIVERY_LIMIT_MS,
+    LINGER_MS,
+    REQUEST_LIMIT_MS,
+    Part,
+)
+from kafka_partition_events.demo.tape import Tape
+from kafka_partition_events.metadata import events as ev
+from kafka_partition_events.metadata.listener import PartitionChangeListener
+
+_CONNECT_LIMIT_S = 30.0
+
+
+@define
+class Notes:
+    """Where a process puts what it sees. Thread-safe.
+
+    Attributes:
+        tape: What became of each record.
+        causes: Why records failed: the client's name of the error -> how many.
+    """
+
+    tape: Tape
+    causes: Counter[str] = field(factory=Counter)
+    _lock: threading.Lock = field(factory=threading.Lock)
+
+    def report(self, number: int, partition: int | None, error: str | None) -> None:
+        """Note what a callback said."""
+        self.tape.report(number, partition, delivered=error is None)
+        if error is not None:
+            with self._lock:
+                self.causes[error] += 1
+
+    def tell(self, **what: object) -> None:
+        """Tell the parent something, on a line of standard output."""
+        line = json.dumps({"at": time.monotonic_ns(), **what})
+        with self._lock:
+            sys.stdout.write(f"{line}\n")
+            sys.stdout.flush()
+
+
+class Sender(Protocol):
+    """What a load needs of a producer."""
+
+    def send(self, number: int, value: bytes, key: bytes | None) -> None:
+        """Send one record."""
+
+    def wait(self, seconds: float) -> None:
+        """Let so much time pass, and delivery reports in."""
+
+    def finish(self, seconds: float) -> None:
+        """Wait until every record has been reported on."""
+
+    def close(self) -> None:
+        """Release the producer."""
+
+
+def confluent_config(bootstrap_servers: str) -> dict[str, Any]:
+    """Return the settings that confluent-kafka and ours have; all else is the client's default."""
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "acks": "all",
+        "linger.ms": LINGER_MS,
+        "message.timeout.ms": DELIVERY_LIMIT_MS,
+        "allow.auto.create.topics": False,
+        "log_level": 2,
+    }
+
+
+class ConfluentSender:
+    """A ``confluent_kafka.Producer``, or ours."""
+
+    def __init__(self, bootstrap_servers: str, part: Part, notes: Notes) -> None:
+        """Connect."""
+        from confluent_kafka import KafkaException, Producer  # noqa: PLC0415 - of its own processes only
+
+        config = confluent_config(bootstrap_servers)
+        self._refusal = KafkaException
+        self._topic = part.topic
+        self._notes = notes
+        if part.ours:
+            self._producer: Any = _ours(config, part, notes)
+        else:
+            self._producer = Producer(config)
+        self._producer.list_topics(part.topic, timeout=_CONNECT_LIMIT_S)
+
+    def send(self, number: int, value: bytes, key: bytes | None) -> None:
+        """Send one record."""
+        try:
+            self._producer.produce(self._topic, value, key, on_delivery=partial(self._reported, number))
+        except (self._refusal, BufferError) as error:
+            self._notes.report(number, None, type(error).__name__)
+
+    def _reported(self, number: int, error: Any, message: Any) -> None:
+        self._notes.report(number, message.partition(), None if error is None else error.name())
+
+    def wait(self, seconds: float) -> None:
+        """Let delivery reports in; the wait ends early when one comes."""
+        self._producer.poll(seconds)
+
+    def finish(self, seconds: float) -> None:
+        """Wait until every record has been reported on."""
+        self._producer.flush(seconds)
+
+    def close(self) -> None:
+        """Release the producer."""
+        self._producer.close()
+
+
+def _ours(config: dict[str, Any], part: Part, notes: Notes) -> Any:
+    from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
+
+    options: dict[str, Any] = dict(part.options)
+    producer = PartitioningProducer(config, **options)
+    producer.poller.register(_Judgements(notes), replay=False)
+    return producer
+
+
+class _Judgements(PartitionChangeListener):
+    """Tells the parent what our producer finds out by its own deliveries."""
+
+    name = "demo"
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+
+    def on_broker_suspected(self, event: ev.BrokerSuspected) -> None:
+        self._notes.tell(kind="suspected", broker=event.broker, why=str(event.reason))
+
+    def on_broker_cleared(self, event: ev.BrokerCleared) -> None:
+        self._notes.tell(kind="trusted", broker=event.broker, why=str(event.reason))
+
+    def on_records_rescued(self, event: ev.RecordsRescued) -> None:
+        self._notes.tell(kind="rescued", copies=event.copies)
+
+
+class KafkaPythonSender:
+    """A ``kafka.KafkaProducer`` with its own partitioner."""
+
+    def __init__(self, bootstrap_servers: str, part: Part, notes: Notes) -> None:
+        """Connect."""
+        from kafka import KafkaProducer  # noqa: PLC0415 - the other processes need not load it
+
+        self._topic = part.topic
+        self._notes = notes
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap_servers.split(","),
+            acks="all",
+            linger_ms=LINGER_MS,
+            delivery_timeout_ms=DELIVERY_LIMIT_MS,
+            request_timeout_ms=REQUEST_LIMIT_MS,
+            max_block_ms=DELIVERY_LIMIT_MS,
+        )
+        self._producer.partitions_for(part.topic)
+
+    def send(self, number: int, value: bytes, key: bytes | None) -> None:
+        """Send one record."""
+        try:
+            future = self._producer.send(self._topic, value, key)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the record is not sent
+            self._notes.report(number, None, type(error).__name__)
+            return
+        # An error doesn't say where the record was meant to go; the future does.
+        if (produced := getattr(future, "_produce_future", None)) is not None:
+            self._notes.tape.choose(number, produced.topic_partition.partition)
+        future.add_callback(lambda metadata: self._notes.report(number, metadata.partition, None))
+        future.add_errback(lambda error: self._notes.report(number, None, type(error).__name__))
+
+    def wait(self, seconds: float) -> None:
+        """Sleep: this client has a thread of its own."""
+        time.sleep(seconds)
+
+    def finish(self, seconds: float) -> None:
+        """Wait until every record has been reported on."""
+        with contextlib.suppress(Exception):  # what was not reported on is counted as such
+            self._producer.flush(seconds)
+
+    def close(self) -> None:
+        """Release the producer."""
+        with contextlib.suppress(Exception):  # it refuses to be closed while records are stuck
+            self._producer.close(timeout=1)
+
+
+def connect(bootstrap_servers: str, part: Part, notes: Notes) -> Sender:
+    """Return a part's producer, connected."""
+    if part.kind == "kafka-python":
+        return KafkaPythonSender(bootstrap_servers, part, notes)
+    return ConfluentSender(bootstrap_servers, part, notes)

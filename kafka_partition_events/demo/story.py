@@ -1,0 +1,152 @@
+"""What happened, put together: scenes, deeds, what was noticed when, and what it came to. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from attrs import field, frozen
+
+from kafka_partition_events.demo.account import Account
+from kafka_partition_events.demo.figures import Figures, figures_of, percent
+from kafka_partition_events.demo.plan import Layout, Name, Part, Scene
+from kafka_partition_events.demo.tape import Row
+
+_NS = 1_000_000_000
+UNKEYED: tuple[Name, ...] = ("calm", "brown-out", "kill", "back")
+METADATA = "metadata"
+
+
+@frozen(kw_only=True)
+class Played:
+    """A scene, and when it was played (ns, monotonic)."""
+
+    scene: Scene
+    begin_ns: int
+    end_ns: int
+    broker: int | None
+
+    @property
+    def title(self) -> str:
+        """Its headline."""
+        return self.scene.title.format(broker=self.broker)
+
+
+@frozen(kw_only=True)
+class Deed:
+    """What the demo did to a broker: nobody else knows it so exactly."""
+
+    kind: Literal["frozen", "dead", "starting"]
+    broker: int
+    begin_ns: int
+    end_ns: int
+
+
+@frozen(kw_only=True)
+class Mark:
+    """What somebody found out.
+
+    Attributes:
+        who: A part's key, or `METADATA`.
+        kind: ``suspected`` and ``trusted`` of our producers, ``gone`` and ``listed`` of metadata.
+        broker: Which.
+        at_ns: When (monotonic).
+    """
+
+    who: str
+    kind: Literal["suspected", "trusted", "gone", "listed"]
+    broker: int
+    at_ns: int
+
+
+@frozen(kw_only=True)
+class Performance:
+    """One producer's records, and what became of them."""
+
+    part: Part
+    rows: Sequence[Row] = field(repr=False)
+    causes: Mapping[str, int]
+    account: Account
+
+
+@frozen(kw_only=True)
+class Story:
+    """All of it.
+
+    Attributes:
+        scenes: In the order in which they were played.
+        deeds, marks: In the order of their times.
+        performances: In the order of the rows.
+        end_ns: When the last answer had been waited for.
+        most_offline: The most partitions that metadata named offline in the brown-out.
+        fewest_listed: The fewest brokers that metadata listed in the brown-out.
+    """
+
+    layout: Layout
+    scenes: Sequence[Played]
+    deeds: Sequence[Deed]
+    marks: Sequence[Mark]
+    performances: Sequence[Performance]
+    end_ns: int
+    most_offline: int
+    fewest_listed: int
+
+    def scene(self, name: Name) -> Played:
+        """Return when a scene was played."""
+        return next(played for played in self.scenes if played.scene.name == name)
+
+    def figures(self, performance: Performance, *names: Name) -> Figures:
+        """Return what a producer's records of some scenes came to."""
+        spans = [(played.begin_ns, played.end_ns) for played in map(self.scene, names)]
+        rows = [row for row in performance.rows if any(a <= row.sent_ns < b for a, b in spans)]
+        return figures_of(rows, self.end_ns, self.layout, self.scene(names[-1]).broker)
+
+    def noticed_s(self, who: str, name: Name) -> float | None:
+        """Return how long after a scene's deed had begun somebody knew; None if never in that scene."""
+        played = self.scene(name)
+        begin = next(
+            deed.begin_ns
+            for deed in self.deeds
+            if deed.begin_ns >= played.begin_ns and deed.broker == played.broker
+        )
+        for mark in self.marks:
+            known = mark.kind in {"suspected", "gone"} and mark.broker == played.broker
+            if known and mark.who == who and begin <= mark.at_ns < played.end_ns:
+                return (mark.at_ns - begin) / _NS
+        return None
+
+    def noticed(self, part: Part, name: Name) -> str:
+        """Return in words when a producer could know: ours by its deliveries, others when metadata did."""
+        seconds = self.noticed_s(part.key if part.ours else METADATA, name)
+        return "never" if seconds is None else f"{seconds:.2f} s"
+
+    @property
+    def racers(self) -> list[Performance]:
+        """The producers that took part in all scenes."""
+        return [each for each in self.performances if not each.part.only_keys]
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether the account of every producer does."""
+        return all(each.account.adds_up for each in self.performances)
+
+    @property
+    def finding(self) -> str:
+        """What was found, in two or three sentences."""
+        played = self.scene("brown-out")
+        plain, best = self.racers[0], self.racers[-1]
+        seconds = (played.end_ns - played.begin_ns) / _NS
+        shares = [percent(self.figures(each, "brown-out").late_share) for each in (plain, best)]
+        green = self.most_offline == 0 and self.fewest_listed == self.layout.brokers
+        meanwhile = ", and Kafka's metadata said that all was well" if green else ""
+        return (
+            f"Broker {played.broker} stalled for {seconds:.0f} s{meanwhile}. {plain.part.title}: {shares[0]} "
+            f"of the records took over 100 ms. With one line changed: {shares[1]}."
+        )
+
+    @property
+    def accounted(self) -> str:
+        """The account of every record, in a sentence."""
+        accounts = [each.account for each in self.performances]
+        sent, unanswered = sum(a.sent for a in accounts), sum(a.unanswered for a in accounts)
+        said, there = sum(a.delivered for a in accounts), sum(a.delivered - a.missing for a in accounts)
+        rest = f"{sum(a.failed for a in accounts):,} failed, {unanswered:,} never answered"
+        return f"{there:,} of {said:,} delivered records are in the topics; {sent:,} sent, {rest}."

@@ -1,0 +1,57 @@
+"""`kpe demo growth` and `kpe demo fleet` on real brokers; `kpe demo events` is the latter's first half."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+KPE = [sys.executable, "-m", "kafka_partition_events.cli", "demo"]
+
+pytestmark = pytest.mark.kafka
+
+
+def demo(*words: str) -> str:
+    done = subprocess.run([*KPE, *words], capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_behind_the_gate_no_record_is_missed_that_plain_growth_loses() -> None:
+    output = demo("growth")
+    missed = {
+        how: (int(new), int(lost))
+        for how, new, lost in re.findall(
+            r"^(kafka-topics|kpe change).*? +(\d+) +(\d+) *$", output, re.MULTILINE
+        )
+    }
+    new, lost = missed["kafka-topics"]
+    assert 0 < lost < new, output
+    new, lost = missed["kpe change"]
+    assert lost == 0 < new, output
+    assert "gate open, by evidence" in output
+
+
+@pytest.mark.spark
+def test_spark_makes_the_report_of_what_was_told(tmp_path: Path) -> None:
+    report = tmp_path / "report.html"
+    output = demo("fleet", "--out", str(report))
+    for event in (
+        "partitions_added",
+        "cap_reached",
+        "partition_offline",
+        "partition_online",
+        "topic_recreated",
+    ):
+        assert re.search(rf"{event} +\S+ ", output), event
+    assert re.search(r"kpe\.events: Spark took in ([\d,]+) read, \1 good", output)
+    text = report.read_text(encoding="utf-8")
+    for said in (
+        "grew 6 → 12 partitions",
+        "re-created, 6 → 3 partitions",
+        "cap reached, 9 of 12 used",
+        "joined",
+    ):
+        assert said in text, said
+    assert "http" not in text, "it asks nobody for anything"

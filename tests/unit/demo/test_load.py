@@ -1,0 +1,125 @@
+"""One producer's process: what it sends when, and what the parent sees of it."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from attrs import define, field
+
+from kafka_partition_events.demo.load import send_paced, value_of
+from kafka_partition_events.demo.senders import Notes
+from kafka_partition_events.demo.tape import DELIVERED, FAILED, Row, Tape
+
+
+@define
+class Sender:
+    """Takes records, and ends the load after some."""
+
+    orders: "Orders"
+    keys_from: int = 1_000_000
+    last: int = 9
+    sent: list[tuple[int, bytes | None]] = field(factory=list)
+
+    def send(self, number: int, value: bytes, key: bytes | None) -> None:
+        assert value == value_of(number)
+        self.sent.append((number, key))
+        self.orders.keyed = number + 1 >= self.keys_from
+        self.orders.ended = number == self.last
+
+    def wait(self, seconds: float) -> None:
+        """Let no time pass: the loop asks the clock again."""
+
+    def finish(self, seconds: float) -> None: ...
+    def close(self) -> None: ...
+
+
+@define
+class Orders:
+    begin_ns: int = 0
+    keyed: bool = False
+    ended: bool = False
+
+
+@pytest.fixture
+def tape_file(tmp_path: Path) -> Path:
+    file = tmp_path / "x.tape"
+    Tape.create(file, 100)
+    return file
+
+
+def test_another_reader_sees_a_record_at_once(tape_file: Path) -> None:
+    with Tape(tape_file) as ours, Tape(tape_file) as theirs:
+        assert len(theirs) == 100
+        assert list(theirs.rows()) == []
+        ours.send(0)
+        ours.choose(0, 7)
+        (row,) = theirs.rows()
+        assert (row.done_ns, row.partition, row.outcome) == (0, 8, 0)
+        ours.report(0, None, delivered=False)
+        (row,) = theirs.rows()
+        assert row.sent_ns <= row.done_ns
+        assert (row.partition, row.outcome) == (8, FAILED)
+
+
+def test_a_partition_that_the_client_does_not_say_stays_what_was_chosen(tape_file: Path) -> None:
+    with Tape(tape_file) as tape:
+        tape.send(0)
+        tape.report(0, -1, delivered=True)
+        assert next(tape.rows()).partition == 0
+        tape.report(0, 3, delivered=True)
+        assert next(tape.rows())[2:] == (4, DELIVERED)
+
+
+def test_records_since_a_moment_are_found_by_time(tape_file: Path) -> None:
+    with Tape(tape_file) as tape:
+        assert tape.first_since(0) == 0
+        for number in range(10):
+            tape.send(number)
+        rows = list(tape.rows())
+        assert tape.first_since(rows[6].sent_ns) <= 6
+        assert tape.first_since(rows[9].sent_ns + 1) == 10
+        assert [*tape.rows(8)] == rows[8:]
+        assert [*tape.rows(0, 2)] == rows[:2]
+        assert isinstance(rows[0], Row)
+
+
+def test_records_are_sent_by_an_open_schedule_until_the_end(tape_file: Path) -> None:
+    orders = Orders(begin_ns=time.monotonic_ns())
+    with Tape(tape_file) as tape:
+        sender = Sender(orders)
+        assert send_paced(sender, Notes(tape), 10_000, orders) == 10  # type: ignore[arg-type]
+        rows = list(tape.rows())
+    assert [number for number, _ in sender.sent] == list(range(10))
+    for number, row in enumerate(rows):
+        assert row.sent_ns >= orders.begin_ns + number * 100_000, "before it was due"
+
+
+def test_keys_begin_when_the_parent_says_so(tape_file: Path) -> None:
+    orders = Orders(begin_ns=time.monotonic_ns())
+    with Tape(tape_file) as tape:
+        sender = Sender(orders, keys_from=4)
+        send_paced(sender, Notes(tape), 100_000, orders)  # type: ignore[arg-type]
+    assert [key for _, key in sender.sent] == [None] * 4 + [b"key-%d" % n for n in range(4, 10)]
+
+
+def test_a_load_ends_where_there_is_no_more_room(tape_file: Path) -> None:
+    orders = Orders(begin_ns=time.monotonic_ns())
+    with Tape(tape_file) as tape:
+        assert send_paced(Sender(orders, last=1_000), Notes(tape), 1_000_000, orders) == 100  # type: ignore[arg-type]
+
+
+def test_values_are_of_one_length_and_tell_their_number() -> None:
+    assert {len(value_of(number)) for number in (0, 7, 123_456)} == {100}
+    assert int(value_of(123_456)) == 123_456
+
+
+def test_the_parent_is_told_in_lines_of_json(tape_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Tape(tape_file) as tape:
+        notes = Notes(tape)
+        tape.send(0)
+        notes.report(0, 1, "_MSG_TIMED_OUT")
+        notes.tell(kind="done", causes=notes.causes)
+    told = json.loads(capsys.readouterr().out)
+    assert (told["kind"], told["causes"]) == ("done", {"_MSG_TIMED_OUT": 1})
+    assert told["at"] <= time.monotonic_ns()

@@ -1,0 +1,173 @@
+"""What is shown while it is played."""
+
+import io
+import time
+from pathlib import Path
+
+import pytest
+from attrs import define
+from rich.console import Console
+
+from kafka_partition_events.demo.board import Board
+from kafka_partition_events.demo.loads import Load
+from kafka_partition_events.demo.plan import CAST, REAL, SCENES, Part
+from kafka_partition_events.demo.progress import Progress
+from kafka_partition_events.demo.screen import Lines, Picture
+from kafka_partition_events.demo.story import METADATA
+from kafka_partition_events.demo.tape import Tape
+from kafka_partition_events.demo.witness import Said
+from kafka_partition_events.testing.broker_probe import BrokerView, ProbedPartition
+
+EVERYBODY = frozenset(range(1, 7))
+FINE = Said(EVERYBODY, 0)
+OURS = CAST[2]
+
+
+@define
+class FakeLoad:
+    part: Part
+    tape: Tape
+
+
+def board(tmp_path: Path, progress: Progress) -> Board:
+    """Return a board on which each producer has sent ten records, and has answers to all but the last."""
+    made = Board(progress, 75.0)
+    loads: list[Load] = []
+    for part in CAST:
+        file = tmp_path / part.key
+        Tape.create(file, 20)
+        tape = Tape(file)
+        for number in range(10):
+            tape.send(number)
+            if number < 9:
+                tape.report(number, 1, delivered=True)
+        loads.append(FakeLoad(part, tape))  # type: ignore[arg-type]
+    made.loads = loads
+    return made
+
+
+def drawn(shown: Board, width: int) -> str:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None)
+    console.print(Picture(console, shown).drawn())
+    return out.getvalue()
+
+
+@pytest.fixture
+def progress() -> Progress:
+    return Progress(REAL)
+
+
+def test_the_wait_for_the_brokers_shows_the_change(tmp_path: Path, progress: Progress) -> None:
+    text = drawn(board(tmp_path, progress), 110)
+    assert "The brokers start" in text
+    assert '+ producer = PartitioningProducer(conf, rescue="hedge")' in text
+
+
+@pytest.mark.parametrize(("width", "history"), [(110, True), (80, False), (200, True)])
+def test_a_scene_fits_and_drops_the_history_where_it_is_narrow(
+    tmp_path: Path, progress: Progress, width: int, history: bool
+) -> None:
+    progress.metadata = FINE
+    with progress.playing(SCENES[1]):
+        shown = board(tmp_path, progress)
+        progress.note("kill -STOP broker 2")
+        with progress.doing_to(2, "frozen"):
+            text = drawn(shown, width)
+    lines = text.splitlines()
+    assert {len(line) for line in lines} == {min(width, 110)}
+    assert ("slow records, last 20 s" in text) is history
+    for said in (
+        "Scene 2 of 5  broker 2 stalls", "6 of 6 brokers, 0 partitions offline", "2 ◐ stalls", "5 ● up",
+        "confluent-kafka", 'ours, rescue="hedge"', "kill -STOP broker 2", "Watch what Kafka's metadata says",
+    ):  # fmt: skip
+        assert said in text
+    assert "standby_keys" not in text, "it takes part in the scene about keys only"
+
+
+def test_who_is_there_for_keys_only_is_shown_with_keys_only(tmp_path: Path, progress: Progress) -> None:
+    with progress.playing(SCENES[4]):
+        assert len(board(tmp_path, progress).standings()) == 5
+    with progress.playing(SCENES[0]):
+        assert len(board(tmp_path, progress).standings()) == 4
+
+
+def test_numbers_are_of_the_scene(tmp_path: Path, progress: Progress) -> None:
+    shown = board(tmp_path, progress)
+    assert shown.standings() == []
+    with progress.playing(SCENES[0]):
+        assert [standing.figures.records for standing in shown.standings()] == [0] * 4
+    early = Progress(REAL)
+    with early.playing(SCENES[0]):
+        assert [standing.figures.records for standing in board(tmp_path, early).standings()] == [10] * 4
+
+
+def test_a_pipe_gets_lines_with_the_time(progress: Progress) -> None:
+    out = io.StringIO()
+    with Lines(Console(file=out, width=80), Board(progress, 75.0)) as screen:
+        screen.line("formatting the storage")
+        with progress.playing(SCENES[2]):
+            progress.note("kill -9 broker 5")
+    lines = out.getvalue().splitlines()
+    assert all(line[:8].strip().endswith("s") for line in lines)
+    assert [line[10:] for line in lines if "scene 3 of 5: broker 5 is killed" in line]
+    assert any("kill -9 broker 5" in line for line in lines)
+
+
+# -- what others say ---------------------------------------------------------------------------------------
+
+
+def test_what_a_producer_finds_out_is_marked_and_told(progress: Progress) -> None:
+    with progress.playing(SCENES[1]):
+        for kind in ("suspected", "trusted"):
+            progress.heard(OURS, {"kind": kind, "broker": 2, "at": time.monotonic_ns(), "why": "silent"})
+        assert [note.text for note in progress.notes] == [
+            "ours: broker 2 does not answer; records without a key go elsewhere",
+            "ours: broker 2 is trusted again",
+        ]
+    assert [(mark.who, mark.kind, mark.broker) for mark in progress.marks] == [
+        (OURS.key, "suspected", 2), (OURS.key, "trusted", 2),
+    ]  # fmt: skip
+
+
+def test_copies_are_told_once_a_scene(progress: Progress) -> None:
+    for scene in SCENES[1:3]:
+        with progress.playing(scene):
+            for _ in range(3):
+                progress.heard(OURS, {"kind": "rescued", "copies": 4, "at": 0})
+            assert len(progress.notes) == 1
+
+
+def test_metadata_is_a_witness(progress: Progress) -> None:
+    gone = Said(EVERYBODY - {5}, 2)
+    with progress.playing(SCENES[2]):
+        progress.testified(7, FINE, gone)
+        progress.testified(8, gone, FINE)
+    assert [(mark.who, mark.kind, mark.broker, mark.at_ns) for mark in progress.marks] == [
+        (METADATA, "gone", 5, 7), (METADATA, "listed", 5, 8),
+    ]  # fmt: skip
+    assert progress.worst == (0, 6), "nothing of the brown-out"
+
+
+def test_what_metadata_admits_in_the_brown_out_is_kept(progress: Progress) -> None:
+    with progress.playing(SCENES[1]):
+        progress.testified(7, FINE, Said(EVERYBODY - {2}, 3))
+        progress.testified(8, FINE, FINE)
+    assert progress.worst == (3, 5)
+
+
+def test_a_partition_is_offline_if_no_listed_broker_leads_it() -> None:
+    led = {n: ProbedPartition(leader, (1, 2, 3), (1, 2, 3)) for n, leader in enumerate((1, 2, -1, 9))}
+    said = Said.of(BrokerView(frozenset({1, 2, 3}), {"orders": led}))
+    assert said == Said(frozenset({1, 2, 3}), 2)
+    assert said.in_words(6) == "3 of 6 brokers, 2 partitions offline"
+
+
+def test_deeds_have_a_beginning_and_an_end(progress: Progress) -> None:
+    with progress.playing(SCENES[1]), progress.doing_to(2, "frozen"):
+        assert progress.doing[2][0] == "frozen"
+    (deed,) = progress.deeds
+    (played,) = progress.scenes
+    assert played.begin_ns <= deed.begin_ns <= deed.end_ns <= played.end_ns
+    assert played.title == "broker 2 stalls 0.4 s of each 0.5 s"
+    assert not progress.doing

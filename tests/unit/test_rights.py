@@ -1,0 +1,88 @@
+"""What a refusal tells: who lacks which right, and the line that gives it."""
+
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.clients.rights import Right, as_command, lacking, principal
+from tests.certificate_kit import Authority
+
+READ = Right(("Read",), "topic", "kpe.changes")
+ALICE = {
+    "bootstrap.servers": "b:9093",
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "SCRAM-SHA-512",
+    "sasl.username": "alice",
+    "sasl.password": "not told",
+}
+
+
+def test_who_lacks_what_and_the_line_that_gives_it() -> None:
+    assert lacking("TOPIC_AUTHORIZATION_FAILED", [READ], ALICE) == (
+        "User:alice lacks READ on topic kpe.changes; to give it: kafka-acls.sh --bootstrap-server b:9093 "
+        "--add --allow-principal User:alice --operation Read --topic kpe.changes"
+    )
+
+
+def test_only_rights_on_what_was_refused_are_named() -> None:
+    needed = [READ, Right(("Read",), "group", "kpe-tracker"), Right(("Write",), "transactional-id", "kpe-t")]
+    told = {
+        error: lacking(error, needed, ALICE)
+        for error in ("GROUP_AUTHORIZATION_FAILED", "TRANSACTIONAL_ID_AUTHORIZATION_FAILED")
+    }
+    assert str(told["GROUP_AUTHORIZATION_FAILED"]).startswith("User:alice lacks READ on group kpe-tracker; ")
+    told_of_id = str(told["TRANSACTIONAL_ID_AUTHORIZATION_FAILED"])
+    assert told_of_id.startswith("User:alice lacks WRITE on transactional-id kpe-t; ")
+
+
+def test_several_operations() -> None:
+    told = lacking("TOPIC_AUTHORIZATION_FAILED", [Right(("Write", "DescribeConfigs"), "topic", "t")], ALICE)
+    assert str(told).startswith("User:alice lacks WRITE and DESCRIBE_CONFIGS on topic t; ")
+    assert str(told).endswith("--operation Write --operation DescribeConfigs --topic t")
+
+
+def test_a_right_that_nobody_has_thought_of_is_told_by_its_kind() -> None:
+    told = lacking("CLUSTER_AUTHORIZATION_FAILED", [READ], ALICE)
+    assert told == "User:alice lacks a right on a cluster (CLUSTER_AUTHORIZATION_FAILED)"
+
+
+def test_another_error_is_none_of_these() -> None:
+    assert lacking("REQUEST_TIMED_OUT", [READ], ALICE) is None
+
+
+def test_nobody_is_named_where_the_connection_is_not_known() -> None:
+    told = str(lacking("TOPIC_AUTHORIZATION_FAILED", [READ], None))
+    assert told.startswith("this principal lacks READ on topic kpe.changes; ")
+    assert "--allow-principal User:... " in told
+
+
+def test_the_cluster_has_no_name() -> None:
+    line = as_command(Right(("Create",), "cluster"), "User:a", "b:1")
+    assert (
+        line
+        == "kafka-acls.sh --bootstrap-server b:1 --add --allow-principal User:a --operation Create --cluster"
+    )
+
+
+@pytest.mark.parametrize(
+    ("config", "who"),
+    [
+        ({}, "User:ANONYMOUS"),
+        ({"security.protocol": "SSL"}, "User:ANONYMOUS"),
+        (ALICE, "User:alice"),
+        ({**ALICE, "sasl.mechanism": "plain"}, "User:alice"),
+        ({**ALICE, "sasl.mechanism": "OAUTHBEARER"}, None),
+        ({"security.protocol": "sasl_plaintext", "sasl.username": "alice"}, None),  # GSSAPI is the default
+        ({"security.protocol": "ssl", "ssl.certificate.location": "/nowhere"}, None),
+        ({"security.protocol": "ssl", "ssl.keystore.location": "/k.p12"}, None),
+    ],
+)
+def test_as_whom_brokers_know_a_client(config: Any, who: str | None) -> None:
+    assert principal(config) == who
+
+
+def test_a_certificates_subject_is_written_as_kafka_does(openssl: str, tmp_path: Any) -> None:
+    authority = Authority(tmp_path, openssl)
+    certificate, _ = authority.issue("kpe", subject="/C=DE/O=Example, Inc./OU=noc/CN=kpe")
+    config = {"security.protocol": "SSL", "ssl.certificate.location": certificate}
+    assert principal(config) == "User:CN=kpe,OU=noc,O=Example\\, Inc.,C=DE"

@@ -1,0 +1,102 @@
+"""Passwords and certificates that are replaced in their files while a client runs."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_partition_events.clients.certificates import why_of_no_use
+from kafka_partition_events.clients.confluent.connection import Connection
+from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words, kafka_python_settings
+from kafka_partition_events.clients.librdkafka import FromFile, connecting, login_of, up_to_date
+from kafka_partition_events.observe.config import load_config
+from tests.certificate_kit import Authority
+
+LOGIN = {
+    "bootstrap.servers": "127.0.0.1:1",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+    "sasl.username": "alice",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "password"
+    path.write_text("the first\n")
+    return path
+
+
+def test_what_a_file_holds_is_read_again_where_a_client_connects(file: Path) -> None:
+    config = {"sasl.password": FromFile.read(str(file)), "sasl.username": "alice"}
+    assert connecting(config)["sasl.password"] == "the first"
+    file.write_text("the second\n")
+    assert connecting(config)["sasl.password"] == "the second"
+    assert up_to_date(config) == {"sasl.password": "the second", "sasl.username": "alice"}
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "no text"])
+def test_a_file_that_is_of_no_use_any_more_leaves_what_it_held(file: Path, damage: str) -> None:
+    value = FromFile.read(str(file))
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(b"" if damage == "empty" else b"\xff")
+    assert value.now() == "the first"
+
+
+def test_a_value_from_a_file_does_not_show_itself(file: Path) -> None:
+    assert "first" not in repr(FromFile.read(str(file)))
+
+
+def test_a_profiles_password_knows_its_file(file: Path, tmp_path: Path) -> None:
+    profile = tmp_path / "kpe.toml"
+    profile.write_text(f'[kafka.properties]\n"sasl.password_file" = "{file}"\n"sasl.username" = "alice"\n')
+    settings = load_config(profile, {}).settings
+    assert settings.kafka.properties["sasl.password"] == "the first"
+    assert "first" not in repr(settings)
+    file.write_text("the second")
+    assert connecting(settings.kafka.properties)["sasl.password"] == "the second"
+
+
+def test_kafka_pythons_settings_know_it_too(file: Path) -> None:
+    settings = kafka_python_settings({**LOGIN, "sasl.password": FromFile.read(str(file))})
+    file.write_text("the second")
+    assert up_to_date(settings)["sasl_plain_password"] == "the second"  # noqa: S105
+    assert in_librdkafkas_words(settings)["sasl.username"] == "alice"
+
+
+def test_a_login_differs_as_soon_as_a_file_of_it_was_replaced(file: Path, tmp_path: Path) -> None:
+    certificate = tmp_path / "cert.pem"
+    certificate.write_text("1")
+    config = {"sasl.password": FromFile.read(str(file)), "ssl.certificate.location": str(certificate)}
+    first = login_of(config)
+    assert login_of(config) == first
+    certificate.write_text("2")
+    os.utime(certificate, ns=(1, 1))
+    second = login_of(config)
+    assert second != first
+    file.write_text("the second")
+    assert login_of(config) != second
+
+
+def test_a_connection_is_made_anew_after_a_failure_only_if_its_login_was_replaced(file: Path) -> None:
+    connection = Connection({**LOGIN, "sasl.password": FromFile.read(str(file))})
+    before = connection.admin()
+    connection.failure("a test", TimeoutError())
+    assert connection.admin() is before
+    file.write_text("the second")
+    connection.failure("a test", TimeoutError())
+    assert connection.admin() is not before
+    connection.close()
+
+
+def test_an_expired_certificate_of_ones_own_is_told(openssl: str, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, openssl)
+    certificate, _ = authority.issue("kpe", days=1)
+    config: dict[str, Any] = {"ssl.certificate.location": certificate}
+    assert why_of_no_use(config, now=0.0) is None
+    told = str(why_of_no_use(config, now=4e9))
+    assert told.startswith(f"the client's own certificate, {certificate}, has expired: it was good until ")
+    assert why_of_no_use({}, now=4e9) is None
