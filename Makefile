@@ -92,7 +92,8 @@ wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py
 
 release-check: $(VENV)/.ready $(VENV)/release  ## what a release is made of: package, page, types, workflows, manifests
-	@PYTHONPATH=$(CURDIR):$(VENV)/release PATH="$(CURDIR)/$(VENV)/release/bin:$$PATH" $(BIN)/python -m tests.packaging.check_release
+	@PYTHONPATH=$(CURDIR):$(abspath $(VENV)/release) PATH="$(abspath $(VENV)/release/bin):$$PATH" \
+	  $(BIN)/python -m tests.packaging.check_release
 
 BUILD_DOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(VENV)/docs $(BIN)/python -m mkdocs
 docs: $(VENV)/docs     ## build the documentation as a site, build/site
