@@ -13,6 +13,7 @@ HISTORY: Final = "decisions"
 """Pages that say what was thought at the time. Their code is not held to be true now."""
 
 ELSEWHERE: Final = {
+    **dict.fromkeys(("producers.md", "testing.md", "cli.md"), "tests/integration/test_readme.py does it"),
     "spark-partition-column.md": "tests/integration/test_partition_column_kafka.py does it, with Spark",
 }
 """Pages whose Python is run elsewhere as a whole."""

@@ -29,6 +29,7 @@ def page() -> str:
         [
             _INTRODUCTION,
             "## The envelope\n",
+            "Its schema: [`envelope`](schemas/envelope.json).\n",
             _properties(known["envelope"]),
             "## Events\n",
             _listed(known, events),

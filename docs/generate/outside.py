@@ -6,20 +6,21 @@ list.
 
 import os
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 from docs.generate.markdown import fenced
-from kafka_partition_events.links import REPOSITORY
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 _DOCS: Final = ROOT / "docs"
 HOME: Final = "README.md"
 ALWAYS: Final = (HOME, "CHANGELOG.md", "CONTRIBUTING.md")
-_LINK: Final = re.compile(r"(\]\(|^\[[^\]]+\]: )([^)\s#:]+)((?:#[^)\s]*)?(?:\)|$))", re.MULTILINE)
-_OWN: Final = re.compile(rf"{re.escape(REPOSITORY)}/(?:blob|raw)/main/")
-"""How the README, which is read elsewhere too, begins links to files of the repository."""
+_PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_LINK: Final = re.compile(r"(\]\(|^\[[^\]\n]+\]: )([^)\s#]+)", re.MULTILINE)
+_TO_US: Final = re.compile(re.escape(_PROJECT["urls"]["Repository"]) + "/(?:blob|raw|tree)/main/(.+)")
+"""Links of README, which stands on other pages than the repository's, too, are whole addresses."""
 _LANGUAGES: Final = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".json": "json"}
 _ENTRIES: Final = {".md", ".py"}
 """What a directory's page lists."""
@@ -43,17 +44,17 @@ def relinked(text: str, path: str) -> str:
     """Return a page's text with its links to files and directories led to their pages."""
 
     def lead(match: re.Match[str]) -> str:
-        before, link, after = match.groups()
+        before, link = match.groups()
         if (place := _place(link, path)) is None:
             return match[0]
-        return f"{before}{os.path.relpath(_site_path(place), Path(path).parent)}{after}"
+        return before + os.path.relpath(_site_path(place), Path(path).parent)
 
     return _LINK.sub(lead, text)
 
 
 def _targets(pages: Mapping[str, str]) -> Iterator[Path]:
     for path, text in pages.items():
-        for _, link, _ in _LINK.findall(text):
+        for _, link in _LINK.findall(text):
             place = _place(link, path)
             if place is not None and (place.is_dir() or not place.is_relative_to(_DOCS)):
                 yield place
@@ -61,7 +62,8 @@ def _targets(pages: Mapping[str, str]) -> Iterator[Path]:
 
 def _place(link: str, path: str) -> Path | None:
     """Return what a link in a page means in the repository; None: nothing that is there."""
-    place = Path(os.path.normpath(_origin(path).parent / link))
+    ours = _TO_US.fullmatch(link)
+    place = ROOT / ours[1] if ours else Path(os.path.normpath(_origin(path).parent / link))
     return place if place.exists() and place.is_relative_to(ROOT) else None
 
 
@@ -88,7 +90,7 @@ def _site_path(place: Path) -> str:
 
 def _text(place: Path) -> str:
     if place.suffix == ".md":
-        return _OWN.sub("", place.read_text(encoding="utf-8"))
+        return place.read_text(encoding="utf-8")
     title = f"# `{place.relative_to(ROOT).as_posix()}`\n\n"
     if place.is_dir():
         entries = sorted(entry for entry in place.iterdir() if entry.suffix in _ENTRIES)

@@ -59,7 +59,10 @@ for (const { width, height, colorScheme } of VIEWS) {
     for (const picture of found.pictures) tell(`lacks ${picture}`);
     await tab.evaluate(axe);
     const { violations } = await tab.evaluate((tags) => window.axe.run(document, { runOnly: tags, resultTypes: ["violations"] }), WCAG);
-    for (const { id, help, nodes } of violations) tell(`${id}: ${help} (${nodes.length} times, first ${nodes[0].target.join(" ")})`);
+    for (const { id, nodes } of violations) {
+      const [{ target, failureSummary }] = nodes;
+      tell(`${id} (${nodes.length} times, first ${target.join(" ")}): ${failureSummary.replaceAll(/\s+/g, " ")}`);
+    }
   }
   await context.close();
 }
