@@ -9,7 +9,7 @@ from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
 S = 1_000_000_000
 MS = 1_000_000
-PLAIN, KAFKA_PYTHON, OURS, HEDGE, KEYS = CAST
+PLAIN, KAFKA_PYTHON, OURS, HEDGE = CAST
 BEGIN = 100 * S
 STARTS = dict(zip((scene.name for scene in SCENES), (0, 10, 20, 40, 50, 60), strict=False))
 
@@ -78,8 +78,8 @@ def story(*performances: Performance) -> Story:
 
 
 def default_cast() -> list[Performance]:
-    """Return five producers of a record a second each: the plain ones late in the stall, ours not."""
+    """Return four producers of a record a second each: the plain ones late in the stall, ours not."""
     return [
         performance(part, [row(at, slow if 10 <= at < 20 else 6, partition=1) for at in range(60)])
-        for part, slow in ((PLAIN, 400), (KAFKA_PYTHON, 400), (OURS, 20), (HEDGE, 9), (KEYS, 9))
+        for part, slow in ((PLAIN, 400), (KAFKA_PYTHON, 400), (OURS, 20), (HEDGE, 9))
     ]

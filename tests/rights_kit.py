@@ -1,21 +1,25 @@
 """What tests of logins and rights share: a cluster with every way to log in, its users, a token server."""
 
 import base64
+import contextlib
 import http.server
 import json
+import ssl
 import subprocess
 import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from attrs import frozen
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import (  # type: ignore[attr-defined]
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -28,6 +32,12 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from kafka_partition_events.clients.kafka_python.properties import kafka_python_settings
+from kafka_partition_events.control import ConsumerAgent
+from kafka_partition_events.control.agents.confluent import ControlLink
+from kafka_partition_events.control.agents.kafka_python import ControlLink as KafkaPythonControlLink
+from kafka_partition_events.control.tracker.tracker import Tracker
+from kafka_partition_events.observe.cluster_observer import ClusterObserver
+from kafka_partition_events.observe.config import load_config
 from kafka_partition_events.testing import KafkaCluster
 from tests.certificate_kit import Authority
 from tests.waiting_kit import waiting
@@ -49,6 +59,20 @@ _KAFKA: Final = "org.apache.kafka.common.security"
 _ALLOWED_URLS: Final = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
 
 wait_until = waiting(LIMIT_S)
+
+
+class Output:
+    """What was written to stdout and stderr."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str]) -> None:
+        self._capfd = capfd
+        self.all = ""
+
+    def read(self) -> tuple[str, str]:
+        """Return what was written since the last time."""
+        out, err = self._capfd.readouterr()
+        self.all += out + err
+        return out, err
 
 
 class TokenServer:
@@ -214,7 +238,8 @@ class World:
             wanted = UserScramCredentialUpsertion(user, ScramCredentialInfo(kind, 4096), password.encode())
             for done in self.admin.alter_user_scram_credentials([wanted]).values():
                 done.result(LIMIT_S)
-        login = {**self.config(SCRAM_512), "sasl.username": user, "sasl.password": password, "log_level": 0}
+        own = {"sasl.username": user, "sasl.password": password, "log_level": "0"}
+        login: Any = {**self.config(SCRAM_512), **own}
 
         def is_known() -> bool:
             try:
@@ -226,10 +251,36 @@ class World:
         wait_until(is_known, "brokers know the password")
 
     def use_certificate(self, listener: str, days: int = 2) -> None:
-        """Give brokers a new certificate, while they run, for one listener."""
+        """Give brokers a new certificate, while they run, for one listener; returns when they show it."""
         store = keystore(self.authority, days)
         prefix = f"listener.name.{listener.lower()}.ssl.keystore."
         self.cluster.set_config({f"{prefix}location": str(store), f"{prefix}type": "PEM"}, broker=1)
+        host, _, port = self.cluster.addresses(listener).rpartition(":")
+        wait_until(
+            lambda: ssl.get_server_certificate((host, int(port))).strip() in store.read_text(),
+            "brokers show their new certificate",
+        )
+
+    @contextlib.contextmanager
+    def denied(self, way: str, kind: str, name: str, operation: str) -> Iterator[None]:
+        """Take a right from the one who may do everything; when this begins, brokers know it."""
+        rule = AclBinding(
+            ResourceType[kind], name, ResourcePatternType.LITERAL, self.principal(way, ALLOWED), "*",
+            AclOperation[operation], AclPermissionType.DENY,
+        )  # fmt: skip
+        of_rule = AclBindingFilter(
+            ResourceType[kind], name, ResourcePatternType.LITERAL, rule.principal, "*",
+            AclOperation[operation], AclPermissionType.DENY,
+        )  # fmt: skip
+        for done in self.admin.create_acls([rule]).values():
+            done.result(LIMIT_S)
+        wait_until(lambda: bool(self.admin.describe_acls(of_rule).result(LIMIT_S)), "brokers know the rule")
+        try:
+            yield
+        finally:
+            for gone in self.admin.delete_acls([of_rule]).values():
+                gone.result(LIMIT_S)
+            wait_until(lambda: not self.admin.describe_acls(of_rule).result(LIMIT_S), "the rule is gone")
 
     def allow(self, principals: Iterable[str], *rights: tuple[str, str, Iterable[str]]) -> None:
         """Give rights: kind and name of a resource (``*``: all), and operations."""
@@ -289,7 +340,7 @@ def start_world(
         world.set_password(user, password)
     everything = (
         ("TOPIC", "*", ("ALL",)), ("GROUP", "*", ("ALL",)), ("TRANSACTIONAL_ID", "*", ("ALL",)),
-        ("CLUSTER", "kafka-cluster", ("ALL",)),
+        ("BROKER", "kafka-cluster", ("ALL",)),
     )  # fmt: skip
     world.allow({world.principal(way, ALLOWED) for way in WAYS}, *everything)
     cluster.create_topic("orders", 3)
@@ -303,3 +354,66 @@ def java_options(tokens: TokenServer) -> str:
 
 def _encoded(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+# -- roles ------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def tracking(world: World, way: str) -> Iterator[Tracker]:
+    tracker = Tracker(world.config(way), interval=0.5)
+    stop = threading.Event()
+    thread = threading.Thread(target=tracker.run, args=(stop,))
+    thread.start()
+    try:
+        yield tracker
+    finally:
+        stop.set()
+        thread.join()
+        tracker.close()
+
+
+@contextlib.contextmanager
+def agent(world: World, client: str, user: str) -> Iterator[ConsumerAgent]:
+    link: Any = (
+        ControlLink(world.config(SCRAM_512, user))
+        if client == "confluent"
+        else KafkaPythonControlLink(world.kafka_python_config(SCRAM_512, user))
+    )
+    with ConsumerAgent(link, f"{user}-{client}", "billing") as made:
+        yield made
+
+
+def observing(world: World, way: str, directory: Path, password: Path | None = None) -> ClusterObserver:
+    return ClusterObserver(load_config(written(world, way, directory, password), {}).settings)
+
+
+def written(world: World, way: str, directory: Path, password: Path | None = None) -> Path:
+    """Write the configuration of an observer that logs in so, with a group and topics of its own."""
+    config = world.config(way)
+    if password is not None:
+        config["sasl.password_file"] = str(password)
+        del config["sasl.password"]
+    properties = "".join(
+        f"{json.dumps(name)} = {json.dumps(value)}\n"
+        for name, value in config.items()
+        if name != "bootstrap.servers"
+    )
+    client = "confluent-kafka" if way == OAUTH else "kafka-python"
+    file = directory / f"{way}.secret"
+    file.write_text(
+        f'[kafka]\nclient = "{client}"\nbootstrap_servers = "{config["bootstrap.servers"]}"\n'
+        f'[kafka.properties]\n{properties}[observer]\ninterval = "500ms"\n'
+        f'[outbox]\npath = "{directory}/{way}.db"\n[election]\nenabled = true\ngroup = "kpe-{way}"\n'
+        f'topic = "kpe.election"\nshared_topic = "kpe.{way}"\n[[sinks]]\nname = "events"\ntype = "kafka"\n'
+    )
+    file.chmod(0o600)
+    return file
+
+
+def is_ready(observer: ClusterObserver) -> bool:
+    return observer.elected and observer.why_not_ready() is None
+
+
+def has_delivered(observer: ClusterObserver) -> bool:
+    return any(delivery.delivered for _, delivery in observer._runner.stats().values())

@@ -23,7 +23,7 @@ def demo_command(
     rate: Annotated[int, typer.Option(min=50, max=1000, help="Records per second of each producer.")] = 250,
     seconds: Annotated[
         str, typer.Option(metavar="DURATION", help="How long all scenes take together: 20s to 10m.")
-    ] = "50s",
+    ] = "40s",
     java: Annotated[
         bool, typer.Option("--java", help="Let Kafka's own Java client take part; needs a JDK.")
     ] = False,

@@ -1,7 +1,9 @@
 """The numbers of the scene that is on, from what the producers' processes have seen so far."""
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from attrs import define, field, frozen
 
@@ -38,29 +40,38 @@ class Board:
     seconds: float
     began: float = field(factory=time.monotonic)
     loads: Sequence[Load] = ()
+    _last: Sequence[Standing] = ()
+    _drawing: threading.Lock = field(factory=threading.Lock, init=False)
+
+    @contextmanager
+    def showing(self, loads: Sequence[Load]) -> Iterator[None]:
+        """Show these producers; afterwards, what they came to."""
+        self.loads = loads
+        try:
+            yield
+        finally:
+            self._last = self.standings()
+            with self._drawing:
+                self.loads = ()
 
     @property
     def elapsed_s(self) -> float:
         """Seconds since the beginning."""
         return time.monotonic() - self.began
 
-    def standings(self) -> list[Standing]:
+    def standings(self) -> Sequence[Standing]:
         """Return where everybody stands in the scene that is on; nobody before the first."""
         if self.progress.scene is None:
             return []
-        scene, begin_ns = self.progress.scene
-        return [
-            self._standing(load, begin_ns, self.progress.victim(scene))
-            for load in self.loads
-            if scene.name == "keys" or not load.part.only_keys
-        ]
+        _, begin_ns = self.progress.scene
+        with self._drawing:
+            if not self.loads:
+                return self._last
+            return [_standing(load, begin_ns) for load in self.loads]
 
-    def _standing(self, load: Load, begin_ns: int, broker: int | None) -> Standing:
-        now = time.monotonic_ns()
-        seen = list(load.tape.rows(load.tape.first_since(min(begin_ns, now - HISTORY_S * _NS))))
-        of_scene = [row for row in seen if row.sent_ns >= begin_ns]
-        return Standing(
-            load.part,
-            figures_of(of_scene, now, self.progress.layout, broker),
-            late_by_second(seen, now, HISTORY_S),
-        )
+
+def _standing(load: Load, begin_ns: int) -> Standing:
+    now = time.monotonic_ns()
+    seen = list(load.tape.rows(load.tape.first_since(min(begin_ns, now - HISTORY_S * _NS))))
+    of_scene = (row for row in seen if row.sent_ns >= begin_ns)
+    return Standing(load.part, figures_of(of_scene, now), late_by_second(seen, now, HISTORY_S))

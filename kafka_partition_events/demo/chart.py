@@ -20,6 +20,12 @@ _WIDTH, _HEIGHT = 1_000, 100
 _LOWEST_MS, _HIGHEST_MS = 2.0, 20_000.0
 _LEVELS: Final = ((10, "10 ms"), (100, "100 ms"), (1_000, "1 s"), (10_000, "10 s"))
 _TICK_S: Final = 10
+_RIGHTMOST: Final = 0.85
+"""Bars that end further to the right have their label on the left."""
+
+_SLACK_NS: Final = _NS
+"""For how long after its end a fault may still be what was noticed."""
+
 _DEEDS: Final = {"frozen": "stalls", "dead": "killed", "starting": "starts"}
 
 
@@ -141,7 +147,7 @@ def _axis(scale: Scale) -> str:
 def lanes(story: Story) -> str:
     """Return what was done to brokers, and below it when metadata and each of our producers knew."""
     scale = Scale.of(story)
-    brokers = sorted({deed.broker for deed in story.deeds})
+    brokers = dict.fromkeys(deed.broker for deed in story.deeds)  # in the order of the deeds
     body = "".join(_broker(story, broker, scale) for broker in brokers)
     return f'<div class="strips lanes">{_scenes(story.scenes, scale)}{body}{_axis(scale)}</div>'
 
@@ -165,20 +171,27 @@ def _lane(name: str, track: str) -> str:
 
 
 def _knew(story: Story, scale: Scale, deeds: Sequence[Deed], key: str, kind: str, style: str) -> str:
-    broker = deeds[0].broker
-    marks = [mark for mark in story.marks if mark.who == key and mark.broker == broker]
+    marks = [mark for mark in story.marks if mark.who == key and mark.broker == deeds[0].broker]
     drawn = []
     for begin, end in spells(marks, kind, scale.end_ns):
-        fault = max((d.begin_ns for d in deeds if d.begin_ns <= begin), default=begin)
-        after = f"after {(begin - fault) / _NS:.2f} s"
-        drawn.append(scale.piece(style, begin, end, after))
-        side = (
-            f"left:{scale.percent(end)}"
-            if scale.share(end) < 0.85
-            else f"right:{100 - 100 * scale.share(begin):.2f}%"
-        )
-        drawn.append(f'<em style="{side}">{after}</em>')
+        if end <= scale.begin_ns:
+            continue
+        after = _after(deeds, begin)
+        drawn.append(scale.piece(style, begin, end, after or "nothing was done to it then"))
+        if after:
+            beside = f"left:{scale.percent(end)}"
+            if scale.share(end) >= _RIGHTMOST:
+                beside = f"right:{100 - 100 * scale.share(begin):.2f}%"
+            drawn.append(f'<em style="{beside}">{after}</em>')
     return "".join(drawn) or f'<em style="left:{scale.percent(deeds[0].begin_ns)}">noticed nothing</em>'
+
+
+def _after(deeds: Sequence[Deed], moment_ns: int) -> str:
+    """Return how long after a fault had begun somebody knew; nothing where there was none at that time."""
+    for deed in deeds:
+        if deed.kind != "starting" and deed.begin_ns <= moment_ns <= deed.end_ns + _SLACK_NS:
+            return f"after {(moment_ns - deed.begin_ns) / _NS:.2f} s"
+    return ""
 
 
 def spells(marks: Iterable[Mark], kind: str, end_ns: int) -> Iterator[tuple[int, int]]:

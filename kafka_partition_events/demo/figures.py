@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from attrs import frozen
 
-from kafka_partition_events.demo.plan import DELIVERY_LIMIT_MS, LATE_MS, Layout
+from kafka_partition_events.demo.plan import DELIVERY_LIMIT_MS, LATE_MS
 from kafka_partition_events.demo.tape import DELIVERED, FAILED, UNANSWERED, Row
 
 _MS = 1_000_000
@@ -24,7 +24,6 @@ class Figures:
         longest_ms: The longest of them.
         stuck: How many have been waiting for over 100 ms.
         failed: How many the producer gave up.
-        to_broker: Share that went to the disturbed broker.
     """
 
     records: int
@@ -34,7 +33,6 @@ class Figures:
     longest_ms: float
     stuck: int
     failed: int
-    to_broker: float
 
     @property
     def late_share(self) -> float:
@@ -53,32 +51,27 @@ def latency_ms(row: Row, now_ns: int) -> float:
 
 
 def is_late(row: Row, now_ns: int) -> bool:
-    """Tell whether a record failed or took over 100 ms."""
-    return row.outcome == FAILED or latency_ms(row, now_ns) > LATE_MS
+    """Tell whether a record took over 100 ms; what failed did."""
+    return latency_ms(row, now_ns) > LATE_MS
 
 
-def figures_of(rows: Iterable[Row], now_ns: int, layout: Layout, broker: int | None) -> Figures:
+def figures_of(rows: Iterable[Row], now_ns: int) -> Figures:
     """Add up.
 
     Args:
         rows: The records.
         now_ns: When unanswered ones are looked at.
-        layout: Which broker leads what.
-        broker: The disturbed one; None if there is none.
     """
-    kept = list(rows)
-    slowest = sorted(((latency_ms(row, now_ns), row.outcome) for row in kept), key=lambda pair: pair[0])
+    slowest = sorted((latency_ms(row, now_ns), row.outcome) for row in rows)
     p99, outcome = _quantile(slowest, 0.99)
-    at_broker = sum(bool(row.partition) and layout.leader_of(row.partition - 1) == broker for row in kept)
     return Figures(
-        records=len(kept),
-        late=sum(is_late(row, now_ns) for row in kept),
+        records=len(slowest),
+        late=sum(ms > LATE_MS for ms, _ in slowest),
         p99_ms=p99,
         p99_open=outcome == UNANSWERED,
         longest_ms=slowest[-1][0] if slowest else 0.0,
-        stuck=sum(row.outcome == UNANSWERED and latency_ms(row, now_ns) > LATE_MS for row in kept),
-        failed=sum(row.outcome == FAILED for row in kept),
-        to_broker=at_broker / len(kept) if kept else 0.0,
+        stuck=sum(ms > LATE_MS and outcome == UNANSWERED for ms, outcome in slowest),
+        failed=sum(outcome == FAILED for _, outcome in slowest),
     )
 
 

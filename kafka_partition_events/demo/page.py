@@ -38,7 +38,7 @@ def render(story: Story, settings: Mapping[str, str]) -> str:
 
 
 def _cast(story: Story) -> str:
-    names = [escape(each.part.title) for each in story.racers]
+    names = [escape(each.part.title) for each in story.performances]
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
@@ -51,7 +51,7 @@ def _figures(story: Story) -> dict[str, str]:
         f"{each.part.title}: over 100 ms during the stall": percent(
             story.figures(each, "brown-out").late_share
         )
-        for each in story.racers
+        for each in story.performances
     }
     seconds = story.noticed_s(METADATA, "brown-out")
     return {**told, "Metadata noticed the stall": "never" if seconds is None else f"after {seconds:.1f} s"}
@@ -59,8 +59,6 @@ def _figures(story: Story) -> dict[str, str]:
 
 def _beside(story: Story) -> Callable[[Performance], str]:
     def words(each: Performance) -> str:
-        if each.part.only_keys:
-            return "keys only"
         late = story.figures(each, *UNKEYED).late
         return f"{late:,} records without a key over 100 ms"
 
@@ -84,9 +82,9 @@ _VERDICT: Final = (
 _KEYS: Final = (
     "A key belongs to its partition, or its order is lost. So records whose partition needs the dead broker "
     "wait with every producer until Kafka elects another leader; nobody saves those. "
-    "<code>standby_keys=True</code> saves the others, those that only stand behind them in a connection. "
-    'Where a partition has no leader at all, <code>keyed="reroute"</code> sends its keys elsewhere, '
-    "which costs their order."
+    "What can be had for a price: <code>standby_keys=True</code> spares some of those that only stand behind "
+    'others in a connection, and <code>keyed="reroute"</code> sends the keys of a partition without a leader '
+    "elsewhere, which costs their order."
 )
 _ACCOUNT: Final = (
     "Each record carries its number. On the left what callbacks said, on the right what reading the topics "
@@ -96,7 +94,7 @@ _ACCOUNT: Final = (
 
 def _verdict(story: Story) -> str:
     head = "<th>Producer" + "".join(f'<th class="n">{escape(name.capitalize())}' for name in COLUMNS)
-    return table(head, (_row(each, cells(story, each)) for each in story.racers))
+    return table(head, (_row(each, cells(story, each)) for each in story.performances))
 
 
 def _row(each: Performance, values: Iterable[str]) -> str:

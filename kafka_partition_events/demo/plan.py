@@ -11,7 +11,7 @@ FROZEN_S, THAWED_S = 0.4, 0.1
 
 LINGER_MS: Final = 5
 VALUE_BYTES: Final = 100
-DELIVERY_LIMIT_MS: Final = 10_000
+DELIVERY_LIMIT_MS: Final = 15_000
 """How long any producer may try. Longer than the broker session, so that an election can save records."""
 
 REQUEST_LIMIT_MS: Final = DELIVERY_LIMIT_MS - 500
@@ -92,14 +92,12 @@ class Part:
         title: What people read.
         kind: Which client it is.
         options: Arguments of `PartitioningProducer`.
-        only_keys: Whether it takes part in the scene about keys only.
     """
 
     key: str
     title: str
     kind: Kind
     options: dict[str, object] = field(factory=dict)
-    only_keys: bool = False
 
     @property
     def ours(self) -> bool:
@@ -117,13 +115,6 @@ CAST: Final = (
     Part(key="kafka-python", title="kafka-python", kind="kafka-python"),
     Part(key="ours", title="ours", kind="ours"),
     Part(key="ours-hedge", title='ours, rescue="hedge"', kind="ours", options={"rescue": "hedge"}),
-    Part(
-        key="ours-keys",
-        title="ours, standby_keys=True",
-        kind="ours",
-        options={"standby_keys": True},
-        only_keys=True,
-    ),
 )
 JAVA: Final = Part(key="java", title="Java client", kind="java")
 
@@ -188,4 +179,5 @@ SCENES: Final = (
         share=0.24,
     ),
 )
-WARM_UP_S: Final = 2.0
+WARM_UP_S, WARM_UP_LIMIT_S, SETTLED_S = 3, 30, 2
+"""How long producers write before the first scene at least, and at most; how long all must have been fast."""

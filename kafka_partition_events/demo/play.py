@@ -4,8 +4,19 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
+from kafka_partition_events.demo.figures import figures_of
 from kafka_partition_events.demo.loads import Load
-from kafka_partition_events.demo.plan import FROZEN_S, SCENES, THAWED_S, WARM_UP_S, Layout, Name
+from kafka_partition_events.demo.plan import (
+    FROZEN_S,
+    LATE_MS,
+    SCENES,
+    SETTLED_S,
+    THAWED_S,
+    WARM_UP_LIMIT_S,
+    WARM_UP_S,
+    Layout,
+    Name,
+)
 from kafka_partition_events.demo.progress import Progress
 from kafka_partition_events.testing import KafkaCluster
 
@@ -45,9 +56,8 @@ class Play:
         """
         begin = time.monotonic_ns() + _NS // 4
         for load in self._loads:
-            if not load.part.only_keys:
-                load.order(f"begin {begin}")
-        self._rest_until(begin + round(WARM_UP_S * _NS))
+            load.order(f"begin {begin}")
+        self._warm_up(begin)
         acts = {
             "calm": self._rest_until,
             "brown-out": self._brown_out,
@@ -62,6 +72,16 @@ class Play:
             load.order("end")
         for load in self._loads:
             load.await_end()
+
+    def _warm_up(self, begin_ns: int) -> None:
+        """Let brokers that have just started compile themselves, until everybody is answered as usual."""
+        for seconds in range(WARM_UP_S, WARM_UP_LIMIT_S):
+            self._rest_until(begin_ns + seconds * _NS)
+            now = time.monotonic_ns()
+            recent = [load.tape.rows(load.tape.first_since(now - SETTLED_S * _NS)) for load in self._loads]
+            if all(figures_of(rows, now).p99_ms <= LATE_MS for rows in recent):
+                return
+        self._progress.note("this machine is busy: records are late before anything is done", "harm")
 
     def _victim(self, name: Name) -> int:
         return self._layout.victims[name]
@@ -101,8 +121,6 @@ class Play:
     def _kill_with_keys(self, end_ns: int) -> None:
         for load in self._loads:
             load.order("keys")
-            if load.part.only_keys:
-                load.order(f"begin {time.monotonic_ns()}")
         broker = self._victim("keys")
         self._kill_broker(broker, end_ns)
         if self._layout.replication == 1:  # what it holds can be read from nobody else

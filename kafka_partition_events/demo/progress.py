@@ -102,12 +102,13 @@ class Progress:
             case "suspected":
                 self._mark(part.key, "suspected", said["broker"], said["at"])
                 why = _WHY.get(said["why"], said["why"])
-                self.note(
-                    f"{part.title}: broker {said['broker']} {why}; records without a key go elsewhere", "ours"
-                )
+                self.note(f"{part.title}: avoids broker {said['broker']}, which {why}", "ours")
             case "trusted":
                 self._mark(part.key, "trusted", said["broker"], said["at"])
-                self.note(f"{part.title}: broker {said['broker']} is trusted again", "ours")
+                broker = said["broker"]
+                is_gone = said["why"] == "left"
+                word = f"leaves broker {broker} to metadata" if is_gone else f"trusts broker {broker} again"
+                self.note(f"{part.title}: {word}", "ours")
             case "rescued" if self.scene and (part.key, self.scene[0].name) not in self._copies:
                 self._copies.add((part.key, self.scene[0].name))
                 self.note(f"{part.title}: first copies of records that were stuck are sent", "ours")

@@ -5,6 +5,7 @@ import platform
 import tempfile
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +30,7 @@ from kafka_partition_events.demo.witness import open_witness
 from kafka_partition_events.jvm import JAVA_MISSING, java, kafka_lock
 from kafka_partition_events.testing import KafkaCluster
 
-_AROUND_S = 25.0
+_AROUND_S = 35.0
 """About what brokers, clients and reading back take beside the scenes."""
 
 _ROOM_S = 120.0
@@ -49,7 +50,7 @@ class Demo:
 
     out: Path
     rate: int = 250
-    seconds: float = 50.0
+    seconds: float = 40.0
     java: bool = False
 
 
@@ -113,8 +114,8 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
             progress.metadata = witness.says
             for load in loads:
                 load.await_ready()
-            board.loads = loads
-            Play(cluster, layout, loads, progress, demo.seconds).run()
+            with board.showing(loads):
+                Play(cluster, layout, loads, progress, demo.seconds).run()
             end_ns = time.monotonic_ns()
             progress.note("the topics are read back")
             performances = _accounted(loads, bootstrap, layout)
@@ -132,13 +133,14 @@ def _play(demo: Demo, layout: Layout, board: Board, screen: Screen) -> Story:
 
 
 def _accounted(loads: Sequence[Load], bootstrap: str, layout: Layout) -> list[Performance]:
-    performances = []
-    for load in loads:
-        rows = list(load.tape.rows(0, load.sent))
+    def accounted(load: Load) -> Performance:
+        rows = list(load.tape.rows())
         stored = read_numbers(bootstrap, load.part.topic, layout.partitions)
         account = reconcile(rows, stored, must_answer=load.part.ours)
-        performances.append(Performance(part=load.part, rows=rows, causes=load.causes, account=account))
-    return performances
+        return Performance(part=load.part, rows=rows, causes=load.causes, account=account)
+
+    with ThreadPoolExecutor(len(loads)) as readers:
+        return list(readers.map(accounted, loads))
 
 
 def available_mib() -> int:

@@ -81,7 +81,7 @@ class Lines:
     def _run(self) -> None:
         while not self._ended.wait(_LINES_EVERY_S):
             self._announce()
-            for standing in self._board.standings():
+            for standing in self._board.standings() if self._board.loads else ():
                 self.line(f"   {_in_words(standing)}")
 
 
@@ -89,7 +89,7 @@ def _in_words(standing: Standing) -> str:
     figures = standing.figures
     return (
         f"{standing.part.title}: {percent(figures.late_share)} over 100 ms, p99 {p99_in_words(figures)}, "
-        f"stuck {figures.stuck:,}, failed {figures.failed:,}, to the broker {percent(figures.to_broker)}"
+        f"stuck {figures.stuck:,}, failed {figures.failed:,}"
     )
 
 
@@ -101,7 +101,7 @@ class Picture:
         self._board = board
         self._lines: list[str] = []
         self._live = Live(
-            console=console, get_renderable=self.drawn, refresh_per_second=4, redirect_stdout=False
+            console=console, get_renderable=self.drawn, refresh_per_second=2, redirect_stdout=False
         )
 
     def __enter__(self) -> Screen:
@@ -187,7 +187,7 @@ def _table(standings: Sequence[Standing], *, wide: bool) -> Table:
     table.add_column("same load, same fault", no_wrap=True)
     if wide:
         table.add_column("slow records, last 20 s", no_wrap=True)
-    for name in ("over 100 ms", "p99", "stuck", "failed", "to broker"):
+    for name in ("over 100 ms", "p99", "stuck", "failed"):
         table.add_column(name, justify="right", no_wrap=True)
     for standing in standings:
         figures = standing.figures
@@ -196,7 +196,6 @@ def _table(standings: Sequence[Standing], *, wide: bool) -> Table:
             _harm(p99_in_words(figures), figures.p99_ms > 100, standing.part),
             _harm(f"{figures.stuck:,}", figures.stuck > 0, standing.part),
             _harm(f"{figures.failed:,}", figures.failed > 0, standing.part),
-            Text(percent(figures.to_broker)),
         ]
         history = [Text("".join(map(_bar, standing.history)), style="dim")] if wide else []
         table.add_row(Text(standing.part.title), *history, *numbers)

@@ -97,7 +97,7 @@ class Story:
         """Return what a producer's records of some scenes came to."""
         spans = [(played.begin_ns, played.end_ns) for played in map(self.scene, names)]
         rows = [row for row in performance.rows if any(a <= row.sent_ns < b for a, b in spans)]
-        return figures_of(rows, self.end_ns, self.layout, self.scene(names[-1]).broker)
+        return figures_of(rows, self.end_ns)
 
     def noticed_s(self, who: str, name: Name) -> float | None:
         """Return how long after a scene's deed had begun somebody knew; None if never in that scene."""
@@ -119,11 +119,6 @@ class Story:
         return "never" if seconds is None else f"{seconds:.2f} s"
 
     @property
-    def racers(self) -> list[Performance]:
-        """The producers that took part in all scenes."""
-        return [each for each in self.performances if not each.part.only_keys]
-
-    @property
     def adds_up(self) -> bool:
         """Whether the account of every producer does."""
         return all(each.account.adds_up for each in self.performances)
@@ -132,7 +127,7 @@ class Story:
     def finding(self) -> str:
         """What was found, in two or three sentences."""
         played = self.scene("brown-out")
-        plain, best = self.racers[0], self.racers[-1]
+        plain, best = self.performances[0], self.performances[-1]
         seconds = (played.end_ns - played.begin_ns) / _NS
         shares = [percent(self.figures(each, "brown-out").late_share) for each in (plain, best)]
         green = self.most_offline == 0 and self.fewest_listed == self.layout.brokers

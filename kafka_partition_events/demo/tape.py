@@ -7,6 +7,7 @@ machine's monotonic clock in ns, which all its processes share (``System.nanoTim
 
 import bisect
 import mmap
+import struct
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Final, NamedTuple, Self
 
 _COLUMNS: Final = 4
 _ROW_BYTES: Final = 8 * _COLUMNS
+_NEVER: Final = 1 << 62
 UNANSWERED, DELIVERED, FAILED = 0, 1, 2
 
 
@@ -81,16 +83,13 @@ class Tape:
         self._cells[first + 3] = DELIVERED if delivered else FAILED
 
     def first_since(self, moment_ns: int) -> int:
-        """Return the number of the first record that was sent at a moment or later."""
+        """Return the number of the first record that was sent at a moment or later, or will be sent next."""
         return bisect.bisect_left(range(len(self)), moment_ns, key=self._sent_or_later)
 
     def _sent_or_later(self, number: int) -> int:
-        return self._cells[number * _COLUMNS] or 1 << 62
+        return self._cells[number * _COLUMNS] or _NEVER
 
-    def rows(self, first: int = 0, until: int | None = None) -> Iterator[Row]:
-        """Yield the rows of records that have been sent, from one number on, up to another."""
-        for number in range(first, len(self) if until is None else until):
-            row = Row(*self._cells[number * _COLUMNS : (number + 1) * _COLUMNS])
-            if not row.sent_ns:
-                return
-            yield row
+    def rows(self, first: int = 0) -> Iterator[Row]:
+        """Yield the rows of the records that have been sent, from one number on."""
+        sent = self.first_since(_NEVER)
+        return map(Row._make, struct.iter_unpack("=4q", self._map[first * _ROW_BYTES : sent * _ROW_BYTES]))

@@ -40,7 +40,7 @@ def show_verdict(console: Console, story: Story, page: str) -> None:
     table.add_column("late: over 100 ms", no_wrap=True)
     for name in COLUMNS:
         table.add_column(name, justify="right")
-    for each in story.racers:
+    for each in story.performances:
         table.add_row(each.part.title, *cells(story, each), style="green" if each.part.ours else "default")
     console.print(table)
     for each in story.performances:

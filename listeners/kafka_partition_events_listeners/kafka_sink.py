@@ -1,5 +1,6 @@
 """A sink that writes the entries of an outbox to a Kafka topic."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -99,13 +100,9 @@ class KafkaSink:
             delivered, failure = self._send_each(entries, delivered)
         if failure is None:
             return
-        refused = failure in _REFUSALS
+        refused, told = failure in _REFUSALS, self._told(failure)
         if not refused and self._config is not None:
             self._renew(self._config)
-        needed = Right(("Write",), "topic", self.topic)
-        told = lacking(failure, [needed], self._config) or failure
-        if self._login is not None and (refusal := self._login.refusal) is not None:
-            told += f" (cause: {refusal.name()}: {refusal.str()})"
         raise DeliveryError(
             f"topic {self.topic} has {delivered} of {len(entries)} entries: {told}",
             reason=failure.lower().lstrip("_"),
@@ -118,6 +115,13 @@ class KafkaSink:
         config, self._config = self._config, None
         if config is not None:
             _discard(self._producer)
+
+    def _told(self, failure: str) -> str:
+        """Return what a failure means: which right is lacking, or why brokers take no login."""
+        told = lacking(failure, [Right(("Write",), "topic", self.topic)], self._config) or failure
+        if self._login is None or (refusal := self._login.refusal) is None:
+            return told
+        return f"{told} (cause: {refusal.name()}: {refusal.str()})"
 
     def _send(self, entries: Sequence[Entry]) -> tuple[int, str | None]:
         """Return how many entries Kafka has, from the first one on, and the error of the one after them."""
@@ -164,8 +168,11 @@ class KafkaSink:
     def _renew(self, config: Mapping[str, Any]) -> None:
         # What the old producer still holds must not arrive between entries that are delivered again, and
         # after a fatal error it would never send again.
-        _discard(self._producer)
-        self._producer = self._made(config)
+        former = self._producer
+        former.purge()
+        with contextlib.suppress(KafkaException):  # of certificates that are being replaced: the next time
+            self._producer = self._made(config)
+            _discard(former)
 
     def _made(self, config: Mapping[str, Any]) -> Producer:
         self._login = Login(config)

@@ -77,6 +77,7 @@ def refused(spark: SparkSession) -> dict[str, list[str]]:
         "offline": write(rows, cluster=half, policy=policy(offline="raise")),
         "jvm": lambda: backend_of(spark, "jvm"),
         "fleet": lambda: Pipeline(spark, Fleet(out=f"{DIRECTORY}/tables")),
+        "lake": lambda: Pipeline(spark, Fleet(out="lake.kpe", format="delta", work=f"{DIRECTORY}/work")),
         "tables": lambda: open_tables(spark, f"{DIRECTORY}/tables", "parquet"),
     }
     return {name: saying(run) for name, run in tried.items()}

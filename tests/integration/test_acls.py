@@ -226,7 +226,8 @@ def test_of_what_the_tracker_may_not_do_the_change_tells(
         capsys.readouterr()
         assert world.kpe(Part.READER, "change", "show", "pay-8") == 0
         return (
-            "can't add partitions to payments: Broker: Topic authorization failed" in capsys.readouterr().out
+            "can't add partitions to payments: User:tracker lacks ALTER on topic payments; to give it: "
+            in capsys.readouterr().out
         )
 
     wait_until(tells, "the change says that the topic may not be altered")

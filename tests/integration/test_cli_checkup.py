@@ -211,7 +211,7 @@ def test_a_right_that_is_missing_fails_and_names_the_cure(guarded: KafkaCluster,
         "check": "WRITE on topic kpe.audit",
         "status": "failed",
         "detail": "not held",
-        "cure": "kafka-acls.sh --add --allow-principal User:... --operation Write --topic kpe.audit",
+        "cure": "kafka-acls.sh --add --allow-principal User:alice --operation Write --topic kpe.audit",
     }
     assert found["config of kpe.audit"]["status"] == "not checked"
 

@@ -267,7 +267,9 @@ def test_a_topic_that_must_not_be_read_is_told(
     done = doctor(guarded_cluster.bootstrap_servers, topic)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
-        f"kpe: topic {topic}: this user may not read it; the ACL operation READ on the topic is needed\n"
+        f"kpe: topic {topic}: User:ANONYMOUS lacks READ on topic {topic}; to give it: kafka-acls.sh "
+        f"--bootstrap-server {guarded_cluster.bootstrap_servers} --add --allow-principal User:ANONYMOUS "
+        f"--operation Read --topic {topic}\n"
     )
 
 

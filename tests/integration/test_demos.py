@@ -21,11 +21,12 @@ def demo(*words: str) -> str:
 def test_behind_the_gate_no_record_is_missed_that_plain_growth_loses() -> None:
     output = demo("growth")
     missed = {
-        how: (int(new), int(lost))
+        how: (int(new.replace(",", "")), int(lost.replace(",", "")))
         for how, new, lost in re.findall(
-            r"^(kafka-topics|kpe change).*? +(\d+) +(\d+) *$", output, re.MULTILINE
+            r"^(kafka-topics|kpe change).*? +([\d,]+) +([\d,]+) *$", output, re.MULTILINE
         )
     }
+    assert set(missed) == {"kafka-topics", "kpe change"}, output
     new, lost = missed["kafka-topics"]
     assert 0 < lost < new, output
     new, lost = missed["kpe change"]

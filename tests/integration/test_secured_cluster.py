@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -45,10 +46,32 @@ Options = dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def cluster(own_kafka_cluster: Callable[..., KafkaCluster]) -> KafkaCluster:
-    cluster = own_kafka_cluster(brokers=1, secured=True)
+def seen() -> set[bytes]:
+    """Command lines and environments of what Java programs ran while the cluster started."""
+    return set()
+
+
+@pytest.fixture(scope="module")
+def cluster(own_kafka_cluster: Callable[..., KafkaCluster], seen: set[bytes]) -> KafkaCluster:
+    started = threading.Event()
+    watcher = threading.Thread(target=watch_processes, args=(seen, started))
+    watcher.start()
+    try:
+        cluster = own_kafka_cluster(brokers=1, secured=True)
+    finally:
+        started.set()
+        watcher.join()
     cluster.create_topic("orders", 3)
     return cluster
+
+
+def watch_processes(seen: set[bytes], stop: threading.Event) -> None:
+    while not stop.wait(0.02):
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):  # it has ended
+                command = (process / "cmdline").read_bytes()
+                if b"java" in command or b"keytool" in command:
+                    seen.update((command, (process / "environ").read_bytes()))
 
 
 @pytest.fixture
@@ -87,6 +110,15 @@ def test_the_kit_tells_how_to_log_in_but_not_by_accident(cluster: KafkaCluster, 
     assert cluster.kafka_python_options["sasl_plain_password"] == cluster.security.password
     assert cluster.security.ca_file.read_text().startswith("-----BEGIN CERTIFICATE-----")
     assert not [secret for secret in secrets if secret in repr(cluster.security)]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_nobody_sees_the_password_of_a_cluster_that_starts(
+    cluster: KafkaCluster, seen: set[bytes], secrets: list[str]
+) -> None:
+    for program in (b"keytool", b"kafka.tools.StorageTool", b"kafka.Kafka"):
+        assert any(program in each for each in seen)
+    assert not [each for each in seen for secret in secrets if secret.encode() in each]
 
 
 def test_confluent_source(cluster: KafkaCluster) -> None:

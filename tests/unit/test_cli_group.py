@@ -129,3 +129,28 @@ def test_words_that_name_no_partitions_are_refused_before_anybody_is_asked(
 ) -> None:
     assert run(["group", "probe", "-b", "localhost:1", "--topic", "orders", "--partitions", text]) == 2
     assert "--partitions must be partition ids such as 3 or 0-2,5: " in capsys.readouterr().err
+
+
+def test_what_must_not_be_seen_is_an_error_that_says_so() -> None:
+    class Refusing(Brokers):
+        def __init__(self) -> None:
+            self.left_out = {
+                "group billing": "User:bob lacks DESCRIBE on group billing",
+                "topic orders": "User:bob lacks DESCRIBE on topic orders",
+            }
+            self.sees_topics = True
+
+        def describe(self, ids: list[str], timeout: float) -> dict[str, Group]:
+            return {}
+
+        def topics(self, names: list[str], timeout: float) -> Any:
+            return super().topics(names if self.sees_topics else [], timeout)
+
+    brokers: Any = Refusing()
+    with pytest.raises(CliError, match="can't look at group billing: User:bob lacks DESCRIBE on group"):
+        command.probe(brokers, "orders", "billing", NEW)
+    brokers.sees_topics = False
+    with pytest.raises(CliError, match=r"^User:bob lacks DESCRIBE on topic orders"):
+        command.probe(brokers, "orders", None, NEW)
+    with pytest.raises(CliError, match="there is no topic other"):
+        command.probe(brokers, "other", None, NEW)

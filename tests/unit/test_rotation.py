@@ -92,6 +92,30 @@ def test_a_connection_is_made_anew_after_a_failure_only_if_its_login_was_replace
     connection.close()
 
 
+def test_a_connection_goes_on_as_before_while_only_half_of_a_pair_was_replaced(
+    openssl: str, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path, openssl)
+    certificate, key = authority.issue("kpe")
+    config = {
+        "bootstrap.servers": "127.0.0.1:1",
+        "security.protocol": "SSL",
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+    }
+    connection = Connection(config)
+    before, of_it = connection.admin(), Path(key).read_bytes()
+    authority.issue("kpe")
+    later = Path(key).read_bytes()
+    Path(key).write_bytes(of_it)
+    connection.failure("a test", TimeoutError())
+    assert connection.admin() is before
+    Path(key).write_bytes(later)
+    connection.failure("a test", TimeoutError())
+    assert connection.admin() is not before
+    connection.close()
+
+
 def test_an_expired_certificate_of_ones_own_is_told(openssl: str, tmp_path: Path) -> None:
     authority = Authority(tmp_path, openssl)
     certificate, _ = authority.issue("kpe", days=1)

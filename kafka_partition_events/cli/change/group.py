@@ -8,6 +8,7 @@ import typer
 from attrs import frozen
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, one_line
+from kafka_partition_events.cli.common.logs import SHOWN_AS_NOTES
 from kafka_partition_events.cli.common.options import parse_partitions, with_options
 from kafka_partition_events.cli.common.output import Listing, tell
 from kafka_partition_events.cli.common.settings import ClusterOptions
@@ -79,7 +80,7 @@ def probe_command(
     Exit codes: 0 every group with members (the one of --group, even without) has a position on all of the
     partitions; 1 one has not; 2 no such topic or partition, wrong address, refused, unknown option.
     """  # noqa: D301
-    config = where.config()
+    config = where.config(told_elsewhere=SHOWN_AS_NOTES)
     check_options(config)
     try:
         from kafka_partition_events.control.groups.admin import GroupAdmin  # noqa: PLC0415
@@ -89,6 +90,7 @@ def probe_command(
     try:
         with contextlib.closing(GroupAdmin(config)) as admin:
             ids, found = probe(admin, topic, group_id, asked)
+            left_out = dict(admin.left_out)
     except MetadataFetchError as error:
         asked_of = config["bootstrap.servers"]
         raise CliError(
@@ -99,6 +101,8 @@ def probe_command(
         tell(f"note: there is no group {group_id}; without --group all are shown")
     if not found:
         tell(f"note: no group reads {topic} or has offsets of it")
+    for what, why in left_out.items():
+        tell(f"note: {what} is left out: {redacted(why, config)}")
     if any(not ids <= one.standing.positioned for one in found if one.group.members or group_id):
         raise typer.Exit(EXIT_DIFFERENT)
 

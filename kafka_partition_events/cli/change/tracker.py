@@ -10,6 +10,7 @@ import typer
 from attrs import asdict
 
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, needing, one_line
+from kafka_partition_events.cli.common.logs import SHOWN_AS_NOTES
 from kafka_partition_events.cli.common.options import parse_address, parse_duration, with_options
 from kafka_partition_events.cli.common.output import Listing, tell
 from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics, log_as_service
@@ -148,7 +149,7 @@ def status_command(
     Exit codes: 0 one is elected; 1 none is, so nothing of `kpe change` is carried out; 2 wrong address,
     refused, unknown option.
     """  # noqa: D301
-    found = where.find()
+    found = where.find(told_elsewhere=SHOWN_AS_NOTES)
     check_options(found.control)
     try:
         from kafka_partition_events.control.groups.admin import GroupAdmin  # noqa: PLC0415 - an extra

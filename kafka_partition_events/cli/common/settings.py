@@ -216,16 +216,19 @@ class ControlOptions(ClusterOptions):
         typer.Option("--prefix", metavar="TEXT", help="What the control topics begin with. Default: kpe."),
     ] = None
 
-    def find(self, overrides: Mapping[str, str] | None = None) -> ControlTopics:
+    def find(
+        self, overrides: Mapping[str, str] | None = None, *, told_elsewhere: Collection[str] = ()
+    ) -> ControlTopics:
         """Return where the control topics are: by options, by the file, or on the cluster in question.
 
         Args:
             overrides: What other options say, by the settings' paths.
+            told_elsewhere: As `configure_logs` has it.
 
         Raises:
             CliError: as `ClusterOptions.read`; or something is said of a cluster that is not named.
         """
-        loaded = self.load(overrides)
+        loaded = self.load(overrides, told_elsewhere=told_elsewhere)
         settings, config = loaded.settings, connecting_by(loaded.settings)
         return ControlTopics(
             config=config,

@@ -142,8 +142,19 @@ class Connection:
             cause = _HUNG_UP
         told = "; ".join(filter(None, (cause, self._trouble_with_certificates())))
         if login_of(self.config) != self._login:
-            self.close()
+            self._renew()
         return MetadataFetchError(f"{what}: {_text(error)}" + (f" (cause: {told})" if told else ""))
+
+    def _renew(self) -> None:
+        """Connect anew; where librdkafka refuses that (half of a pair was replaced), go on as before."""
+        kept = self._admin, self._login, self._settings, self._complaints
+        self._admin = None
+        try:
+            self.admin()
+        except ConfigurationError:
+            self._admin, self._login, self._settings, self._complaints = kept
+        else:
+            _close(kept[0])
 
     def _trouble_with_certificates(self) -> str | None:
         if "certificate verify failed" in self._complaints.get("_SSL", ""):
@@ -167,7 +178,7 @@ class Connection:
         if self._pid != os.getpid():
             keep_for_ever(admin)
         else:
-            admin.__exit__(None, None, None)
+            _close(admin)
 
 
 class Login:
@@ -245,6 +256,11 @@ class Borrowed:
 
     def close(self) -> None:
         """Do nothing; whoever made the client closes it."""
+
+
+def _close(admin: AdminClient | None) -> None:
+    if admin is not None:
+        admin.__exit__(None, None, None)
 
 
 def _refused(error: BaseException, needed: Sequence[Right], config: Mapping[str, Any]) -> str | None:

@@ -115,8 +115,11 @@ def _explanation(error: Exception, connection: Any, manager: Any) -> str:
         return ""
     if connection.sasl_enabled and connection.broker_version_data is not None:
         return " during the login: the broker refuses the user name, the password or the SASL mechanism"
+    if "alert" in (said := str(error).lower()) and "certificate" in said:
+        return ": the broker wants a client certificate, or does not take this one"
     worked_before = manager.cluster.brokers()
-    return "" if worked_before else ": does security_protocol fit the broker's listener?"
+    hint = ": does security_protocol fit the broker's listener? With TLS: does it want a client certificate?"
+    return "" if worked_before else hint
 
 
 def _candidates(manager: Any) -> list[int | str]:

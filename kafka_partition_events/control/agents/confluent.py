@@ -43,6 +43,7 @@ _WRITING: Final = {
     "partitioner": "murmur2_random",  # as with the other client, so that a key stays on its partition
 }
 _CLOSING_S: Final = 1.0
+_ASK_S: Final = 1.0
 _PRODUCE: Final = (
     Producer.produce
 )  # of a producer of ours too: the application's partitioner has no part in it
@@ -141,12 +142,22 @@ class ControlLink:
         """Return what is to be raised; connect anew the next time if the login was replaced meanwhile."""
         if login_of(self._config) != self._login:
             self._disconnect()
-        failure = self._connection.failure(
-            f"can't read topic {topic}", error, Right(("Read",), "topic", topic)
-        )
+        error = self._cause(topic, error)
+        needed = Right(("Read",), "topic", topic)
+        failure = self._connection.failure(f"can't read topic {topic}", error, needed)
         if isinstance(error, KafkaException) and is_refusal(error_name(error.args[0])):
             return ControlTopicError(str(failure))
         return ControlTopicError(f"{failure}; `kpe topics init` creates the control topics")
+
+    def _cause(self, topic: str, error: KafkaException | TimeoutError) -> KafkaException | TimeoutError:
+        """Return what brokers say of a topic that librdkafka does not know: that it must not be seen, say."""
+        if isinstance(error, TimeoutError) or error_name(error.args[0]) != "_UNKNOWN_PARTITION":
+            return error
+        try:
+            found = self._connection.admin().list_topics(topic, timeout=_ASK_S).topics[topic]
+        except KafkaException:
+            return error
+        return error if found.error is None else KafkaException(found.error)
 
     def rewind(self) -> None:
         """Read from the beginning the next time; see `Link`."""

@@ -300,10 +300,11 @@ def _destroy(producer: Producer) -> None:
     What it raised holds it, and so would the connections and threads of each term of office stay until the
     garbage collection, which may be hours.
     """
-    producer.purge()
     with warnings.catch_warnings():  # of a transaction that can't be aborted: the next tracker fences it
         warnings.simplefilter("ignore", RuntimeWarning)
-        producer.close()
+        for end in (producer.purge, producer.close):
+            with contextlib.suppress(KafkaException):  # of one that was refused: it would hide why
+                end()
 
 
 def _named(ack: Ack) -> Ack:

@@ -32,9 +32,9 @@ def run_events(console: Console) -> bool:
         Whether everybody was told everything.
     """
     with _played(Lines(console)) as (_, watcher, told):
-        kinds = Counter(event.kind for event in watcher.seen)
-        scraped = sum(_between(watcher.snapshots, SCRAPE_S).values())
-        from_metadata = sum(_between(watcher.snapshots, 0.0).values())
+        kinds = Counter(event.kind for event in watcher.announcer.seen)
+        scraped = sum(_between(watcher.announcer.snapshots, SCRAPE_S).values())
+        from_metadata = sum(_between(watcher.announcer.snapshots, 0.0).values())
     console.print(
         f"\n{', '.join(f'{kind} {count}' for kind, count in kinds.most_common())}\n", soft_wrap=True
     )
@@ -59,7 +59,7 @@ def run_fleet(out: Path, console: Console) -> bool:
     lines = Lines(console)
     with _played(lines) as (bootstrap, watcher, told), starting_spark() as spark:
         lines.write(f"== Spark makes tables of kpe.events, then writes {out}")
-        lines.write(write_report(spark.result(), bootstrap, watcher.seen, out))
+        lines.write(write_report(spark.result(), bootstrap, watcher.announcer.seen, out))
     console.print(f"report: {out.resolve()}", soft_wrap=True)
     console.print("on your cluster   kpe spark fleet -b HOST:9092 --out /data/kpe --once", soft_wrap=True)
     return told.shown == told.published and not told.lost

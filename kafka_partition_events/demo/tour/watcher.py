@@ -34,12 +34,7 @@ class Told:
 
 
 class Watcher:
-    """A poller over all topics, and its listeners.
-
-    Attributes:
-        seen: What changed, but not the state at the beginning.
-        snapshots: The cluster after each change, with the time (s, monotonic).
-    """
+    """A poller over all topics, and its listeners."""
 
     def __init__(
         self, poller: MetadataPoller, publisher: KafkaEventListener, hook: Receiver, lines: Lines
@@ -47,14 +42,10 @@ class Watcher:
         self._poller = poller
         self._publisher = publisher
         self._hook = hook
-        self.seen: list[ev.Event] = []
-        self.snapshots: list[tuple[float, Cluster]] = [(time.monotonic(), poller.cluster)]
         # The receiver is on this machine, which a webhook refuses unless it is told otherwise.
         poster = WebhookListener(hook.url, events=["*"], allow_private=True)
-        self._registrations = [
-            poller.register(each)
-            for each in (publisher, poster, _Announcer(lines, self.seen, self.snapshots, poller))
-        ]
+        self.announcer = Announcer(lines, poller)
+        self._registrations = [poller.register(each) for each in (publisher, poster, self.announcer)]
 
     def follow(self, producer: MetadataPoller) -> None:
         """Let what a producer finds out itself (caps, suspect brokers) join the watcher's events."""
@@ -66,9 +57,11 @@ class Watcher:
         for registration in self._registrations:
             registration.wait_synced(_SYNC_S)
         self._publisher.flush(_SYNC_S)
-        self._hook.await_posts(len(self.seen), _SYNC_S)
+        shown = len(self.announcer.seen)
+        self._hook.await_posts(shown, _SYNC_S)
         stats = self._publisher.stats
-        return Told(len(self.seen), stats.published, stats.failed + stats.pending, self._hook.posts)
+        published = stats.published - self.announcer.initial  # the topic is told of the beginning, too
+        return Told(shown, published, stats.failed + stats.pending, self._hook.posts)
 
 
 @contextlib.contextmanager
@@ -82,27 +75,32 @@ def open_watcher(bootstrap_servers: str, hook: Receiver, lines: Lines) -> Iterat
         yield Watcher(poller, publisher, hook, lines)
 
 
-class _Announcer(PartitionChangeListener):
-    """Shows and keeps every change."""
+class Announcer(PartitionChangeListener):
+    """Shows and keeps every change.
+
+    Attributes:
+        seen: What changed.
+        initial: How many events told the state at the beginning.
+        snapshots: The cluster after each event, with the time (s, monotonic).
+    """
 
     name = "demo-display"
 
-    def __init__(
-        self,
-        lines: Lines,
-        seen: list[ev.Event],
-        snapshots: list[tuple[float, Cluster]],
-        poller: MetadataPoller,
-    ) -> None:
+    def __init__(self, lines: Lines, poller: MetadataPoller) -> None:
+        self.seen: list[ev.Event] = []
+        self.initial = 0
+        self.snapshots: list[tuple[float, Cluster]] = []
         self._lines = lines
-        self._seen = seen
-        self._snapshots = snapshots
         self._poller = poller
 
     def on_event(self, event: ev.Event) -> None:
-        if not event.initial:
-            self._seen.append(event)
-            self._snapshots.append((time.monotonic(), self._poller.cluster))
+        """Show and keep it."""
+        if (cluster := self._poller.cluster) is not None:
+            self.snapshots.append((time.monotonic(), cluster))
+        if event.initial:
+            self.initial += 1
+        else:
+            self.seen.append(event)
             self._lines.event(event)
 
 

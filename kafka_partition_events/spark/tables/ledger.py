@@ -390,7 +390,7 @@ def _plain(_owner: Any, _field: Any, item: Any) -> Any:
 
 def _decoded(kind: type[Known], document: dict[str, Any]) -> Known:
     names = [one.name for one in attrs.fields(kind) if document.get(one.name) is not None]
-    return kind(**{name: _READ.get(name, lambda same: same)(document[name]) for name in names})
+    return kind(**{name: _READ[name](document[name]) if name in _READ else document[name] for name in names})
 
 
 def _days(document: Mapping[str, str]) -> Days:

@@ -82,14 +82,6 @@ def test_a_scene_fits_and_drops_the_history_where_it_is_narrow(
         "confluent-kafka", 'ours, rescue="hedge"', "kill -STOP broker 2", "Watch what Kafka's metadata says",
     ):  # fmt: skip
         assert said in text
-    assert "standby_keys" not in text, "it takes part in the scene about keys only"
-
-
-def test_who_is_there_for_keys_only_is_shown_with_keys_only(tmp_path: Path, progress: Progress) -> None:
-    with progress.playing(SCENES[4]):
-        assert len(board(tmp_path, progress).standings()) == 5
-    with progress.playing(SCENES[0]):
-        assert len(board(tmp_path, progress).standings()) == 4
 
 
 def test_numbers_are_of_the_scene(tmp_path: Path, progress: Progress) -> None:
@@ -122,8 +114,8 @@ def test_what_a_producer_finds_out_is_marked_and_told(progress: Progress) -> Non
         for kind in ("suspected", "trusted"):
             progress.heard(OURS, {"kind": kind, "broker": 2, "at": time.monotonic_ns(), "why": "silent"})
         assert [note.text for note in progress.notes] == [
-            "ours: broker 2 does not answer; records without a key go elsewhere",
-            "ours: broker 2 is trusted again",
+            "ours: avoids broker 2, which does not answer",
+            "ours: trusts broker 2 again",
         ]
     assert [(mark.who, mark.kind, mark.broker) for mark in progress.marks] == [
         (OURS.key, "suspected", 2), (OURS.key, "trusted", 2),

@@ -1,0 +1,114 @@
+"""What is told of certificates that are of no use, by both clients; a TLS server plays the broker.
+
+And files of certificates that are replaced: a source that has failed takes them over.
+"""
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_partition_events import MetadataFetchError, MetadataSource
+from kafka_partition_events.clients.confluent import ConfluentMetadataSource
+from kafka_partition_events.clients.kafka_python import KafkaPythonMetadataSource
+from kafka_partition_events.clients.kafka_python.properties import kafka_python_settings
+from tests.certificate_kit import Authority
+
+pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in. <(ssl.SSLS|s)ocket")
+PATIENCE_S = 1.0
+
+Serve = Callable[..., str]
+
+
+@pytest.fixture(params=["confluent-kafka", "kafka-python"])
+def source_of(request: pytest.FixtureRequest) -> Callable[[Mapping[str, str]], MetadataSource]:
+    if request.param == "confluent-kafka":
+        return ConfluentMetadataSource
+    return lambda config: KafkaPythonMetadataSource(kafka_python_settings(config))
+
+
+@pytest.fixture
+def authority(openssl: str, tmp_path: Path) -> Authority:
+    return Authority(tmp_path, openssl)
+
+
+@pytest.fixture
+def serve(authority: Authority) -> Iterator[Serve]:
+    """Start a server that shakes hands, and then hangs up: a broker as far as TLS goes."""
+    with contextlib.ExitStack() as servers:
+
+        def serve(*, days: int = 2, wants_certificates: bool = False) -> str:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(*authority.issue("broker", days=days))
+            if wants_certificates:
+                context.verify_mode = ssl.CERT_REQUIRED
+                context.load_verify_locations(authority.ca)
+            listening = socket.create_server(("127.0.0.1", 0))
+            servers.callback(listening.close)
+            threading.Thread(target=_shake_hands, args=(listening, context), daemon=True).start()
+            return f"127.0.0.1:{listening.getsockname()[1]}"
+
+        yield serve
+
+
+def _shake_hands(listening: socket.socket, context: ssl.SSLContext) -> None:
+    with contextlib.suppress(ValueError):  # of a socket that was closed
+        while listening.fileno() >= 0:
+            with contextlib.suppress(OSError):
+                connection, _ = listening.accept()
+                connection.settimeout(PATIENCE_S)
+                with context.wrap_socket(connection, server_side=True) as shaken:
+                    shaken.recv(1_000)
+
+
+def complaint(source: MetadataSource) -> str:
+    with pytest.raises(MetadataFetchError) as failure:
+        source.fetch(None, started_at=0.0, timeout=PATIENCE_S)
+    return str(failure.value)
+
+
+def test_that_a_brokers_certificate_has_expired_is_told(
+    source_of: Callable[[Any], MetadataSource], serve: Serve, authority: Authority
+) -> None:
+    config = {
+        "bootstrap.servers": serve(days=-1),
+        "security.protocol": "SSL",
+        "ssl.ca.location": authority.ca,
+    }
+    with contextlib.closing(source_of(config)) as source:
+        assert "certificate has expired" in complaint(source)
+
+
+def test_that_it_was_signed_by_somebody_else_is_told(
+    source_of: Callable[[Any], MetadataSource], serve: Serve, openssl: str, tmp_path: Path
+) -> None:
+    other = Authority(tmp_path, openssl, "other")
+    config = {"bootstrap.servers": serve(), "security.protocol": "SSL", "ssl.ca.location": other.ca}
+    with contextlib.closing(source_of(config)) as source:
+        assert "unable to get local issuer certificate" in complaint(source)
+
+
+def test_that_the_clients_own_has_expired_is_told_until_it_was_replaced(
+    source_of: Callable[[Any], MetadataSource], serve: Serve, authority: Authority
+) -> None:
+    certificate, key = authority.issue("kpe", days=-1)
+    config = {
+        "bootstrap.servers": serve(wants_certificates=True),
+        "security.protocol": "SSL",
+        "ssl.ca.location": authority.ca,
+        "ssl.certificate.location": certificate,
+        "ssl.key.location": key,
+    }
+    with contextlib.closing(source_of(config)) as source:
+        expired = f"the client's own certificate, {certificate}, has expired: it was good until "
+        assert expired in complaint(source)
+        authority.issue("kpe")
+        complaint(source)  # of the connection that was made before
+        told = complaint(source)
+        assert "alert" not in told.lower()
+        assert "expired" not in told
