@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 2
 CHAOS_S ?= 3600
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -91,6 +91,10 @@ lake: setup $(VENV)/spark-4.1  ## the fleet pipeline on Spark 4.1, and in tables
 wheel: $(VENV)/.ready  ## build the wheel and import it in a clean environment
 	@$(BIN)/python tests/packaging/check_wheel.py
 
+release-check: $(VENV)/.ready $(VENV)/release  ## what a release is made of: package, page, types, workflows, manifests
+	@PYTHONPATH=$(CURDIR):$(abspath $(VENV)/release) PATH="$(abspath $(VENV)/release/bin):$$PATH" \
+	  $(BIN)/python -m tests.packaging.check_release
+
 BUILD_DOCS = NO_MKDOCS_2_WARNING=1 PYTHONPATH=$(VENV)/docs $(BIN)/python -m mkdocs
 docs: $(VENV)/docs     ## build the documentation as a site, build/site
 	@$(BUILD_DOCS) build --quiet
@@ -112,6 +116,8 @@ lock:                  ## renew the hashed requirements (needs uv)
 	uv pip compile pyproject.toml --extra observe --universal --python-version 3.11 \
 	  --generate-hashes --constraint requirements/dev.txt --no-header --no-annotate \
 	  --upgrade --quiet --output-file kafka_partition_events/assets/container/requirements.txt
+	uv pip compile --group pyproject.toml:release --universal --python-version 3.11 \
+	  --generate-hashes --no-header --no-annotate --upgrade --quiet --output-file requirements/release.txt
 
 clean:                 ## remove what the other targets made
 	rm -rf $(VENV) dist build tests/docs/browser/node_modules demo-out demo-report.html fleet-report.html .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -1,4 +1,8 @@
-"""Every example of the README, and of the pages that went out of it, runs as it stands on a real cluster."""
+"""Every example of the README runs as it stands on a real cluster; so do the commands of docs/cli.md.
+
+Python in other pages: tests/docs/test_code_blocks.py and test_docs_on_kafka.py. Commands in them:
+tests/docs/test_commands.py.
+"""
 
 import re
 import shlex
@@ -11,15 +15,22 @@ import pytest
 from kafka_partition_events.cli.app import run as run_kpe
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "docs/producers.md", "docs/testing.md", "docs/cli.md")
-TEXT = "\n".join((ROOT / page).read_text(encoding="utf-8") for page in PAGES)
-PYTHON = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
-SHELL = [
-    line.partition("#")[0].strip()
-    for block in re.findall(r"```console\n(.*?)```", TEXT, re.DOTALL)
-    for line in block.splitlines()
-]
-KPE = list(dict.fromkeys(command for command in SHELL if command.startswith("kpe ")))
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def commands(page: str) -> list[str]:
+    lines = (
+        line.partition("#")[0].strip() for block in blocks(page, "console") for line in block.splitlines()
+    )
+    return [line for line in lines if line.startswith("kpe ")]
+
+
+README = commands("README.md")
+KPE = list(dict.fromkeys([*README, *commands("docs/cli.md")]))
 LIMIT_S = 60
 ELSEWHERE = {"spark", "topics", "tracker", "change", "group", "events"}
 """What takes more than a cluster, and is run elsewhere: test_fleet_pipeline, test_spark_whatif_command,
@@ -43,9 +54,7 @@ def run(command: list[str], cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "example", [e for e in PYTHON if "def test_" not in e], ids=lambda e: e.split("\n")[0]
-)
+@pytest.mark.parametrize("example", blocks("README.md", "python"), ids=lambda example: example.split("\n")[0])
 def test_python_example(example: str, orders: str, tmp_path: Path) -> None:
     program = tmp_path / "example.py"
     program.write_text(example.replace("localhost:9092", orders), encoding="utf-8")
@@ -53,7 +62,7 @@ def test_python_example(example: str, orders: str, tmp_path: Path) -> None:
 
 
 def test_pytest_example(tmp_path: Path) -> None:
-    (example,) = (e for e in PYTHON if "def test_" in e)
+    (example,) = (each for each in blocks("docs/testing.md", "python") if "def test_" in each)
     (tmp_path / "test_example.py").write_text(example, encoding="utf-8")
     assert "1 passed" in run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], tmp_path)
 
@@ -73,7 +82,7 @@ def test_kpe_examples_in_their_order(orders: str, tmp_path: Path) -> None:
         run([*kpe(), *words[1:]], tmp_path)
 
 
-@pytest.mark.parametrize("command", [command for command in KPE if command.split()[1] in ELSEWHERE])
+@pytest.mark.parametrize("command", [command for command in README if command.split()[1] in ELSEWHERE])
 def test_other_examples_have_options_that_exist(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     words = shlex.split(command, comments=True)[1:]
     begin = next(n for n, word in enumerate(words) if word.startswith("-"))

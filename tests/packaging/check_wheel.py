@@ -17,6 +17,7 @@ NEEDED = {
     "kafka_partition_events/assets/container/Containerfile",
     "kafka_partition_events/assets/grafana/cluster-now.json",
     "kafka_partition_events/assets/kpe.example.toml",
+    "kafka_partition_events/assets/kubernetes/observer.yaml",
     "kafka_partition_events/assets/prometheus/rules.yml",
     "kafka_partition_events/assets/schemas/common.json",
     "kafka_partition_events/assets/systemd/kpe-tracker.service",

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from kafka_partition_events.links import DOCUMENTATION
 from kafka_partition_events.outbox import DeliveryStats, ReaderStats
 from kafka_partition_events.spark.progress import Progress
 from kafka_partition_events_listeners.prometheus import families as fam
@@ -71,7 +72,7 @@ def test_an_alert_says_what_it_is_and_what_to_do(name: str) -> None:
     annotations = alert["annotations"]
     assert annotations.keys() == {"summary", "description", "runbook_url"}
     assert len(annotations["summary"]) <= 100
-    assert annotations["runbook_url"] == f"docs/runbooks.md#{name.lower()}"
+    assert annotations["runbook_url"] == f"{DOCUMENTATION}/runbooks.md#{name.lower()}"
 
 
 def test_every_alert_has_a_runbook_and_every_runbook_an_alert() -> None:

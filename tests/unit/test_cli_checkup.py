@@ -327,7 +327,7 @@ def test_a_client_that_tells_epochs_is_fine(seen: Callable[..., Finding]) -> Non
     ("client", "cure"),
     [
         ("confluent-kafka", 'set client = "kafka-python" in [kafka]'),
-        ("kafka-python", "Kafka 2.4 and newer tell them"),
+        ("kafka-python", "Kafka 2.4 and newer report them"),
     ],
 )
 def test_without_epochs_several_observers_may_give_an_outage_several_ids(

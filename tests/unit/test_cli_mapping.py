@@ -91,7 +91,7 @@ def test_a_dry_run_shows_and_writes_nothing(store: FilePinStore, capsys: Capture
     told = capsys.readouterr()
     assert told.out.strip().endswith("12 partitions from 2024-01-01 00:01:00Z, generation 2, in 60 s")
     assert told.err.splitlines() == [
-        "kpe: note: without -b nobody checks that orders has 12 partitions",
+        "kpe: note: without -b it is not checked that orders has 12 partitions",
         "kpe: note: nothing was written; it would be",
     ]
     assert store.path.read_bytes() == before
@@ -154,7 +154,7 @@ def test_a_store_in_kafka_needs_topic_and_brokers(
 
 def test_a_cut_over_wants_to_be_meant(store: FilePinStore, capsys: Captured) -> None:
     assert kpe("cut-over", "--store", str(store.path), "--topic", "orders", "--count", "12") == 2
-    assert "move the keys of orders to 12 partitions in 60s, for good: nobody" in capsys.readouterr().err
+    assert "move the keys of orders to 12 partitions in 60s, for good: no terminal" in capsys.readouterr().err
     assert store.read() == {"orders": (SIX,)}
 
 

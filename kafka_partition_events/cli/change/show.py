@@ -28,7 +28,7 @@ def ls_command(
 ) -> None:
     """List changes: state, what they are about, how many producers have followed.
 
-    In a pipe each is the JSON record that it is in kpe.changes: see docs/change-control.md for its fields.
+    In a pipe each is the JSON record that it is in kpe.changes, by the schema control.change of `kpe assets`.
 
     \b
     kpe change ls -b localhost:9092
@@ -56,8 +56,8 @@ def show_command(
     """Show one change: its state, who has followed, what is not verified, which commands were refused.
 
     One that is open is followed on a terminal, with progress bars, until it is finished or you press Ctrl-C.
-    In a pipe it is written once, as the JSON record that it is in kpe.changes: see docs/change-control.md for
-    its fields. Times are the brokers', in UTC.
+    In a pipe it is written once, as the JSON record that it is in kpe.changes, by the
+    schema control.change of `kpe assets`. Times are the brokers', in UTC.
 
     \b
     kpe change show -b localhost:9092 01JD5V1ZJ8Q0000000000000AB

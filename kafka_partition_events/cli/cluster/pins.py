@@ -134,7 +134,7 @@ def cut_over_command(
         if config:
             _check_partitions(topic, count, config, services)
         else:
-            tell(f"note: without -b nobody checks that {topic} has {count} partitions")
+            tell(f"note: without -b it is not checked that {topic} has {count} partitions")
         before, after = _planned(opened, store, topic, count, parse_duration(delay), services)
         confirm(f"move the keys of {topic} to {count} partitions in {delay}, for good", yes=yes or dry_run)
         if not dry_run and not opened.replace(topic, before, after):

@@ -26,7 +26,7 @@ def assets() -> None:
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
 
 
-@assets_app.command("export", short_help="Write alert rules, dashboards, schemas, units to a directory.")
+@assets_app.command("export", short_help="Write alert rules, dashboards, schemas, manifests to a directory.")
 def export_command(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where to; it is made if need be.")],
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that differ.")] = False,
@@ -34,9 +34,9 @@ def export_command(
     """Write the files that go with `kpe observe`, `kpe tracker` and `kpe spark`.
 
     Alert rules with their tests, Grafana dashboards, Alertmanager routes, JSON Schemas, systemd units, a
-    Containerfile, an example configuration; of the fleet tables a dbt project, SQL views, a SparkApplication
-    and an Airflow DAG. What is there and differs is kept, unless --force is given. Then
-    a symbolic link is replaced, and not written through.
+    Containerfile, Kubernetes manifests, an example configuration; for the fleet tables a dbt project, SQL
+    views, a SparkApplication and an Airflow DAG. Existing files that differ are kept, unless --force is
+    given; then a symbolic link is replaced, and not written through.
 
     \b
     kpe assets export ./kpe-assets

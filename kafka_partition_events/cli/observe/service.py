@@ -65,7 +65,7 @@ def observe_command(
     \b
     kpe observe -b localhost:9092                                    a journal and metrics; no sinks
     kpe observe --config /etc/kpe/kpe.toml
-    kpe observe --config kpe.toml --client confluent-kafka           see docs/observe.md for the difference
+    kpe observe --config kpe.toml --client confluent-kafka           poll by the other client
     kpe observe --config kpe.toml --interval 5s --outbox /tmp/kpe.db --listen 127.0.0.1:9405
     kpe observe --config fleet.toml                                  several, by [[clusters]]
     kpe observe --config kpe.toml --label-changes                    planned or not, by topic kpe.changes

@@ -1,0 +1,136 @@
+"""Check everything that a release is made of, and leave the wheel and the sdist in ``dist/``.
+
+Run by ``make release-check``, which installs the tools; actionlint takes Go. After a failure the other checks
+run all the same. Exit codes: 0 all is well; 1 something is not.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+import venv
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import yaml
+
+from tests.packaging.extras import documented_sizes, measured_sizes, too_different
+
+ROOT = Path(__file__).resolve().parents[2]
+DIST = ROOT / "dist"
+USERS = ROOT / "tests" / "typing"
+MANIFESTS = ROOT / "kafka_partition_events" / "assets" / "kubernetes"
+KUBERNETES = ("1.30", "1.34")
+ACTIONLINT = "github.com/rhysd/actionlint/cmd/actionlint@v1.7.12"
+
+
+class CheckError(Exception):
+    """Something is wrong with the release; the message says what."""
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    done = subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise CheckError(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}".strip())
+    return done.stdout.strip()
+
+
+def module(name: str, *arguments: str | Path) -> str:
+    return run(sys.executable, "-m", name, *arguments)
+
+
+def build() -> str:
+    shutil.rmtree(DIST, ignore_errors=True)
+    module("hatchling", "build", "-d", DIST)
+    return ", ".join(f"{file.name} {file.stat().st_size / 1e6:.1f} MB" for file in sorted(DIST.iterdir()))
+
+
+def page() -> str:
+    module("twine", "check", "--strict", *sorted(DIST.iterdir()))
+    return "the README renders as the page of both"
+
+
+def metadata() -> str:
+    module("validate_pyproject", "pyproject.toml")
+    return "pyproject.toml is valid"
+
+
+def types() -> str:
+    """Check programs of users against the installed wheel, away from the checkout."""
+    with tempfile.TemporaryDirectory(prefix="kpe-user-") as folder:
+        user = Path(folder)
+        venv.create(user / "venv", with_pip=True)
+        python = user / "venv" / "bin" / "python"
+        (wheel,) = DIST.glob("*.whl")
+        run(python, "-m", "pip", "install", "--quiet", f"{wheel}[confluent]")
+        programs = [Path(shutil.copy(program, user)) for program in sorted(USERS.glob("*.py"))]
+        run(sys.executable, "-m", "mypy", "--strict", "--python-executable", python, *programs, cwd=user)
+        run(sys.executable, "-m", "pyright", "--pythonpath", python, *programs, cwd=user)
+        return f"{len(programs)} programs of users, by mypy --strict and pyright"
+
+
+def extras() -> str:
+    measured, documented = measured_sizes(), documented_sizes()
+    wrong = [
+        f"{name}: {size:.1f} MB, docs/install.md says {documented.get(name, 'nothing')}"
+        for name, size in measured.items()
+        if too_different(size, documented.get(name, 0.0))
+    ]
+    if wrong:
+        raise CheckError("\n".join(wrong))
+    left_out = (
+        f"; not installed here: {', '.join(missing)}" if (missing := documented.keys() - measured) else ""
+    )
+    return f"sizes of {len(measured)} extras are as docs/install.md says{left_out}"
+
+
+def workflows() -> str:
+    run("zizmor", "--offline", "--quiet", ".github")
+    if (go := shutil.which("go")) is None:
+        raise CheckError("actionlint takes Go, which is not installed")
+    run(go, "run", ACTIONLINT)
+    return f"{len([*(ROOT / '.github' / 'workflows').iterdir()])} workflows, by actionlint and zizmor"
+
+
+def forms() -> str:
+    forms = [path for path in (ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml") if path.stem != "config"]
+    module("check_jsonschema", "--builtin-schema", "vendor.github-issue-forms", *forms)
+    return f"{len(forms)} issue forms"
+
+
+def manifests() -> str:
+    from kubernetes_validate import validate  # noqa: PLC0415 - one of the tools
+
+    known = [
+        each for each in _manifests() if not each["apiVersion"].partition("/")[0].endswith(".coreos.com")
+    ]
+    for manifest in known:
+        for version in KUBERNETES:
+            validate(manifest, version, strict=True)
+    return f"{len(known)} manifests, against the schemas of Kubernetes {' and '.join(KUBERNETES)}"
+
+
+def _manifests() -> Iterator[dict[str, str]]:
+    for path in sorted(MANIFESTS.glob("*.yaml")):
+        if path.stem != "kustomization":
+            yield from yaml.safe_load_all(path.read_text(encoding="utf-8"))
+
+
+CHECKS: tuple[Callable[[], str], ...] = (build, page, metadata, types, extras, workflows, forms, manifests)
+
+
+def main() -> int:
+    """Run all checks and return the exit code."""
+    failed = 0
+    for check in CHECKS:
+        try:
+            result = check()
+        except Exception as error:  # noqa: BLE001 - the others have something to say, too
+            failed += 1
+            result = f"FAILED\n{error}"
+        print(f"{check.__name__:<12}{result}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
