@@ -405,7 +405,7 @@ def _moments(document: Mapping[str, str]) -> dict[str, datetime]:
     return {cluster: _moment(text) for cluster, text in document.items()}
 
 
-_READ: Final[Mapping[str, Callable[[Any], object]]] = {
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "days": _days,
     "heard": _moment,
     **dict.fromkeys(("until", "beats", "stopped"), _moments),
