@@ -227,12 +227,10 @@ def test_the_page_has_the_numbers_of_every_section() -> None:
         assert fact in said, fact
 
 
-def test_whoever_made_the_data_may_say_more() -> None:
-    more = {"figures": {"Records": "7"}, "sections": ("<section>mine</section>",)}
-    page = render(FLEET, heading="All <well>.", note="made up", **more)  # type: ignore[arg-type]
-    assert "<h1>All &lt;well&gt;.</h1>" in page
+def test_whoever_made_the_data_may_say_so() -> None:
+    page = render(FLEET, note="made <up>")
     assert verdict(FLEET) in page
-    assert all(each in Page(page).said for each in ("made up", "Records", "mine"))
+    assert "made <up>" in Page(page).said
 
 
 def test_an_empty_period_makes_a_page_too() -> None:
@@ -249,8 +247,6 @@ def test_what_comes_from_topics_is_escaped() -> None:
         render(
             evolve(FLEET, cluster=evil, outages=(outage(CLOSED, evil),), changes=(change,), topics=(topic,)),
             note=evil,
-            heading=evil,
-            figures={evil: evil},
         )
     )
 

@@ -19,7 +19,9 @@ def budget(data: FleetData) -> str:
     points = list(burn_down(data.hours, data.target))
     if not points:
         return "<p>No hour was watched.</p>"
-    return f"{_left(points[-1])}{_picture(points)}{_rates(data.burn)}"
+    head = '<th>Window<th class="n">Burn rate<th class="n">Alert from<th>'
+    rates = table(head, map(_rate, data.burn)) if data.burn else ""
+    return f"{_left(points[-1])}{_picture(points)}{rates}"
 
 
 def _left(last: BudgetPoint) -> str:
@@ -58,12 +60,6 @@ def _picture(points: Sequence[BudgetPoint]) -> str:
         f'<div class="ends"><span>{start:%Y-%m-%d %H:%M}, 100%</span>'
         f"<span>{end:%Y-%m-%d %H:%M}, {100 * points[-1].lo:.1f}%</span></div>"
     )
-
-
-def _rates(burn: Sequence[BurnRate]) -> str:
-    if not burn:
-        return ""
-    return table('<th>Window<th class="n">Burn rate<th class="n">Alert from<th>', map(_rate, burn))
 
 
 def _rate(burn: BurnRate) -> str:

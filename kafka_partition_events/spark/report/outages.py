@@ -168,10 +168,12 @@ def _lanes(outages: Iterable[Outage], marked: Iterable[Change], scale: Scale) ->
     # Brokers first, then topics, each with its marks above its partitions.
     for name, number in sorted({*marks, *((topic, "") for topic in offline)}, key=lambda o: (not o[1], o)):
         for row in _rows(marks.get((name, number), ()), scale):
-            yield _mark_lane(name, number, row, scale)
-        if not number:
-            for partition, spans in sorted(offline.get(name, {}).items()):
-                yield _bar_lane(name, partition, spans, scale)
+            # On a narrow page the labels do not fit beside the marks and stand at the end instead.
+            beside = f'<span class="narrow">{"<br>".join(map(_label, row))}</span>'
+            yield _lane(name, number, "".join(_mark(together, scale) for together in row), beside)
+        for partition, spans in sorted(offline.get(name, {}).items()) if not number else ():
+            lasted = "<br>".join(wording.lasted(*span.seconds) for span in spans)
+            yield _lane(name, str(partition), "".join(_bar(span, scale) for span in spans), lasted)
 
 
 def _rows(changes: Iterable[Change], scale: Scale) -> list[list[list[Change]]]:
@@ -190,18 +192,6 @@ def _rows(changes: Iterable[Change], scale: Scale) -> list[list[list[Change]]]:
         else:
             rows.append([[change]])
     return rows
-
-
-def _bar_lane(topic: str, partition: int, spans: list[Span], scale: Scale) -> str:
-    bars = "".join(_bar(span, scale) for span in spans)
-    return _lane(topic, str(partition), bars, "<br>".join(wording.lasted(*span.seconds) for span in spans))
-
-
-def _mark_lane(owner: str, number: str, marks: list[list[Change]], scale: Scale) -> str:
-    drawn = "".join(_mark(together, scale) for together in marks)
-    # On a narrow page the labels do not fit beside the marks and stand here instead.
-    beside = "<br>".join(_label(together) for together in marks)
-    return _lane(owner, number, drawn, f'<span class="narrow">{beside}</span>')
 
 
 def _lane(owner: str, number: str, track: str, beside: str) -> str:

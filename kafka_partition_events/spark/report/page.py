@@ -1,6 +1,5 @@
 """The fleet report as one self-contained HTML file. Pure."""
 
-from collections.abc import Iterable, Mapping
 from html import escape
 from typing import Final
 
@@ -13,35 +12,18 @@ from kafka_partition_events.spark.report.model import FleetData, total
 from kafka_partition_events.spark.report.outages import changes, outages
 
 
-def render(
-    data: FleetData,
-    *,
-    heading: str = "",
-    note: str = "",
-    figures: Mapping[str, str] | None = None,
-    sections: Iterable[str] = (),
-) -> str:
-    """Return the whole page.
-
-    Args:
-        data: What it says.
-        heading: What whoever made the data has to say first; `verdict` then stands below it.
-        note: A line for the top.
-        figures: More numbers, before those of the fleet.
-        sections: More sections, after the outages.
-    """
-    judged = verdict(data)
+def render(data: FleetData, *, note: str = "") -> str:
+    """Return the whole page; a note is a line for the top."""
     return page(
         __package__,
         title=f"Partitions of cluster {data.cluster}",
-        heading=heading or judged,
-        under=f"{judged} {_when(data)}" if heading else _when(data),
+        heading=verdict(data),
+        under=_when(data),
         note=note,
-        figures={**(figures or {}), **_figures(data)},
+        figures=_figures(data),
         sections=(
             section("Availability by topic and hour", heatmap(data), _HEAT_CAPTION),
             section("Outages", outages(data), _OUTAGES_CAPTION),
-            *sections,
             section("What else changed", changes(data.changes, cut=data.changes_cut)),
             section("Error budget", budget(data), PERIOD_NOTE),
             section("Brokers", brokers(data.brokers), _BROKER_CAPTION),
