@@ -5,6 +5,7 @@ polls are made is simulated: each poller is the real `step`, with jitter of its 
 every producer suspects a lost broker within `NOTICED_S` and then asks for a poll, as producers do.
 """
 
+import contextlib
 import heapq
 import os
 import random
@@ -20,6 +21,7 @@ from functools import cache, partial
 from attrs import asdict, evolve, field, frozen
 from confluent_kafka import Producer
 from kafka import KafkaProducer
+from kafka.errors import KafkaTimeoutError
 
 from benchmarks.measure import save
 from kafka_partition_events import MetadataSource, Node, Observation, PartitionInfo, TopicInfo
@@ -38,7 +40,7 @@ MOVED_S = 9.0
 NOTICED_S = 1.0
 BROKERS = (1, 2, 3)
 PARTITIONS = 12
-NUMBERS_OF_TOPICS = (1, 10, 100, 1_000)
+NUMBERS_OF_TOPICS = (1, 10, 100)
 POLLS = 20
 COUNTED_S = 20.0
 _WARM_UP = 3
@@ -205,7 +207,8 @@ def plain_requests(cluster: KafkaCluster) -> dict[str, float]:
     for partition in range(PARTITIONS):
         python.send("orders", b"after", partition=partition)
     found["kafka-python"] = _requests_a_second()
-    python.close(timeout=0)
+    with contextlib.suppress(KafkaTimeoutError):  # what waits for the dead broker
+        python.close(timeout=0)
     return found
 
 
