@@ -1,7 +1,10 @@
 """How the Java client's process is started."""
 
+import shutil
+import subprocess
 from pathlib import Path
 
+from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.demo.plan import (
     DELIVERY_LIMIT_MS,
     LINGER_MS,
@@ -12,12 +15,14 @@ from kafka_partition_events.demo.plan import (
 from kafka_partition_events.jvm import java, kafka_classpath
 
 _SOURCE = Path(__file__).with_name("DemoLoad.java")
+_COMPILE_LIMIT_S = 120.0
 
 
 def java_command(part: Part, bootstrap_servers: str, rate: int, tape: Path) -> list[str]:
-    """Return a command that does what `load` does, with Apache Kafka's own producer. It takes a JDK.
+    """Return a command that does what `load` does, with Apache Kafka's own producer.
 
-    Java compiles the one file itself when it starts.
+    Raises:
+        CliError: there is no JDK to compile it with.
     """
     settings = {
         "bootstrap.servers": bootstrap_servers,
@@ -32,11 +37,26 @@ def java_command(part: Part, bootstrap_servers: str, rate: int, tape: Path) -> l
         "-Xmx256m",
         "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
         "-cp",
-        kafka_classpath(),
-        str(_SOURCE),
+        f"{_compiled(tape.parent)}:{kafka_classpath()}",
+        _SOURCE.stem,
         part.topic,
         str(rate),
         str(tape),
         str(VALUE_BYTES),
         *(f"{name}={value}" for name, value in settings.items()),
     ]
+
+
+def _compiled(into: Path) -> Path:
+    runtime = java()
+    beside = runtime.resolve().with_name("javac") if runtime else None
+    compiler = str(beside) if beside and beside.exists() else shutil.which("javac")
+    if compiler is None:
+        raise CliError("--java needs a JDK (javac), and only a Java runtime was found: install one")
+    command = [compiler, "-cp", kafka_classpath(), "-d", str(into), str(_SOURCE)]
+    done = subprocess.run(  # noqa: S603 - fixed arguments
+        command, capture_output=True, text=True, timeout=_COMPILE_LIMIT_S, check=False
+    )
+    if done.returncode:
+        raise CliError(f"{compiler} refuses {_SOURCE.name}: {one_line(done.stdout + done.stderr)}")
+    return into

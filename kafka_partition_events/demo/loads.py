@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -71,6 +71,8 @@ class Load:
             self._process.stdin.write(f"{line}\n")
             self._process.stdin.flush()
         except OSError:
+            with suppress(OSError):  # what could not be written must not be tried again at the end
+                self._process.stdin.close()
             raise self._complaint("has ended") from None
 
     def await_ready(self) -> None:

@@ -1,25 +1,42 @@
-"""`kpe demo growth` and `kpe demo fleet` on real brokers; `kpe demo events` is the latter's first half."""
+"""`kpe demo growth` and `kpe demo fleet` on real brokers; `kpe demo events` is the latter's first half.
+
+Both wait for brokers most of the time, and neither tells a time: they run at once.
+"""
 
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 KPE = [sys.executable, "-m", "kafka_partition_events.cli", "demo"]
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 
-def demo(*words: str) -> str:
-    done = subprocess.run([*KPE, *words], capture_output=True, text=True, check=False, timeout=240)
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fleet") / "report.html"
+
+
+@pytest.fixture(scope="module")
+def outputs(report: Path) -> tuple[str, str]:
+    """What both have printed."""
+    with ThreadPoolExecutor(2) as at_once:
+        growth, fleet = at_once.map(demo, (["growth"], ["fleet", "--out", str(report)]))
+    return growth, fleet
+
+
+def demo(words: list[str]) -> str:
+    done = subprocess.run([*KPE, *words], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_behind_the_gate_no_record_is_missed_that_plain_growth_loses() -> None:
-    output = demo("growth")
+def test_behind_the_gate_no_record_is_missed_that_plain_growth_loses(outputs: tuple[str, str]) -> None:
+    output, _ = outputs
     missed = {
         how: (int(new.replace(",", "")), int(lost.replace(",", "")))
         for how, new, lost in re.findall(
@@ -34,10 +51,8 @@ def test_behind_the_gate_no_record_is_missed_that_plain_growth_loses() -> None:
     assert "gate open, by evidence" in output
 
 
-@pytest.mark.spark
-def test_spark_makes_the_report_of_what_was_told(tmp_path: Path) -> None:
-    report = tmp_path / "report.html"
-    output = demo("fleet", "--out", str(report))
+def test_spark_makes_the_report_of_what_was_told(outputs: tuple[str, str], report: Path) -> None:
+    _, output = outputs
     for event in (
         "partitions_added",
         "cap_reached",
