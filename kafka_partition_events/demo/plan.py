@@ -157,13 +157,13 @@ SCENES: Final = (
         name="brown-out",
         title=f"broker {{broker}} stalls {FROZEN_S} s of each {FROZEN_S + THAWED_S} s",
         caption="A bad disk, a long GC, a noisy neighbour. Watch what Kafka's metadata says of it: nothing.",
-        share=0.24,
+        share=0.22,
     ),
     Scene(
         name="kill",
         title="broker {broker} is killed (kill -9)",
         caption=f"Kafka goes on listing a dead broker until its session ends, {SESSION_MS // 1000} s later.",
-        share=0.26,
+        share=0.3,
     ),
     Scene(
         name="back",
@@ -176,7 +176,7 @@ SCENES: Final = (
         title="every record has a key, and broker {broker} is killed",
         caption="A key belongs to its partition: those whose partition needs the dead broker wait, with any "
         "producer.",
-        share=0.24,
+        share=0.22,
     ),
 )
 WARM_UP_S, WARM_UP_LIMIT_S, SETTLED_S = 3, 30, 2
