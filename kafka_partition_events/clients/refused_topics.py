@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from kafka_partition_events.clients.rights import Right, is_refusal, lacking
+from kafka_partition_events.acls import Right
+from kafka_partition_events.clients.rights import is_refusal, lacking
 from kafka_partition_events.log import get_logger
 
 _log = get_logger(__name__)

@@ -3,12 +3,10 @@
 Imports no client.
 """
 
-import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from attrs import frozen
-
+from kafka_partition_events.acls import Right, as_command
 from kafka_partition_events.clients.certificates import subject
 
 _REFUSALS: Final = {
@@ -20,35 +18,6 @@ _REFUSALS: Final = {
 """Kafka's errors that mean a lacking right, and on what kind of resource."""
 
 _BY_USER_NAME: Final = frozenset({"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"})
-
-
-@frozen
-class Right:
-    """What is allowed on which resource.
-
-    Attributes:
-        operations: Kafka's operations; to read or to write implies to describe.
-        kind: ``topic``, ``group``, ``transactional-id`` or ``cluster``.
-        name: The resource's name; ``*`` for all, and behind a name for all that begin with it. There is one
-            cluster, and its name is not told.
-    """
-
-    operations: tuple[str, ...]
-    kind: str
-    name: str = ""
-
-
-def as_command(right: Right, principal: str, bootstrap: str) -> str:
-    """Return the line for a shell that gives somebody a right, by Kafka's own tool."""
-    prefixed = right.name.endswith("*") and right.name != "*"
-    operations = [word for operation in right.operations for word in ("--operation", operation)]
-    words = [
-        "kafka-acls.sh", "--bootstrap-server", bootstrap, "--add", "--allow-principal", principal,
-        *operations,
-        f"--{right.kind}", *([right.name.rstrip("*") if prefixed else right.name] if right.name else ()),
-        *(("--resource-pattern-type", "prefixed") if prefixed else ()),
-    ]  # fmt: skip
-    return shlex.join(words)
 
 
 def is_refusal(error: str) -> bool:

@@ -24,10 +24,11 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name, error_text
 from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.clients.rights import Right, is_refusal
+from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.log import get_logger
 from kafka_partition_events.metadata.clock import Clock
 from kafka_partition_events.observe.progress import (

@@ -16,10 +16,10 @@ from typing import Any, Final
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_text, is_of_the_group
 from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import ConfigurationError, OutboxError
 from kafka_partition_events.incidents.decisions import DECISIONS
 from kafka_partition_events.incidents.handover import OPEN

@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException, Producer
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.connection import Login
-from kafka_partition_events.clients.rights import Right, lacking
+from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.events.cloudevents import RECORD_HEADERS
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from kafka_partition_events.clients.rights import Right, as_command, lacking, principal
+from kafka_partition_events.acls import Right, as_command
+from kafka_partition_events.clients.rights import lacking, principal
 from tests.certificate_kit import Authority
 
 READ = Right(("Read",), "topic", "kpe.changes")

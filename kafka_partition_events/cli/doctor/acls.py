@@ -6,8 +6,8 @@ Each role's rights are the least with which it works, as of change control's (`c
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
+from kafka_partition_events.acls import Right, as_command
 from kafka_partition_events.cli.doctor.findings import Needs
-from kafka_partition_events.clients.rights import Right, as_command
 
 
 class Role(StrEnum):

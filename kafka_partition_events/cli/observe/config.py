@@ -11,13 +11,13 @@ from typing import Annotated, Any
 import typer
 from attrs import asdict, evolve, frozen
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.cli.common.options import ConfigFile, with_options
 from kafka_partition_events.cli.common.output import Listing, tell, write_line
 from kafka_partition_events.cli.common.settings import ClusterName, FileOptions, ProfileName, of_cluster
 from kafka_partition_events.cli.services.services import Services
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.observe.audit import AuditTrail
 from kafka_partition_events.observe.passwords import hash_password

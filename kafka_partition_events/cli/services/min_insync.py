@@ -8,11 +8,11 @@ from typing import Final
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import one_line
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S, MinInsync
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.clients.rights import Right
 
 _NAME: Final = "min.insync.replicas"
 _AT_ONCE: Final = 500

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from attrs import field, frozen
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.services.protocols import (
@@ -19,7 +20,7 @@ from kafka_partition_events.cli.services.protocols import (
     Tell,
 )
 from kafka_partition_events.clients.librdkafka import redacted
-from kafka_partition_events.clients.rights import Right, lacks, principal
+from kafka_partition_events.clients.rights import lacks, principal
 from kafka_partition_events.errors import ConfigurationError
 from kafka_partition_events.metadata.clock import Clock, SystemClock
 from kafka_partition_events.metadata.events import Event

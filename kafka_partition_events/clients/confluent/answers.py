@@ -6,7 +6,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from kafka_partition_events.clients.rights import Right, lacking
+from kafka_partition_events.acls import Right
+from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.metadata.cluster import Node, PartitionInfo, TopicInfo
 
 _ZERO_ID = uuid.UUID(int=0)

@@ -8,9 +8,10 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.certificates import why_brokers_is_refused, why_of_no_use
 from kafka_partition_events.clients.librdkafka import connecting, login_of
-from kafka_partition_events.clients.rights import Right, lacking
+from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.errors import ConfigurationError, MetadataFetchError
 from kafka_partition_events.metadata.forking import keep_for_ever
 

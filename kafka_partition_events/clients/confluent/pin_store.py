@@ -14,10 +14,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name, is_of_the_group
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting, refuse_greenlets
-from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.errors import PinStoreError
 from kafka_partition_events.metadata.forking import keep_for_ever, reset_in_children
 from kafka_partition_events.metadata.json_text import json_in

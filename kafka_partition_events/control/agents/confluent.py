@@ -8,6 +8,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka import TopicPartition as ConfluentPartition
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import (
     ELECTING,
     error_name,
@@ -16,7 +17,7 @@ from kafka_partition_events.clients.confluent.answers import (
 )
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting, login_of
-from kafka_partition_events.clients.rights import Right, is_refusal
+from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.agents.agent_thread import Report
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.new_partitions import LIMIT_S, Assignments

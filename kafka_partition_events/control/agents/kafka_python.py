@@ -18,8 +18,9 @@ from kafka import (
 from kafka import TopicPartition as KafkaPartition
 from kafka.errors import KafkaError
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.kafka_python.properties import in_librdkafkas_words
-from kafka_partition_events.clients.rights import Right, lacking
+from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.control.agents.agent_thread import Report
 from kafka_partition_events.control.agents.consumer_agent import ConsumerAgent
 from kafka_partition_events.control.agents.new_partitions import LIMIT_S, Assignments

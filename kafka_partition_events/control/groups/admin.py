@@ -8,10 +8,10 @@ from confluent_kafka import Consumer, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import described_topic, error_name, error_text
 from kafka_partition_events.clients.confluent.connection import COORDINATED_S, Connection
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.control.groups.state import DEAD, Group, Member
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.log import get_logger

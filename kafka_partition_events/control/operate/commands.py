@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicCollection
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.control.operate.control_log import CURE
 from kafka_partition_events.control.protocol.codec import encode, key_of
 from kafka_partition_events.control.protocol.records import Approval, Command, Given

@@ -17,6 +17,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import (
     ELECTING,
     described_topic,
@@ -26,7 +27,7 @@ from kafka_partition_events.clients.confluent.answers import (
 )
 from kafka_partition_events.clients.confluent.connection import Connection, time_left
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.clients.rights import Right, is_refusal
+from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.protocol.codec import AnyRecord, Place, Skipped, decode_or_skip
 from kafka_partition_events.control.protocol.ledger import Ledger
 from kafka_partition_events.control.protocol.records import Ack, Allowed, Approval, Command, Given, Lease

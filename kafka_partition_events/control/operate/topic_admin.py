@@ -12,9 +12,10 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
     ResourceType,
 )
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.clients.rights import Right, is_refusal
+from kafka_partition_events.clients.rights import is_refusal
 from kafka_partition_events.control.protocol.topics import (
     REPLICAS,
     Configure,

@@ -7,7 +7,7 @@ Rights of applications that they need anyway, to write and read their own topics
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 
-from kafka_partition_events.clients.rights import Right, as_command
+from kafka_partition_events.acls import Right, as_command
 from kafka_partition_events.control.protocol.topics import PREFIX, tracker_name
 
 

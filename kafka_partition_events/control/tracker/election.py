@@ -6,10 +6,11 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.connection import Login
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.clients.rights import Right, lacking
+from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.control.operate.control_log import CURE, command_in
 from kafka_partition_events.control.protocol.codec import Skipped
 from kafka_partition_events.control.protocol.records import Given

@@ -13,10 +13,11 @@ from typing import Any, Final
 from attrs import evolve, field, frozen
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import error_name
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.clients.librdkafka import connecting
-from kafka_partition_events.clients.rights import Right, lacking
+from kafka_partition_events.clients.rights import lacking
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.changes.round import Outcome, Rounds, Sight
 from kafka_partition_events.control.groups.outside_view import Probe, Prober

@@ -7,9 +7,9 @@ from typing import Any, Final
 from confluent_kafka import KafkaException, TopicCollection
 from confluent_kafka.admin import NewPartitions  # type: ignore[attr-defined]
 
+from kafka_partition_events.acls import Right
 from kafka_partition_events.clients.confluent.answers import described_topic
 from kafka_partition_events.clients.confluent.connection import Connection
-from kafka_partition_events.clients.rights import Right
 from kafka_partition_events.control.changes.policy import Policy
 from kafka_partition_events.control.protocol.records import Change
 from kafka_partition_events.metadata.cluster import TopicInfo
