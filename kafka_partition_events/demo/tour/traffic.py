@@ -25,8 +25,11 @@ class Traffic:
 
     def __init__(self, bootstrap_servers: str, budget: BufferBudget) -> None:
         """Connect, and begin to write."""
+        from confluent_kafka import KafkaException  # noqa: PLC0415
+
         from kafka_partition_events.clients.confluent import PartitioningProducer  # noqa: PLC0415
 
+        self._refusal = KafkaException
         self._producer = PartitioningProducer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -49,7 +52,8 @@ class Traffic:
         try:
             began, sent = time.monotonic(), 0
             while not self._stop.is_set():
-                self._producer.produce(_TURNS[sent % len(_TURNS)], b"%d" % sent)
+                with contextlib.suppress(self._refusal):  # of a topic that is deleted just now
+                    self._producer.produce(_TURNS[sent % len(_TURNS)], b"%d" % sent)
                 sent += 1
                 self._producer.poll(max(0.0, began + sent / _RATE - time.monotonic()))
         except BaseException as error:  # noqa: BLE001 - for the main thread, which must not wait in vain
