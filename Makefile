@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 2
 CHAOS_S ?= 3600
 
-.PHONY: help demo test lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo test weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -32,6 +32,9 @@ demo: setup            ## see real brokers stall and die under four producers (7
 # Files in the order of their names: those of small tests come last, so that both processes end at one time.
 test: setup $(VENV)/docs  ## run all tests, files in two processes (AT_ONCE=1: in one)
 	@$(BIN)/python -m pytest $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile --no-loadscope-reorder)
+
+weekly: setup          ## the tests that take minutes, or a machine of their own
+	@$(BIN)/python -m pytest -m weekly
 
 lint: $(VENV)/.ready   ## ruff: style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -13,7 +13,7 @@ import pytest
 
 KPE = [sys.executable, "-m", "kafka_partition_events.cli", "demo"]
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.weekly]
 
 
 @pytest.fixture(scope="module")
