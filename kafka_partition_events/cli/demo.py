@@ -35,7 +35,7 @@ def demo_command(
     without and with rescue="hedge". All get the same load and the same faults: a broker stalls while Kafka's
     metadata says that all is well, one is killed and comes back, one is killed while records have keys. In
     the end every record is accounted for: what callbacks said beside what the topics hold. Numbers and
-    pictures go to a page. It takes 75 seconds, Java 17 and 3.5 GiB of memory; with less there are three
+    pictures go to a page. It takes two minutes, Java 17 and 3.5 GiB of memory; with less there are three
     brokers without replication. Ctrl-C stops everything that was started.
 
     \b
