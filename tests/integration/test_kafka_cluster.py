@@ -143,10 +143,7 @@ def test_a_failed_start_names_the_cause_and_keeps_the_log() -> None:
         cluster.start()
     assert cluster._directory is not None
     assert str(cluster._directory) in str(failure.value)
-    assert sorted(path.name for path in (cluster._directory / "logs").iterdir()) == [
-        "broker-1.log",
-        "controller.log",
-    ]
+    assert [path.name for path in (cluster._directory / "logs").iterdir()] == ["controller.log"]
     cluster.close()
     with pytest.raises(KitError, match="closed"):
         cluster.start()
