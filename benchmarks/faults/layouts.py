@@ -4,6 +4,8 @@ from typing import Literal
 
 from attrs import evolve, frozen
 
+from kafka_partition_events.demo.plan import placement
+
 VALUE_BYTES = 100
 LINGER_MS = 5
 LATE_MS = 100.0
@@ -70,17 +72,8 @@ class Layout:
         return partition % self.brokers + 1
 
     def assignment(self) -> dict[int, list[int]]:
-        """Return partition -> brokers for a new topic, its leader first.
-
-        Followers are the next ones for as many partitions as there are brokers, then the next but one and so
-        on, as Kafka's own placement has it: so each broker has followers of each other.
-        """
-        return {partition: self._replicas(partition) for partition in range(self.partitions)}
-
-    def _replicas(self, partition: int) -> list[int]:
-        row, leader = divmod(partition, self.brokers)
-        steps = [1 + (row + i) % (self.brokers - 1) for i in range(self.replication - 1)]
-        return [leader + 1, *((leader + step) % self.brokers + 1 for step in steps)]
+        """Return partition -> brokers for a new topic; see `placement`."""
+        return placement(self.brokers, self.partitions, self.replication)
 
 
 _A = Layout(

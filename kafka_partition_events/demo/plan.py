@@ -46,13 +46,23 @@ class Layout:
         return partition % self.brokers + 1
 
     def assignment(self) -> dict[int, list[int]]:
-        """Return partition -> brokers, its leader first: each broker has followers of each other."""
-        return {partition: self._replicas(partition) for partition in range(self.partitions)}
+        """Return partition -> brokers; see `placement`."""
+        return placement(self.brokers, self.partitions, self.replication)
 
-    def _replicas(self, partition: int) -> list[int]:
-        row, leader = divmod(partition, self.brokers)
-        steps = [1 + (row + i) % (self.brokers - 1) for i in range(self.replication - 1)]
-        return [leader + 1, *((leader + step) % self.brokers + 1 for step in steps)]
+
+def placement(brokers: int, partitions: int, replication: int) -> dict[int, list[int]]:
+    """Return partition -> brokers for a new topic, its leader first: partition 0 is led by broker 1.
+
+    Followers are the next ones for as many partitions as there are brokers, then the next but one and so on,
+    as Kafka's own placement has it: so each broker has followers of each other.
+    """
+
+    def replicas(partition: int) -> list[int]:
+        row, leader = divmod(partition, brokers)
+        steps = [1 + (row + i) % (brokers - 1) for i in range(replication - 1)]
+        return [leader + 1, *((leader + step) % brokers + 1 for step in steps)]
+
+    return {partition: replicas(partition) for partition in range(partitions)}
 
 
 REAL: Final = Layout(
