@@ -136,9 +136,11 @@ class Observer:
             time.sleep(0.1)
         return time.monotonic() - began
 
-    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+    def end(self, number: signal.Signals = signal.SIGTERM, *, at_thread: int = 0) -> int:
         assert self.process is not None
-        self.process.send_signal(number)
+        if self.process.poll() is None:
+            threads = sorted(int(task.name) for task in Path(f"/proc/{self.process.pid}/task").iterdir())
+            os.kill(threads[at_thread], number)
         return self.process.wait(LIMIT_S)
 
     def kill(self) -> None:

@@ -1,12 +1,8 @@
 """The commands: their options, help and exit codes. What they do stands in the modules they call."""
 
-import contextlib
 import errno
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from types import FrameType
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 import typer
@@ -29,6 +25,7 @@ from kafka_partition_events.cli.common.errors import (
     one_line,
 )
 from kafka_partition_events.cli.common.output import abandon_stdout, tell, write_line
+from kafka_partition_events.cli.common.stopping import sigterm_as_ctrl_c
 from kafka_partition_events.cli.common.unreachable import plainly
 from kafka_partition_events.cli.demo import demo_app
 from kafka_partition_events.cli.doctor.command import doctor_group
@@ -149,23 +146,6 @@ def top(
     kpe change plan -b localhost:9092 --topic orders --to 24   would anything be lost?
     kpe spark whatif -b localhost:9092 --topic orders --to 24 --out whatif.html    which keys would move?
     """  # noqa: D301 - \b is typer's mark for "do not re-wrap"
-
-
-@contextlib.contextmanager
-def sigterm_as_ctrl_c() -> Iterator[None]:
-    """Let SIGTERM unwind the stack as Ctrl-C does, so that everything that was opened is closed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set a handler
-        return
-
-    def interrupt(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _reader_has_seen_enough() -> int:

@@ -372,11 +372,12 @@ def test_threads_may_write_and_read_at_the_same_time(outbox: Queue) -> None:
         writer.start()
     seen: list[Entry] = []
     while len(seen) < 400 and not errors:
+        writing = any(writer.is_alive() for writer in writers)  # before the read, which then sees all of it
         batch = outbox.read("a", 7)
         if batch:
             outbox.write(Write(cursors={"a": batch[-1].seq}))
         seen += batch
-        if not any(writer.is_alive() for writer in writers) and not batch:
+        if not writing and not batch:
             break
     for writer in writers:
         writer.join()

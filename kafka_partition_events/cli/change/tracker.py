@@ -14,6 +14,7 @@ from kafka_partition_events.cli.common.logs import SHOWN_AS_NOTES
 from kafka_partition_events.cli.common.options import parse_address, parse_duration, with_options
 from kafka_partition_events.cli.common.output import Listing, tell
 from kafka_partition_events.cli.common.settings import ControlOptions, ControlTopics, log_as_service
+from kafka_partition_events.cli.common.stopping import wait_until_stopped
 from kafka_partition_events.cli.services.protocols import FIRST_ANSWER_S
 from kafka_partition_events.cli.services.services import check_options
 from kafka_partition_events.clients.librdkafka import redacted
@@ -127,7 +128,7 @@ def tracker_group(
         tell(
             f"{service.scheme}://{f'[{host}]' if ':' in host else host}:{port} has /metrics, /livez, /readyz"
         )
-        threading.Event().wait()
+        wait_until_stopped()
     tell("stopped")
 
 

@@ -3,7 +3,6 @@
 import contextlib
 import gc
 import sys
-import threading
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ from kafka_partition_events.cli.common.errors import CliError, needing, one_line
 from kafka_partition_events.cli.common.options import Topics, with_options
 from kafka_partition_events.cli.common.output import tell
 from kafka_partition_events.cli.common.settings import ClusterOptions, connecting_by, log_as_service
+from kafka_partition_events.cli.common.stopping import wait_until_stopped
 from kafka_partition_events.cli.services.services import Services, check_options
 from kafka_partition_events.errors import ConfigurationError
 
@@ -108,5 +108,5 @@ def observe_command(
         sys.setswitchinterval(_TURN_S)
         for line in service.describe():
             tell(line)
-        threading.Event().wait()
+        wait_until_stopped()
     tell("stopped")
