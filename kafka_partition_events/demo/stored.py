@@ -16,6 +16,15 @@ def read_numbers(bootstrap_servers: str, topic: str, partitions: int) -> "Counte
     Raises:
         CliError: it could not be read to its end in time.
     """
+    return Counter(map(int, read_values(bootstrap_servers, topic, partitions)))
+
+
+def read_values(bootstrap_servers: str, topic: str, partitions: int) -> list[bytes]:
+    """Read a topic from beginning to end; return the values of its records.
+
+    Raises:
+        CliError: it could not be read to its end in time.
+    """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition  # noqa: PLC0415
 
     consumer = Consumer(
@@ -29,7 +38,7 @@ def read_numbers(bootstrap_servers: str, topic: str, partitions: int) -> "Counte
     )
     try:
         consumer.assign([TopicPartition(topic, each, OFFSET_BEGINNING) for each in range(partitions)])
-        return Counter(int(value) for value in _values(consumer, topic, partitions))
+        return list(_values(consumer, topic, partitions))
     finally:
         consumer.close()
 

@@ -1,1 +1,1 @@
-"""`kpe demo events` and `kpe demo fleet`: who is told when a topic grows, a broker dies, and so on."""
+"""`kpe demo events` and `kpe demo fleet`: the events when a topic grows, a broker dies, and so on."""

@@ -19,6 +19,7 @@ from kafka_partition_events.spark.report.model import Change
 from kafka_partition_events.spark.report.page import render
 from kafka_partition_events.spark.session import BRIEF, opened_session
 from kafka_partition_events.spark.tables.days import Days
+from kafka_partition_events.spark.tables.ledger import Counts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +36,7 @@ _SETTINGS: Final = {
 
 @contextlib.contextmanager
 def starting_spark() -> Iterator["Future[SparkSession]"]:
-    """Let Spark start, beside what else is to be done; it takes some seconds.
+    """Let Spark start while the brokers do; it takes some seconds.
 
     Raises:
         CliError: Spark failed.
@@ -46,7 +47,9 @@ def starting_spark() -> Iterator["Future[SparkSession]"]:
         )
 
 
-def write_report(spark: "SparkSession", bootstrap_servers: str, seen: Sequence[ev.Event], out: Path) -> str:
+def write_report(
+    spark: "SparkSession", bootstrap_servers: str, seen: Sequence[ev.Event], out: Path
+) -> tuple[Counts, int]:
     """Write the report of ``kpe spark fleet`` and ``kpe spark report``.
 
     Args:
@@ -56,7 +59,7 @@ def write_report(spark: "SparkSession", bootstrap_servers: str, seen: Sequence[e
         out: Where it goes.
 
     Returns:
-        What Spark has taken in, in words.
+        What Spark has taken in, and how many outages of partitions it found.
     """
     # Here, because PySpark is an extra of 400 MB.
     from kafka_partition_events.spark.ingest.sources import KafkaSource  # noqa: PLC0415
@@ -72,7 +75,7 @@ def write_report(spark: "SparkSession", bootstrap_servers: str, seen: Sequence[e
         told = collect(open_tables(spark, tables, fleet.format), days, cluster=None, targets=fleet.targets)
     changes = sorted([*told.changes, *_changes(seen)], key=lambda change: change.by)
     out.write_text(render(evolve(told, changes=tuple(changes)), note="Made by `kpe demo fleet`."), "utf-8")
-    return f"{EVENTS}: Spark took in {mark.totals}"
+    return mark.totals, told.outage_count
 
 
 def _changes(seen: Sequence[ev.Event]) -> Iterator[Change]:

@@ -1,4 +1,4 @@
-"""A webhook's other end, on this machine."""
+"""The other end of a webhook, on this machine."""
 
 import contextlib
 import threading
@@ -7,28 +7,28 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Receiver:
-    """Counts what is posted to it. Thread-safe.
+    """Keeps what is posted to it. Thread-safe.
 
     Attributes:
         url: Where to post.
-        posts: How many came.
+        bodies: What was posted.
     """
 
     def __init__(self, port: int) -> None:
         self.url = f"http://127.0.0.1:{port}/kafka"
-        self.posts = 0
+        self.bodies: list[bytes] = []
         self._came = threading.Condition()
 
-    def count(self) -> None:
-        """Count one."""
+    def keep(self, body: bytes) -> None:
+        """Keep one."""
         with self._came:
-            self.posts += 1
+            self.bodies.append(body)
             self._came.notify_all()
 
     def await_posts(self, many: int, seconds: float) -> None:
         """Wait until so many have come, but not for longer than so many seconds."""
         with self._came:
-            self._came.wait_for(lambda: self.posts >= many, seconds)
+            self._came.wait_for(lambda: len(self.bodies) >= many, seconds)
 
 
 @contextlib.contextmanager
@@ -37,8 +37,7 @@ def open_receiver() -> Iterator[Receiver]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            receiver.count()
+            receiver.keep(self.rfile.read(int(self.headers.get("Content-Length", 0))))
             self.send_response(204)
             self.end_headers()
 

@@ -13,7 +13,7 @@ from kafka_partition_events.testing import KafkaCluster
 
 BROKERS: Final = 3
 ORDERS, RETURNS, EVENTS = "orders", "returns", "kpe.events"
-"""Topics: one that grows, one that is created anew, and the library's own events."""
+"""Topics: one that grows, one that is re-created, and the library's own events."""
 
 ORDERS_BEFORE, ORDERS_AFTER, ORDERS_CAP = 6, 12, 9
 RETURNS_BEFORE, RETURNS_AFTER = 6, 3
@@ -57,16 +57,15 @@ def play(cluster: KafkaCluster, traffic: Traffic, lines: Lines) -> None:
 def _steps(cluster: KafkaCluster) -> Iterator[_Step]:
     yield _Step("all is well", lambda: None, 0.5)
     yield _Step(
-        f"{ORDERS} grows from {ORDERS_BEFORE} to {ORDERS_AFTER} partitions; its producer's budget affords "
-        f"{ORDERS_CAP}",
+        f"{ORDERS} grows from {ORDERS_BEFORE} to {ORDERS_AFTER} partitions; the producer uses {ORDERS_CAP}",
         lambda: cluster.grow_topic(ORDERS, ORDERS_AFTER),
         1,
     )
-    yield _Step(f"broker {_VICTIM} dies (SIGKILL)", lambda: cluster.kill(_VICTIM), 1.5)
+    yield _Step(f"kill -9 broker {_VICTIM}", lambda: cluster.kill(_VICTIM), 1.5)
     yield _Step(f"broker {_VICTIM} starts again", lambda: cluster.restart(_VICTIM), 1)
 
     def recreate() -> None:
         cluster.delete_topic(RETURNS)
         cluster.create_topic(RETURNS, RETURNS_AFTER, BROKERS)
 
-    yield _Step(f"{RETURNS} is deleted and created anew with {RETURNS_AFTER} partitions", recreate, 1)
+    yield _Step(f"{RETURNS} is deleted, and created again with {RETURNS_AFTER} partitions", recreate, 1)
