@@ -1,4 +1,4 @@
-"""`kpe demo growth`: two topics grow, one plainly, one by `kpe change`. Which records does nobody read?"""
+"""`kpe demo growth`: two topics grow, one plainly, one by `kpe change`. Which records does no one read?"""
 
 import contextlib
 import subprocess
@@ -14,19 +14,20 @@ from rich.table import Table
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.demo.tour.lines import Lines
-from kafka_partition_events.jvm import JAVA_MISSING, java
 from kafka_partition_events.testing import KafkaCluster
 
 PLAIN, GATED = "orders-plain", "orders-gated"
 BEFORE, AFTER = 6, 12
 _RATE: Final = 100
-_PRODUCERS_LOOK_S: Final = 2.0
-_CONSUMERS_LOOK_S: Final = 10.0
-"""How often clients look for new partitions. With Kafka's default, 300 s, more is missed."""
+_PRODUCERS_POLL_S: Final = 0.5
+_CONSUMERS_POLL_S: Final = 10.0
+"""How often clients poll metadata, and so find new partitions. Kafka's default is 300 s, for both."""
 
+_TRACKER: Final = "tracker --listen 127.0.0.1:0 --interval 2s"
 _CHANGE: Final = "orders-to-12"
 _COMMAND_LIMIT_S: Final = 180.0
 _FLOW_LIMIT_S: Final = 60.0
+_END_LIMIT_S: Final = 10.0
 _FIRST_RECORDS: Final = 20
 
 
@@ -37,6 +38,8 @@ class Writer:
         """Begin."""
         self.acknowledged: dict[int, int] = {}
         """Number -> partition."""
+        self.error: BaseException | None = None
+        """What ended it early; None while all is well."""
         self._producer = producer
         self._topic = topic
         self._stop = threading.Event()
@@ -45,11 +48,14 @@ class Writer:
 
     def _run(self) -> None:
         began, number = time.monotonic(), 0
-        while not self._stop.is_set():
-            self._producer.produce(self._topic, b"%d" % number, on_delivery=self._delivered)
-            number += 1
-            while (early := began + number / _RATE - time.monotonic()) > 0:
-                self._producer.poll(early)
+        try:
+            while not self._stop.is_set():
+                self._producer.produce(self._topic, b"%d" % number, on_delivery=self._delivered)
+                number += 1
+                while (early := began + number / _RATE - time.monotonic()) > 0:
+                    self._producer.poll(early)
+        except BaseException as error:  # noqa: BLE001 - for the main thread, which must not wait in vain
+            self.error = error
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
@@ -58,8 +64,8 @@ class Writer:
     def stop(self) -> None:
         """Write no more, and wait for what is outstanding."""
         self._stop.set()
-        self._thread.join()
-        self._producer.flush(_FLOW_LIMIT_S)
+        self._thread.join(_END_LIMIT_S)
+        self._producer.flush(_END_LIMIT_S)
 
 
 class Reader:
@@ -83,7 +89,7 @@ class Reader:
     def stop(self) -> None:
         """Read no more."""
         self._stop.set()
-        self._thread.join()
+        self._thread.join(_END_LIMIT_S)
 
 
 @frozen
@@ -103,7 +109,7 @@ class Side:
 
     @property
     def missed(self) -> int:
-        """How many of them nobody has read."""
+        """How many of them no one has read."""
         return len(self.new - self.reader.read)
 
 
@@ -111,31 +117,29 @@ def run_growth(console: Console) -> bool:
     """Play it, and show what was read.
 
     Returns:
-        Whether the group behind the gate has missed nothing.
+        Whether records were missed where the topic grew plainly, and none behind the gate.
 
     Raises:
-        CliError: a part of it failed, or there is no Java.
+        CliError: a part of it failed.
         KafkaPartitionEventsError: the cluster did, or its jars could not be had.
     """
-    if java() is None:
-        raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
     lines = Lines(console)
     lines.write("== three brokers start")
     with KafkaCluster(3) as cluster, contextlib.ExitStack() as opened:
         bootstrap = cluster.bootstrap_servers
         for topic in (PLAIN, GATED):
             cluster.create_topic(topic, BEFORE)
-        _kpe(lines, bootstrap, "topics init")
-        opened.enter_context(_tracker(bootstrap))
+        _kpe(lines, bootstrap, "topics init", shown=False)
+        lines.write(f"$ kpe {_TRACKER} &")
+        tracker = opened.enter_context(_tracker(bootstrap))
         sides = [opened.enter_context(side) for side in (_plain(bootstrap), _gated(bootstrap))]
         _await_flow(sides)
-        lines.write(
-            "== both topics flow; each is read by a group that begins where it finds nothing at the end"
-        )
+        lines.write("== records flow; each topic has a group with auto.offset.reset=latest")
+        if tracker.poll() is not None:
+            raise CliError(f"kpe {_TRACKER} has ended with {tracker.returncode}")
         _grow(cluster, bootstrap, lines)
         _rest(lines, sides)
-    _show(console, sides)
-    return not sides[1].missed
+    return _show(console, sides)
 
 
 def _grow(cluster: KafkaCluster, bootstrap: str, lines: Lines) -> None:
@@ -147,31 +151,47 @@ def _grow(cluster: KafkaCluster, bootstrap: str, lines: Lines) -> None:
 
 
 def _rest(lines: Lines, sides: list[Side]) -> None:
-    """Write on until all new partitions are read, then let the readers come to the end."""
-    lines.write("== the groups read on")
-    time.sleep(_CONSUMERS_LOOK_S / 2)
+    """Write on for a while, then let the groups read to the end."""
+    lines.write("== records flow on, and the groups read to the end")
+    time.sleep(_CONSUMERS_POLL_S / 2)
     for side in sides:
         side.writer.stop()
-    deadline = time.monotonic() + _CONSUMERS_LOOK_S
+        if side.writer.error is not None:
+            raise CliError(f"the producer of {side.topic} has ended: {side.writer.error!r}")
+    deadline = time.monotonic() + _CONSUMERS_POLL_S
     while sides[1].missed and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(1.0)
 
 
-def _show(console: Console, sides: list[Side]) -> None:
+def _show(console: Console, sides: list[Side]) -> bool:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0))
-    for name in ("", "records on new partitions", "read by nobody"):
-        table.add_column(name, justify="left" if not name else "right")
-    for side, how in zip(sides, ("kafka-topics --alter", "kpe change, behind the gate"), strict=True):
+    for name in (f"{BEFORE} -> {AFTER} partitions by", "records on new partitions", "never read"):
+        table.add_column(name, justify="right" if table.columns else "left")
+    for side, how in zip(sides, ("kafka-topics --alter", "kpe change, with a gate"), strict=True):
         table.add_row(how, f"{len(side.new):,}", f"{side.missed:,}", style="red" if side.missed else "green")
     console.print()
     console.print(table)
     console.print(
-        "\nBoth groups have auto.offset.reset=latest: they begin a new partition at its end when they find "
-        "it. Behind the gate\nproducers wait until every group has a position on it.\n\n"
+        "\nauto.offset.reset=latest: a group begins a new partition at its end, and skips what was written "
+        f"before it found it.\nHere groups poll metadata every {_CONSUMERS_POLL_S:.0f} s (Kafka's default: 5 "
+        f"min), producers every {_PRODUCERS_POLL_S} s. With the gate, producers wait until each\ngroup has "
+        "committed an offset for the new partitions.\n",
+        soft_wrap=True,
+    )
+    plain, gated = sides
+    good = bool(plain.missed and gated.new and not gated.missed)
+    finding = "plain growth skipped records, growth with a gate none"
+    if gated.missed or not gated.new:
+        finding = "growth with a gate did NOT keep its promise"
+    elif not good:
+        finding = "nothing was skipped by either: the group happened to poll first. Run it again"
+    console.print(f"Verdict: {finding}.", style="green" if good else "red")
+    console.print(
         f"on your cluster   kpe change plan -b HOST:9092 --topic TOPIC --to {AFTER}   (it only reads)",
         soft_wrap=True,
     )
+    return good
 
 
 # -- clients -----------------------------------------------------------------------------------------------
@@ -185,7 +205,7 @@ def _consumer(bootstrap: str, group: str) -> Any:
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "latest",
-            "topic.metadata.refresh.interval.ms": round(1_000 * _CONSUMERS_LOOK_S),
+            "topic.metadata.refresh.interval.ms": round(1_000 * _CONSUMERS_POLL_S),
             "log_level": 2,
         }
     )
@@ -195,8 +215,8 @@ def _consumer(bootstrap: str, group: str) -> Any:
 def _plain(bootstrap: str) -> Iterator[Side]:
     from confluent_kafka import Producer  # noqa: PLC0415
 
-    look = {"topic.metadata.refresh.interval.ms": round(1_000 * _PRODUCERS_LOOK_S)}
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2, **look})
+    polls = {"topic.metadata.refresh.interval.ms": round(1_000 * _PRODUCERS_POLL_S)}
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2, **polls})
     consumer = _consumer(bootstrap, "billing-plain")
     consumer.subscribe([PLAIN])
     with _flowing(Side(PLAIN, Writer(producer, PLAIN), Reader(consumer))) as side:
@@ -210,10 +230,10 @@ def _gated(bootstrap: str) -> Iterator[Side]:
     from kafka_partition_events.control.agents.confluent import ControlLink, RebalanceHook  # noqa: PLC0415
 
     config = {"bootstrap.servers": bootstrap, "log_level": 2}
-    look = {"interval": _PRODUCERS_LOOK_S}
+    polls = {"interval": _PRODUCERS_POLL_S}
     consumer = _consumer(bootstrap, "billing-gated")
     with (
-        PartitioningProducer(config, poller_options=look) as producer,
+        PartitioningProducer(config, poller_options=polls) as producer,
         ProducerAgent(producer.poller, ControlLink(config, producer), "shop-0", app="shop"),
         ConsumerAgent(ControlLink(config), "billing-0", "billing-gated") as agent,
     ):
@@ -246,25 +266,34 @@ def _words(line: str, bootstrap: str) -> list[str]:
     return [sys.executable, "-m", "kafka_partition_events.cli", *line.split(), "-b", bootstrap]
 
 
-def _kpe(lines: Lines, bootstrap: str, line: str) -> None:
+def _kpe(lines: Lines, bootstrap: str, line: str, *, shown: bool = True) -> None:
     lines.write(f"$ kpe {line}")
     words = [*_words(line, bootstrap), "--output", "table"]
-    done = subprocess.run(  # noqa: S603 - our own words
-        words, capture_output=True, text=True, check=False, timeout=_COMMAND_LIMIT_S
-    )
-    for each in done.stdout.splitlines():
-        lines.write(f"   {each.rstrip()}")
-    if done.returncode:
-        raise CliError(f"kpe {line} has ended with {done.returncode}: {one_line(done.stderr)}")
+    said = ""
+    with subprocess.Popen(  # noqa: S603 - our own words
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
+        assert process.stdout is not None  # noqa: S101 - asked for
+        limit = threading.Timer(_COMMAND_LIMIT_S, process.kill)
+        limit.start()
+        try:
+            for said in map(str.rstrip, process.stdout):
+                if shown:
+                    lines.write(f"   {said}")
+            process.wait()
+        finally:
+            limit.cancel()
+            process.kill()  # it has ended, or the demo is interrupted
+    if process.returncode:
+        raise CliError(f"kpe {line} has ended with {process.returncode}: {one_line(said)}")
 
 
 @contextlib.contextmanager
-def _tracker(bootstrap: str) -> Iterator[None]:
-    words = [*_words("tracker", bootstrap), "--listen", "127.0.0.1:0"]
+def _tracker(bootstrap: str) -> Iterator["subprocess.Popen[bytes]"]:
     with subprocess.Popen(  # noqa: S603 - our own words
-        words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        _words(_TRACKER, bootstrap), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
         try:
-            yield
+            yield process
         finally:
-            process.terminate()
+            process.kill()  # it keeps nothing on disk, and the cluster ends with it
