@@ -9,6 +9,8 @@ from rich.console import Console
 from kafka_partition_events.cli.common.errors import EXIT_DIFFERENT, CliError, needing
 from kafka_partition_events.cli.common.logs import SHOWN_AS_EVENTS, configure_logs
 from kafka_partition_events.cli.common.options import Verbose, check_out, parse_duration
+from kafka_partition_events.jvm import JAVA_MISSING
+from kafka_partition_events.jvm import java as java_found
 
 demo_app = typer.Typer(rich_markup_mode=None, invoke_without_command=True)
 _SHORTEST_S, _LONGEST_S = 20.0, 600.0
@@ -43,8 +45,8 @@ def demo_command(
     kpe demo --seconds 2m --rate 500 --out /tmp/report.html
     kpe demo --java
     kpe demo growth       a topic grows: plainly, and by `kpe change`
-    kpe demo events       what is told while a topic grows, a broker dies, a topic is made anew
-    kpe demo fleet        what Spark makes of these events
+    kpe demo events       the events while a topic grows, a broker dies, a topic is re-created
+    kpe demo fleet        the tables and the report that Spark makes of these events
 
     Exit codes: 0 every record is accounted for; 1 one is not; 2 a part of the demo failed.
     """  # noqa: D301
@@ -55,15 +57,16 @@ def demo_command(
     if not _SHORTEST_S <= length <= _LONGEST_S:
         raise CliError(f"--seconds must be {_SHORTEST_S:.0f}s to {_LONGEST_S:.0f}s, not {seconds}")
     check_out(out)
+    _check_java()
     with needing("demo"):
         from kafka_partition_events.demo.run import Demo, run_demo  # noqa: PLC0415
 
         _end(run_demo(Demo(out=out, rate=rate, seconds=length, java=java), _console()))
 
 
-@demo_app.command("growth", short_help="Grow two topics, one behind a gate: which records does nobody read?")
+@demo_app.command("growth", short_help="Grow two topics, one with a gate: which records are never read?")
 def growth_command(verbose: Verbose = False) -> None:
-    """Grow a topic plainly, and another by `kpe change`: count the records that nobody reads.
+    """Grow a topic with kafka-topics, and another with `kpe change`: count the records that are never read.
 
     Three brokers, and for each topic a producer and a consumer group with auto.offset.reset=latest. It takes
     a minute, and Java 17.
@@ -71,9 +74,11 @@ def growth_command(verbose: Verbose = False) -> None:
     \b
     kpe demo growth
 
-    Exit codes: 0 behind the gate nothing was missed; 1 something was; 2 a part of the demo failed.
+    Exit codes: 0 plain growth skipped records, growth with a gate none; 1 it was otherwise; 2 a part of the
+    demo failed.
     """  # noqa: D301
     _begin(verbose)
+    _check_java()
     with needing("demo"):
         from kafka_partition_events.demo.growth import run_growth  # noqa: PLC0415
 
@@ -81,21 +86,22 @@ def growth_command(verbose: Verbose = False) -> None:
 
 
 @demo_app.command(
-    "events", short_help="See who is told when a topic grows, a broker dies, a topic is made anew."
+    "events", short_help="See the events when a topic grows, a broker dies, a topic is re-created."
 )
 def events_command(verbose: Verbose = False) -> None:
-    """See what is told while a topic grows, a broker dies, a topic is deleted and created anew.
+    """See the events when a topic grows, a broker dies and returns, a topic is deleted and created again.
 
-    Three brokers, a producer, and three who are told: this screen, the Kafka topic kpe.events, a webhook. In
-    the end stands whether each was told everything, and how much of it looks every 15 s would have shown. It
-    takes a minute, and Java 17.
+    Three brokers, a producer, and three that receive the events: this screen, the Kafka topic kpe.events, a
+    webhook. In the end they are compared, event by event, and with what a dashboard that polls every 15 s
+    would have shown. It takes a minute, and Java 17.
 
     \b
     kpe demo events
 
-    Exit codes: 0 everybody was told everything; 1 not; 2 a part of the demo failed.
+    Exit codes: 0 topic and webhook received every event; 1 they did not; 2 a part of the demo failed.
     """  # noqa: D301
     _begin(verbose)
+    _check_java()
     with needing("demo,events,webhook"):
         from kafka_partition_events.demo.tour.run import run_events  # noqa: PLC0415
 
@@ -111,16 +117,17 @@ def fleet_command(
 ) -> None:
     """Let Spark make tables and a report of what `kpe demo events` shows.
 
-    The same three brokers and troubles; of the events in kpe.events Spark makes the tables of `kpe spark
+    The same three brokers and faults; from the events in kpe.events Spark makes the tables of `kpe spark
     fleet` and the page of `kpe spark report`. It takes two minutes, and Java 17.
 
     \b
     kpe demo fleet --out /tmp/fleet.html
 
-    Exit codes: 0 every event was published; 1 one was not; 2 a part of the demo failed.
+    Exit codes: 0 the report has every event and every outage; 1 it has not; 2 a part of the demo failed.
     """  # noqa: D301
     _begin(verbose)
     check_out(out)
+    _check_java()
     with needing("all"):
         from kafka_partition_events.demo.tour.run import run_fleet  # noqa: PLC0415
 
@@ -129,6 +136,11 @@ def fleet_command(
 
 def _begin(verbose: bool) -> None:
     configure_logs(verbose=verbose, told_elsewhere=SHOWN_AS_EVENTS)
+
+
+def _check_java() -> None:
+    if java_found() is None:
+        raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
 
 
 def _console() -> Console:

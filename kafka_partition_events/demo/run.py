@@ -13,7 +13,6 @@ from pathlib import Path
 from attrs import frozen
 from rich.console import Console
 
-from kafka_partition_events.cli.common.errors import CliError
 from kafka_partition_events.demo import plan
 from kafka_partition_events.demo.account import reconcile
 from kafka_partition_events.demo.board import Board
@@ -27,7 +26,7 @@ from kafka_partition_events.demo.stored import read_numbers
 from kafka_partition_events.demo.story import Performance, Story
 from kafka_partition_events.demo.verdict import show_verdict
 from kafka_partition_events.demo.witness import open_witness
-from kafka_partition_events.jvm import JAVA_MISSING, java, kafka_lock
+from kafka_partition_events.jvm import kafka_lock
 from kafka_partition_events.testing import KafkaCluster
 
 _AROUND_S = 35.0
@@ -61,11 +60,9 @@ def run_demo(demo: Demo, console: Console) -> bool:
         Whether what callbacks said is what the topics hold, record by record.
 
     Raises:
-        CliError: a part of it failed, or there is no Java.
+        CliError: a part of it failed.
         KafkaPartitionEventsError: the cluster did, or its jars could not be had.
     """
-    if java() is None:
-        raise CliError(f"{JAVA_MISSING}, and the demo runs real brokers: install it, or set JAVA_HOME")
     layout = layout_for(available_mib())
     if layout is SMALL:
         console.print(

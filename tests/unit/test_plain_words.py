@@ -24,7 +24,7 @@ UNWANTED = re.compile(
     r"|fallen silent|falls silent|unkeyed|times as many|times less)\b",
     re.IGNORECASE,
 )
-NOT_YET = {"spark", "demo"}
+NOT_YET = {"spark"}
 
 
 def commands(group: Any, path: str = "kpe") -> Iterator[tuple[str, Any]]:
