@@ -147,6 +147,7 @@ def _grow(cluster: KafkaCluster, bootstrap: str, lines: Lines) -> None:
     cluster.grow_topic(PLAIN, AFTER)
     gate = "--gate consumers-first --execute --yes --settle 3s"
     _kpe(lines, bootstrap, f"change request --topic {GATED} --to {AFTER} {gate} --id {_CHANGE}")
+    lines.write("== the topic grows when its producer holds the gate: producers read kpe.changes every 30 s")
     _kpe(lines, bootstrap, f"change wait {_CHANGE} --timeout 2m")
 
 
