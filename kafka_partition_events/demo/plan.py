@@ -189,5 +189,5 @@ SCENES: Final = (
         share=0.22,
     ),
 )
-WARM_UP_S, WARM_UP_LIMIT_S, SETTLED_S = 3, 30, 2
+WARM_UP_S, WARM_UP_LIMIT_S, SETTLED_S = 3, 20, 2
 """How long producers write before the first scene at least, and at most; how long all must have been fast."""
