@@ -26,7 +26,7 @@ $(VENV)/.ready: requirements/dev.txt pyproject.toml
 setup: $(VENV)/.ready  ## create the virtual environment and fetch the JVM jars
 	@if command -v java >/dev/null; then $(BIN)/python -m kafka_partition_events.jvm; fi
 
-demo: setup            ## see real brokers stall and die under four producers (under two minutes); ends in demo-report.html
+demo: setup            ## see real brokers stall and die under four producers (about 75 s on two cores); ends in demo-report.html
 	@$(BIN)/kpe demo
 
 # Files in the order of their names: those of small tests come last, so that both processes end at one time.

@@ -37,8 +37,8 @@ def demo_command(
     without and with rescue="hedge". All get the same load and the same faults: a broker stalls while Kafka's
     metadata says that all is well, one is killed and comes back, one is killed while records have keys. In
     the end every record is accounted for: what callbacks said beside what the topics hold. Numbers and
-    pictures go to a page. It takes two minutes, Java 17 and 3.5 GiB of memory; with less there are three
-    brokers without replication. Ctrl-C stops everything that was started.
+    pictures go to a page. It takes about 75 s on two cores, Java 17 and 3.5 GiB of memory; with less there
+    are three brokers without replication. Ctrl-C stops everything that was started.
 
     \b
     kpe demo
@@ -93,7 +93,7 @@ def events_command(verbose: Verbose = False) -> None:
 
     Three brokers, a producer, and three that receive the events: this screen, the Kafka topic kpe.events, a
     webhook. In the end they are compared, event by event, and with what a dashboard that polls every 15 s
-    would have shown. It takes a minute, and Java 17.
+    would have shown. It takes half a minute, and Java 17.
 
     \b
     kpe demo events
@@ -118,7 +118,7 @@ def fleet_command(
     """Let Spark make tables and a report of what `kpe demo events` shows.
 
     The same three brokers and faults; from the events in kpe.events Spark makes the tables of `kpe spark
-    fleet` and the page of `kpe spark report`. It takes two minutes, and Java 17.
+    fleet` and the page of `kpe spark report`. It takes a minute, and Java 17.
 
     \b
     kpe demo fleet --out /tmp/fleet.html
