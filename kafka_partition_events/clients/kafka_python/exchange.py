@@ -83,6 +83,7 @@ async def _ask_in_turn(
         if left <= 0:
             break
         connection: Any = None
+        reply: Any = None
         fresh = False
         try:
             connection = manager.get_connection(node_id, refresh_metadata_on_err=not exclusive)
@@ -93,6 +94,8 @@ async def _ask_in_turn(
             complaints.setdefault(node_id, str(error))
             continue
         except (errors.KafkaError, OSError) as error:  # OSError: a file of keys or certificates
+            if reply is not None:
+                reply.add_callback(_let_go)  # it may still come
             explanation = _explanation(error, connection, manager) if fresh else ""
             complaints[node_id] = f"{error}{explanation}"
             continue
@@ -102,6 +105,15 @@ async def _ask_in_turn(
         f"{node_id}: {complaints[node_id]}" for node_id in candidates if node_id in complaints
     )
     raise MetadataFetchError(f"no broker answers ({reasons or 'none is known'})")
+
+
+def _let_go(response: Any) -> None:
+    """Drop what an answer holds that came too late.
+
+    The future that has it, the error and its traceback refer to each other, so it would stay until a full
+    garbage collection: 75 MB for 200,000 partitions, and `kpe observe` collects rarely.
+    """
+    response.topics = []
 
 
 def _explanation(error: Exception, connection: Any, manager: Any) -> str:
