@@ -26,8 +26,9 @@ ROUND: Final = (
 """The faults of ten minutes, in any order: each sixth of an hour has the same ones, and can be compared."""
 MOST_BEHIND_S: Final = 1.0
 KAFKA_PYTHON_RATE: Final = 1_000
-KAFKA_PYTHON_SHARE: Final = 0.05
-"""What a client in pure Python gets of the load, at most."""
+KAFKA_PYTHON_SHARE, HEDGE_SHARE = 0.05, 0.25
+"""What the writers get of the load whose records cost most: in pure Python (`KAFKA_PYTHON_RATE` at most), and
+kept for a copy. The brokers are on this machine, too."""
 
 
 @frozen
@@ -47,8 +48,8 @@ WRITERS: Final[Mapping[str, Writer]] = {
 
 def rates(total: float) -> dict[str, float]:
     """Return what each writer sends in a second."""
-    least = min(KAFKA_PYTHON_RATE, total * KAFKA_PYTHON_SHARE)
-    return {"default": (total - least) / 2, "hedge": (total - least) / 2, "kafka-python": least}
+    kafka_python, hedge = min(KAFKA_PYTHON_RATE, total * KAFKA_PYTHON_SHARE), total * HEDGE_SHARE
+    return {"default": total - hedge - kafka_python, "hedge": hedge, "kafka-python": kafka_python}
 
 
 @define
