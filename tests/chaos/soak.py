@@ -29,8 +29,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from confluent_kafka import KafkaException
+
 from benchmarks.markdown import machine_of
 from benchmarks.measure import Environment
+from kafka_partition_events.errors import JvmError
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from tests.chaos.soak_load import FINISH_S
@@ -41,8 +44,8 @@ from tests.http_receiver import Receiver
 from tests.observe_kit import Observer, pager
 
 SAMPLE_S, SCRAPE_S = 10.0, 15.0
-LEAST_S = 6 * SAMPLE_S
-"""A sample for each sixth."""
+LEAST_S = 12 * SAMPLE_S
+"""Two samples for each sixth."""
 _LATE_S = 30.0
 """A fault whose turn was so long ago is left out: Kafka took long to recover from the one before."""
 _HOLD_DOWN_S = 10
@@ -133,14 +136,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="which faults; by default a seed by the clock")
     parser.add_argument("--out", type=Path, metavar="PATH", help="write PATH.json and PATH.md")
     options = parser.parse_args()
-    if options.seconds < LEAST_S + SAMPLE_S or options.rate <= 0:
-        parser.error(f"--seconds must be at least {LEAST_S + SAMPLE_S:.0f}, and --rate more than 0")
+    if options.seconds < LEAST_S or options.rate <= 0:
+        parser.error(f"--seconds must be at least {LEAST_S:.0f}, and --rate more than 0")
     seed = int(time.time()) if options.seed is None else options.seed
     directory = Path(tempfile.mkdtemp(prefix="kpe-soak-"))
     say(f"seed {seed}, {options.seconds:g} s at {options.rate:g} records/s; {directory}")
     try:
         found = run(seed, options.seconds, options.rate, directory)
-    except KitError as error:
+    except (KitError, JvmError, KafkaException, OSError) as error:
         print(f"error: the test failed: {error}; see {directory}", file=sys.stderr)  # noqa: T201
         return 2
     report = markdown(found)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from attrs import asdict, frozen
 
 from benchmarks.markdown import table
-from tests.chaos.steady import LIMITS, Counts, Growth, Sample, cpu_share, growths, losses
+from tests.chaos.steady import LIMITS, Counts, Growth, Sample, cpu_share, faults, growths, losses
 
 _HEADS: Final = {"mb": "memory, MB", "threads": "threads", "files": "open files", "sockets": "sockets"}
 
@@ -70,10 +70,11 @@ def markdown(found: Found) -> str:
     violations = list(found.violations())
     acked = sum(sum(counts.acked) for counts in found.counts.values())
     total = sum(map(found.rate, found.counts))
-    kinds = Counter(done.split()[0] for done in found.done)
+    planned, counted = len(faults(found.seed, found.seconds)), Counter(done.split()[0] for done in found.done)
+    kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(counted.items()))
     head = (
         f"{found.took:,.0f} s, seed {found.seed}; {total:,.0f} records/s, {acked:,} acknowledged; "
-        f"faults: {', '.join(f'{kind} {count}' for kind, count in sorted(kinds.items()))}; "
+        f"{len(found.done)} of {planned} faults: {kinds}; "
         f"processors busy: {found.busy:.0%}; scrapes answered: {found.scrapes[0]} of {found.scrapes[1]}; "
         f"pages sent by the observer: {found.pages}. {found.machine}"
     )

@@ -154,8 +154,8 @@ class TestLosses:
 def found(taken: Sequence[Sample]) -> Found:
     return Found(
         seed=7,
-        seconds=60.0,
-        took=60.0,
+        seconds=240.0,
+        took=250.0,
         begun={"hedge": Counts(at=10.0, sent=100, acked=(50, 50), failed={}, skipped=0)},
         stopped={"hedge": evolve(GOOD, sent=880)},
         counts={"hedge": GOOD},
@@ -175,7 +175,7 @@ class TestReport:
         page = markdown(found(samples()))
         assert "| hedge | 60.0 → 60.0 (+0.0, +0%) | 9.0 → 9.0 (+0.0, +0%) |" in page
         assert "| hedge | 13 | 1,000 | 990 | 995 | 0 | 3 | 10 _MSG_TIMED_OUT |" in page
-        assert "kill 2, stop 1" in page
+        assert "3 of 4 faults: kill 2, stop 1" in page
         assert page.endswith("Flat and complete.\n")
 
     def test_says_what_did_not_hold(self) -> None:
