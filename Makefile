@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 AT_ONCE ?= 2
 CHAOS_S ?= 3600
 
-.PHONY: help demo test weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
+.PHONY: help demo test weekly lint types bench bench-faults bench-kip480 bench-events bench-gate bench-converge bench-spark chaos chaos-observers soak odd-entries matrix lake wheel release-check docs docs-serve docs-check lock clean setup $(VENV)/clients-newest
 
 help:                  ## show this list
 	@grep -E '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
@@ -68,6 +68,9 @@ chaos: setup           ## everything that can go wrong at once, judged from outs
 
 chaos-observers: setup ## two observers and three brokers, tormented at random for an hour (ARGS="--seconds 600 --seed 7")
 	@$(BIN)/python -m tests.chaos.observers $(ARGS)
+
+soak: setup            ## an hour at 20,000 records/s with a fault a minute: does anything grow? (ARGS="--seconds 240 --seed 7")
+	@$(BIN)/python -m tests.chaos.soak $(if $(ARGS),$(ARGS),--out benchmarks/results/soak)
 
 odd-entries: setup      ## 100,000 mutated entries through incidents and sinks, as many documents through all decoders
 	@KPE_ODD_ENTRIES=$${KPE_ODD_ENTRIES:-100000} $(BIN)/python -m pytest tests/unit/test_odd_entries_flood.py \
