@@ -79,6 +79,9 @@ class ConfluentSender:
             "acks": "all",
             "enable.idempotence": True,
             "delivery.timeout.ms": 1_000 * DELIVERY_S,
+            # Each of three replicas is on each of three brokers: one that hangs holds up all writes until its
+            # session ends, after 9 s. At 14,000 records/s the default of 100,000 is full by then.
+            "queue.buffering.max.messages": 200_000,
             "allow.auto.create.topics": False,
             "log_level": 2,
         }
