@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +45,7 @@ class World:
     created_at: dict[str, float] = field(factory=dict)
     _lives: int = 0
     _busy: set[str] = field(factory=set)
+    _to_undo: list[Callable[[], None]] = field(factory=list)
     _lock: threading.Lock = field(factory=threading.Lock)
 
     # -- a storm -------------------------------------------------------------------------------------
@@ -103,13 +105,12 @@ class World:
                 yield
                 cluster.thaw(active)
             case "quota":
-                cluster.quota(client_id=target, producer_bytes_per_s=value)
-                yield
-                cluster.quota(client_id=target)
+                limit = partial(cluster.quota, client_id=target)
+                yield from self._for_a_while(partial(limit, producer_bytes_per_s=value), limit)
             case "min_isr":
-                cluster.set_config({"min.insync.replicas": f"{value:.0f}"}, topic=target)
-                yield
-                cluster.set_config(REPLICATED, topic=target)
+                config = partial(cluster.set_config, topic=target)
+                wanted = {"min.insync.replicas": f"{value:.0f}"}
+                yield from self._for_a_while(partial(config, wanted), partial(config, REPLICATED))
             case "target_down":
                 self.pager.answer(int(value))
                 yield
@@ -117,6 +118,14 @@ class World:
             case _:
                 self._at_once(step)
                 yield
+
+    def _for_a_while(self, change: Callable[[], None], undo: Callable[[], None]) -> Iterator[None]:
+        """Change a setting. It outlives brokers: what can't be undone in a storm is undone in the calm."""
+        self._to_undo.append(undo)
+        change()
+        yield
+        undo()
+        self._to_undo.remove(undo)
 
     def _broker_fault(self, step: Step, broker: int) -> Iterator[None]:
         cluster = self.cluster
@@ -235,6 +244,9 @@ class World:
                     self.cluster.restart(node)
                 self.cluster.thaw(node)
             self.cluster.await_registered(*BROKERS)
+            while self._to_undo:
+                self._to_undo[-1]()
+                self._to_undo.pop()
             for topic in TOPICS.keys() - self.created_at.keys():  # its re-creation was cut short
                 with contextlib.suppress(KitError):
                     self.create(topic, TOPICS[topic])
