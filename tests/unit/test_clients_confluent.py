@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
 from itertools import pairwise
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
+from confluent_kafka.admin import AdminClient
 
 from kafka_partition_events import (
     ConfigurationError,
@@ -358,3 +360,48 @@ def test_where_threads_are_greenlets_it_is_refused_in_words(
         return
     with pytest.raises(ConfigurationError, match=r"patch_all\(thread=False\)"):
         make(NOWHERE)
+
+
+# -- metadata ----------------------------------------------------------------------------------------
+
+
+class NeverDescribes(AdminClient):
+    """Lists one broker, the controller, and no topic; a description does not come in time."""
+
+    described = 0
+    in_vain = True
+
+    def list_topics(self, *_: Any, **__: Any) -> Any:
+        broker = SimpleNamespace(id=1, host="b1", port=9092)
+        return SimpleNamespace(
+            brokers={1: broker}, topics={}, cluster_id="c", orig_broker_id=1, controller_id=1
+        )
+
+    def describe_cluster(self, **_: Any) -> Any:  # type: ignore[override]
+        self.described += 1
+        answer: Future[Any] = Future()
+        if self.in_vain:
+            answer.set_exception(TimeoutError())
+        else:
+            answer.set_result(SimpleNamespace(nodes=[], cluster_id="c"))
+        return answer
+
+
+def test_what_can_never_be_described_in_time_is_hardly_ever_tried() -> None:
+    admin = NeverDescribes({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    source = ConfluentMetadataSource(admin)
+
+    def polls(count: int) -> list[int]:
+        """Return at which of so many polls it was tried to describe."""
+        found = []
+        for number in range(count):
+            before = admin.described
+            source.fetch(frozenset(), started_at=0.0, timeout=10.0)
+            found += [number] if admin.described > before else []
+        return found
+
+    assert polls(140) == [0, 1, 3, 7, 15, 31, 63, 95, 127]
+    admin.in_vain = False
+    assert polls(21) == [19, 20], "once it works it is as before"
+    admin.in_vain = True
+    assert polls(4) == [0, 1, 3]

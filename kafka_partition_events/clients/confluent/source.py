@@ -37,6 +37,12 @@ that one is dead, it does not ask another; it looks for a connection in a loop t
 where cores are few, the brokers' time too (0.5 to 4 s without any acknowledgement, in 7 kills of 41).
 """
 
+_MOST_IN_VAIN = 6
+"""How many descriptions in vain in a row count: 0, 1, 3, ..., 31 polls only list after that. A description of
+5,000 topics takes librdkafka 7 s of a core, listing them 0.6 s; where the one is never done in time, it must
+not be tried at each poll.
+"""
+
 _NO_TOPIC = "."
 """Asked for when only the brokers are wanted: a name that Kafka forbids, so there is no such topic."""
 
@@ -100,6 +106,8 @@ class ConfluentMetadataSource:
         self._refusals = RefusedTopics()
         self._can_describe = False
         self._describe_s: float | None = None
+        self._in_vain = 0  # descriptions in a row
+        self._skipped = 0  # polls since the last one
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         """Ask the cluster once.
@@ -181,16 +189,16 @@ class ConfluentMetadataSource:
             try:
                 return self._describe(topics, deadline - timeout * _DESCRIBE_SHARE)
             except (KafkaException, TimeoutError):
-                self._can_describe = False
                 return self._list(topics, deadline)[0]
         answer, controller = self._list(topics, deadline)
-        self._can_describe = controller in {node.id for node in answer.nodes}
+        self._skipped += 1
+        due = self._skipped >= 2**self._in_vain // 2
+        self._can_describe = due and controller in {node.id for node in answer.nodes}
         if not self._can_describe:
             return answer
         try:
             return self._describe(topics, deadline)
         except (KafkaException, TimeoutError):
-            self._can_describe = False
             return answer
 
     def _describe(self, topics: frozenset[str] | None, deadline: float) -> Observation:
@@ -199,7 +207,10 @@ class ConfluentMetadataSource:
         if usual is not None:
             deadline = min(deadline, began + max(_LEAST_DESCRIBE_S, _USUAL_FACTOR * usual))
             self._describe_s = 2 * usual
+        self._can_describe, self._skipped = False, 0
+        self._in_vain = min(self._in_vain + 1, _MOST_IN_VAIN)
         answer = self._described(topics, deadline)
+        self._can_describe, self._in_vain = True, 0
         self._describe_s = time.monotonic() - began
         return answer
 
