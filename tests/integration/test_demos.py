@@ -9,7 +9,7 @@ import pytest
 
 KPE = [sys.executable, "-m", "kafka_partition_events.cli", "demo"]
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.weekly]
 
 
 def demo(*words: str) -> str:
@@ -26,7 +26,6 @@ def rows(output: str, name: str) -> dict[str, list[int]]:
     return {row: [int(number.replace(",", "")) for number in numbers.split()] for row, numbers in found}
 
 
-@pytest.mark.weekly
 def test_with_the_gate_no_record_is_skipped_and_plain_growth_skips_some() -> None:
     output = demo("growth")
     found = rows(output, "kafka-topics|kpe change")
@@ -53,7 +52,6 @@ def test_the_topic_and_the_webhook_receive_every_event_that_is_shown() -> None:
     assert len(shown) == found["all"][0], output
 
 
-@pytest.mark.weekly
 @pytest.mark.spark
 def test_spark_makes_a_report_of_every_event(tmp_path: Path) -> None:
     page = tmp_path / "report.html"

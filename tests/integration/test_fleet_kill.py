@@ -184,6 +184,7 @@ def topic(kafka_cluster: "KafkaCluster") -> str:
     return name
 
 
+@pytest.mark.weekly  # at random; each write by itself is killed above
 @pytest.mark.kafka
 def test_gold_after_kills_is_what_the_batch_computation_makes_of_all(
     spark: "SparkSession",
