@@ -14,6 +14,8 @@ frozen, stopped, delayed or cut off from clients, or the active controller is ki
 Memory, threads, files and sockets of each process are read every 10 s. Their means in the last sixth of the
 time must not be above those in the second sixth: by more than 10 MB or 10%, whichever is more; by more than
 2 threads, files or sockets. Each record must have one outcome, and each partition have what was acknowledged.
+Each ten minutes have the same kinds of faults. A run of less than an hour compares different ones: memory
+that a stall takes for the first time, and the process keeps, counts as growth there.
 
 Exit codes: 0 flat and complete; 1 it is not: what grew or is missing is listed; 2 the test itself failed.
 """
