@@ -21,6 +21,8 @@ from kafka_partition_events.testing import KafkaCluster, RecordingListener
 pytestmark = pytest.mark.kafka
 
 LIMIT_S = 30.0
+TRIES = 4
+"""On a busy machine others may be suspect for a moment, too. They end long before the victim's session."""
 VICTIM = 4
 PLACES = dict(enumerate(permutations((1, 2, 3, VICTIM), 2)))
 """Partition -> leader and follower: each pair once. Half of the partitions need the victim."""
@@ -76,9 +78,10 @@ class Writer:
             self.write(0.1, **options)
 
 
-def make(cluster: KafkaCluster, **options: Any) -> PartitioningProducer:
+def make(cluster: KafkaCluster, *, idempotent: bool = False, **options: Any) -> PartitioningProducer:
     config = {
         "bootstrap.servers": cluster.bootstrap_servers,
+        "enable.idempotence": idempotent,
         "linger.ms": 5,
         "message.timeout.ms": 20_000,
         "log_level": 0,
@@ -125,11 +128,14 @@ def test_what_needs_nobody_who_hangs_goes_on(
         deliveries = producer.partitioner.deliveries
         cluster.freeze(VICTIM)
         writer.write_until(lambda: VICTIM in deliveries.avoidance.replicas)
-        since = writer.write(2.0)
-        writer.write(0.5)
-        in_time = [number for number in since if number in writer.delivered]
-        # Nearly none without it, nearly all on an idle machine.
-        assert len(in_time) > 0.5 * len(since), f"by {deliveries.way}, with {deliveries.avoidance}"
+        for _ in range(TRIES):
+            since = writer.write(2.0)
+            writer.write(0.5)
+            in_time = [number for number in since if number in writer.delivered]
+            if len(in_time) > 0.5 * len(since):  # nearly none without it, nearly all on an idle machine
+                break
+        else:
+            pytest.fail(f"{len(in_time)} of {len(since)} by {deliveries.way}, with {deliveries.avoidance}")
         assert {writer.delivered[number] for number in in_time} <= SAFE
         assert producer._standbys[way or STANDBY].open is not None
         if producer._rescue is not None:
@@ -160,7 +166,8 @@ def test_keys_keep_their_order_over_both_ways_and_back(
         return b"key-%d" % (number % 40) if number % 2 else None
 
     monkeypatch.setattr(KeyOrder, "enter", enter_and_count)
-    with make(cluster, standby_keys=True) as producer:
+    # Without idempotence librdkafka's retries overtake each other, by one handle, too: when a leader moves.
+    with make(cluster, standby_keys=True, idempotent=True) as producer:
         writer = Writer(producer, topic, rate=60)
         writer.write_until(lambda: producer.partitioner.route(topic), key=key)
         writer.write(2.0, key=key)
