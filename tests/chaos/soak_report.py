@@ -11,6 +11,10 @@ from tests.chaos.steady import LIMITS, Counts, Growth, Sample, cpu_share, faults
 
 _HEADS: Final = {"mb": "memory, MB", "threads": "threads", "files": "open files", "sockets": "sockets"}
 
+_MOST_SKIPPED, _LEAST_DONE = 0.1, 0.9
+"""Which share of its records a writer may leave out, because it stood still or had no processor; and which
+share of the faults must be carried out: one is left out where Kafka took long to recover."""
+
 
 @frozen(kw_only=True)
 class Found:
@@ -56,6 +60,12 @@ class Found:
         yield from self.trouble
         for name, counts in self.counts.items():
             yield from losses(name, counts, self.written[name])
+            if counts.failed:  # every fault is over long before the time-out of a delivery
+                yield f"{name}: {sum(counts.failed.values()):,} records failed"
+            if counts.skipped > _MOST_SKIPPED * counts.sent:
+                yield f"{name}: {counts.skipped:,} records were skipped beside {counts.sent:,} that were sent"
+        if len(self.done) < _LEAST_DONE * (planned := len(faults(self.seed, self.seconds))):
+            yield f"{len(self.done)} of {planned} faults were carried out"
         for name, samples in self.samples.items():
             for figure, growth in growths(samples).items():
                 if not growth.is_flat:

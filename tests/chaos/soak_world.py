@@ -146,11 +146,11 @@ class Soak:
 
     def disturb(self, fault: Fault) -> None:
         """Carry a fault out, and wait until all is well again."""
-        self.done.append(str(fault))
         say(str(fault))
         try:
             with _fault(self.cluster, fault):
                 time.sleep(fault.lasts)
+                self.done.append(str(fault))
         except KitError as error:  # it takes longer than the kit waits: `_recover` waits longer
             say(f"  {str(error).splitlines()[0]}")
         self._recover()

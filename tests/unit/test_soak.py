@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -151,6 +152,9 @@ class TestLosses:
         assert loss == "hedge: partition 0 has 499 records, 500 were acknowledged"
 
 
+FINE = evolve(GOOD, acked=(505, 495), failed={})
+
+
 def found(taken: Sequence[Sample]) -> Found:
     return Found(
         seed=7,
@@ -158,10 +162,15 @@ def found(taken: Sequence[Sample]) -> Found:
         took=250.0,
         begun={"hedge": Counts(at=10.0, sent=100, acked=(50, 50), failed={}, skipped=0)},
         stopped={"hedge": evolve(GOOD, sent=880)},
-        counts={"hedge": GOOD},
-        written={"hedge": [500, 495]},
+        counts={"hedge": FINE},
+        written={"hedge": [505, 500]},
         samples={"hedge": taken},
-        done=["kill broker 2 for 7 s", "kill broker 1 for 9 s", "stop broker 1 for 9 s"],
+        done=[
+            "kill broker 2 for 7 s",
+            "kill broker 1 for 9 s",
+            "stop broker 1 for 9 s",
+            "freeze broker 3 for 8 s",
+        ],
         trouble=[],
         busy=0.75,
         scrapes=(4, 4),
@@ -174,8 +183,8 @@ class TestReport:
     def test_says_what_was_measured(self) -> None:
         page = markdown(found(samples()))
         assert "| hedge | 60.0 → 60.0 (+0.0, +0%) | 9.0 → 9.0 (+0.0, +0%) |" in page
-        assert "| hedge | 13 | 1,000 | 990 | 995 | 0 | 3 | 10 _MSG_TIMED_OUT |" in page
-        assert "3 of 4 faults: kill 2, stop 1" in page
+        assert "| hedge | 13 | 1,000 | 1,000 | 1,005 | 0 | 3 | 0 |" in page
+        assert "faults: freeze 1, kill 2, stop 1" in page
         assert page.endswith("Flat and complete.\n")
 
     def test_says_what_did_not_hold(self) -> None:
@@ -186,3 +195,15 @@ class TestReport:
         assert "VIOLATED**: hedge: threads grew from 9.0 to 14.0; 2.0 more are allowed" in page
         assert "VIOLATED**: observer did not end in good order: exit code 1" in page
         assert len(as_json(bad)["violations"]) == 2
+
+    @pytest.mark.parametrize(
+        ("but", "said"),
+        [
+            ({"counts": {"hedge": evolve(GOOD)}, "written": {"hedge": [500, 490]}}, "10 records failed"),
+            ({"counts": {"hedge": evolve(FINE, skipped=101)}}, "101 records were skipped beside 1,000"),
+            ({"done": ["kill broker 2 for 7 s"]}, "1 of 4 faults were carried out"),
+        ],
+    )
+    def test_who_writes_little_is_not_called_complete(self, but: Any, said: str) -> None:
+        (violation,) = evolve(found(samples()), **but).violations()
+        assert said in violation

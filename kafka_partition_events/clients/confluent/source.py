@@ -37,10 +37,10 @@ that one is dead, it does not ask another; it looks for a connection in a loop t
 where cores are few, the brokers' time too (0.5 to 4 s without any acknowledgement, in 7 kills of 41).
 """
 
-_MOST_IN_VAIN = 6
-"""How many descriptions in vain in a row count: 0, 1, 3, ..., 31 polls only list after that. A description of
-5,000 topics takes librdkafka 7 s of a core, listing them 0.6 s; where the one is never done in time, it must
-not be tried at each poll.
+_MOST_IN_VAIN = 4
+"""How many descriptions in vain in a row count: 0, 1, 3, 7 polls only list after that. A description of 5,000
+topics takes librdkafka 7 s of a core, listing them 0.6 s; where the one is never done in time, it must not be
+tried at each poll. It is tried at once where other brokers are up: that may have been the reason.
 """
 
 _NO_TOPIC = "."
@@ -58,6 +58,8 @@ class ConfluentMetadataSource:
     partition is online only if both say so, and the next poll settles it. If they fail, ``list_topics`` is
     asked within the same fetch: it tells neither ids nor racks, but works with any broker that is up, and
     with librdkafka's mock cluster, which can't describe. As long as a broker is suspect, listing comes first.
+    Where descriptions are in vain time and again, up to seven polls only list before the next one: a topic
+    that was created anew is found that much later.
 
     For use inside a producer, give the producer too: its handle then learns of new partitions before this
     library does, so no partition is ever chosen that the producer does not know.
@@ -108,6 +110,7 @@ class ConfluentMetadataSource:
         self._describe_s: float | None = None
         self._in_vain = 0  # descriptions in a row
         self._skipped = 0  # polls since the last one
+        self._listed: frozenset[int] = frozenset()  # brokers, at the last one
 
     def fetch(self, topics: frozenset[str] | None, /, *, started_at: float, timeout: float) -> Observation:
         """Ask the cluster once.
@@ -177,9 +180,9 @@ class ConfluentMetadataSource:
     # -- asking --------------------------------------------------------------------------------------
 
     def _ask(self, topics: frozenset[str] | None, deadline: float, timeout: float) -> Observation:
-        """Describe; else list, and find out whether describing would work next time (or at once, the first).
+        """Describe; else list, and describe then if that may work and was not in vain a moment ago.
 
-        It would when the answer names a controller among its brokers: librdkafka sends descriptions there,
+        It may when the answer names a controller among its brokers: librdkafka sends descriptions there,
         and without one it waits until the time is up. The mock cluster names none.
         """
         hurried = bool(self._suspects()) and self._asks_by_name(topics)
@@ -192,8 +195,10 @@ class ConfluentMetadataSource:
                 return self._list(topics, deadline)[0]
         answer, controller = self._list(topics, deadline)
         self._skipped += 1
-        due = self._skipped >= 2**self._in_vain // 2
-        self._can_describe = due and controller in {node.id for node in answer.nodes}
+        brokers = frozenset(node.id for node in answer.nodes)
+        due = self._skipped >= 2**self._in_vain // 2 or brokers != self._listed
+        self._can_describe = due and controller in brokers
+        self._listed = brokers
         if not self._can_describe:
             return answer
         try:
