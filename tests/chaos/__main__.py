@@ -32,6 +32,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from tests.chaos.consume import GROUP
+from tests.chaos.disturbing import say
 from tests.chaos.fleet import CONSUMERS, EVENTS, OBSERVERS, Fleet
 from tests.chaos.plan import QUIET_S, STORM_S, Plan, plan
 from tests.chaos.promises import WRITERS
@@ -68,17 +69,17 @@ def run(plan: Plan, seconds: float, directory: Path, *, spark: bool) -> None:
         fleet = Fleet(cluster, directory, pager.url)
         ending.callback(fleet.close)
         world, counted = World(cluster, fleet, pager, directory), Counted(directory)
-        world.say(f"seed {plan.seed}: {len(plan.steps)} steps in {len(plan.storms)} storms; {directory}")
+        say(f"seed {plan.seed}: {len(plan.steps)} steps in {len(plan.storms)} storms; {directory}")
         _begin(world, spark=spark)
         ends = time.time() + seconds
         for number, (begin, _) in enumerate(plan.storms):
             if number and time.time() + STORM_S / 2 > ends:
-                world.say(f"the time is over; {len(plan.storms) - number} storms are left")
+                say(f"the time is over; {len(plan.storms) - number} storms are left")
                 break
-            world.say(f"storm {number + 1} of {len(plan.storms)}")
+            say(f"storm {number + 1} of {len(plan.storms)}")
             world.storm(plan.steps_of(number), time.time() - begin)
             world.recover()
-            world.say(f"calm; {counted.acknowledged():,} records acknowledged so far")
+            say(f"calm; {counted.acknowledged():,} records acknowledged so far")
             calm = time.time()
             time.sleep(QUIET_S)
             _append(directory / "calm.jsonl", [calm, time.time()])
@@ -117,13 +118,13 @@ def _has_positions(member: Consumer) -> bool:
 def _end(world: World, *, spark: bool) -> None:
     """Stop everybody, and write down what the cluster, the observers and their target have."""
     fleet, directory = world.fleet, world.directory
-    world.say("writers end")
+    say("writers end")
     unclean = fleet.stop(*WRITERS, *(["spark"] if spark else []), limit=_STOP_LIMIT_S)
     time.sleep(_DRAIN_S)
     unclean += fleet.stop(*CONSUMERS, "tracker", *OBSERVERS, limit=60.0)
     for name in unclean:
         _append(directory / "unclean.jsonl", [name, time.time()])
-    world.say("reading everything")
+    say("reading everything")
     servers = world.cluster._running_addresses()
     for topic in TOPICS:
         world.read(topic, _READ_LIMIT_S)

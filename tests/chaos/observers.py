@@ -22,13 +22,13 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from itertools import combinations, pairwise
 from pathlib import Path
 
 from attrs import define, field
 
 from kafka_partition_events.testing import KafkaCluster
+from tests.chaos.disturbing import say
 from tests.http_receiver import Receiver
 from tests.observe_kit import Observer, election, pager
 
@@ -70,9 +70,6 @@ class Run:
     outages: list[Outage] = field(factory=list)
     done: Counter[str] = field(factory=Counter)
 
-    def say(self, what: str) -> None:
-        print(f"{datetime.now(UTC):%H:%M:%S} {what}", flush=True)  # noqa: T201 - a program
-
     def left(self) -> float:
         return self.ends_at - time.time()
 
@@ -82,13 +79,13 @@ class Run:
         while self.left() > LASTS_S[1] + 60:
             lasts = self.dice.uniform(*LASTS_S) if self.dice.random() < 0.6 else BLIP_S
             outage = Outage(self.dice.choice(self.cluster.brokers), time.time(), must_be_told=lasts > 0)
-            self.say(f"broker {outage.broker} dies for {lasts:.0f} s")
+            say(f"broker {outage.broker} dies for {lasts:.0f} s")
             self.cluster.kill(outage.broker)
             self.outages.append(outage)
             time.sleep(lasts)
             self.cluster.restart(outage.broker)
             outage.up_at = time.time()
-            self.say(f"broker {outage.broker} is back after {outage.up_at - outage.down_at:.0f} s")
+            say(f"broker {outage.broker} is back after {outage.up_at - outage.down_at:.0f} s")
             time.sleep(self.dice.uniform(25, 60))
 
     # -- observers: one of them is ill at a time -----------------------------------------------------
@@ -101,10 +98,10 @@ class Run:
         while self.left() > 90:
             torment, victim = self.dice.choice(torments), self.dice.choice(self.observers)
             name = getattr(torment, "__name__", "illness")
-            self.say(f"{victim.config.stem}: {name}")
+            say(f"{victim.config.stem}: {name}")
             self.done[name] += 1
             torment(victim)
-            self.say(f"{victim.config.stem}: {name} is over")
+            say(f"{victim.config.stem}: {name} is over")
             time.sleep(self.dice.uniform(15, 40))
 
     def kill(self, victim: Observer) -> None:
@@ -197,7 +194,7 @@ def verdict(run: Run) -> Iterator[str]:
     yield from _false(run, pages)
     yield from doubles(pages, openings)
     lasting = sum(outage.must_be_told for outage in run.outages)
-    run.say(
+    say(
         f"{len(run.outages)} outages, {lasting} to be told; {len(pages)} incidents, {len(bodies)} ids came, "
         f"{again} of them again; {dict(run.done)}"
     )
@@ -215,7 +212,7 @@ def _untold(run: Run, pages: list[Page]) -> Iterator[str]:
         if outage.must_be_told and not of_it:
             yield f"{outage}: not told"
         elif of_it and (waited := min(page.opened_at for page in of_it) - outage.down_at) > 0:
-            run.say(f"broker {outage.broker}: told after {waited:.0f} s")
+            say(f"broker {outage.broker}: told after {waited:.0f} s")
 
 
 def doubles(pages: Mapping[str, Page], openings: Mapping[str, Sequence[float]]) -> Iterator[str]:
@@ -264,7 +261,7 @@ def main() -> int:
             observer.start(MODULE).ready()
         observers[0].wait_until("elected", lambda: any(each.feeds() for each in observers))
         run = Run(cluster, observers, receiver, random.Random(options.seed), time.time() + options.seconds)
-        run.say(f"seed {options.seed}")
+        say(f"seed {options.seed}")
         tormentor = threading.Thread(target=run.torment_observers)
         tormentor.start()
         run.kill_brokers()
@@ -272,7 +269,7 @@ def main() -> int:
         time.sleep(SETTLE_S)
         found = list(verdict(run))
         for line in found:
-            run.say(f"seed {options.seed}: {line}")
+            say(f"seed {options.seed}: {line}")
         if found:
             kept = Path(tempfile.mkdtemp(prefix="kpe-chaos-"))
             for observer in observers:
@@ -280,7 +277,7 @@ def main() -> int:
                     (kept / file.name).write_bytes(file.read_bytes())
             came = (f"{r.at:.1f} {r.taken} {r.body.decode()}\n" for r in receiver.requests)
             (kept / "requests.txt").write_text("".join(came))
-            run.say(f"logs, outboxes and what came: {kept}")
+            say(f"logs, outboxes and what came: {kept}")
     return 1 if found else 0
 
 

@@ -38,9 +38,10 @@ from benchmarks.measure import Environment
 from kafka_partition_events.errors import JvmError
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
+from tests.chaos.disturbing import say
 from tests.chaos.soak_load import FINISH_S
 from tests.chaos.soak_report import Found, as_json, markdown
-from tests.chaos.soak_world import Soak, say
+from tests.chaos.soak_world import Soak
 from tests.chaos.steady import MINUTE_S, WRITERS, faults
 from tests.http_receiver import Receiver
 from tests.observe_kit import Observer, pager

@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -19,12 +18,12 @@ from benchmarks.measure import cpu_seconds_of
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
+from tests.chaos.disturbing import DISTURB, await_recovery, bring_back, down, out_of_sync, say
 from tests.chaos.soak_load import PARTITIONS
-from tests.chaos.steady import BROKERS, WRITERS, Counts, Fault, Sample, rates
+from tests.chaos.steady import WRITERS, Counts, Fault, Sample, rates
 from tests.observe_kit import Observer
 
 _START_LIMIT_S = 60.0
-_RECOVERY_LIMIT_S = 240.0
 _DELAY_MS = 150.0
 _CLI: Final = (sys.executable, "-m", "kafka_partition_events.cli")
 
@@ -151,32 +150,19 @@ class Soak:
             with _fault(self.cluster, fault):
                 time.sleep(fault.lasts)
                 self.done.append(str(fault))
-        except KitError as error:  # it takes longer than the kit waits: `_recover` waits longer
+        except KitError as error:  # it takes longer than the kit waits: what follows waits longer
             say(f"  {str(error).splitlines()[0]}")
-        self._recover()
-
-    def _recover(self) -> None:
-        deadline = time.monotonic() + _RECOVERY_LIMIT_S
         self.cluster.heal()
-        while wrong := self._wrong():
-            if time.monotonic() > deadline:
-                raise KitError(f"the cluster does not recover: {wrong}")
-            time.sleep(0.5)
+        await_recovery(self._wrong)
 
     def _wrong(self) -> str:
         """Set right what can be, and say what is still wrong."""
-        cluster = self.cluster
         try:
-            for node in (*cluster.controllers, *BROKERS):
-                if node not in cluster.pids:
-                    cluster.restart(node)
-                cluster.thaw(node)
-            cluster.await_registered(*BROKERS)
-            view = cluster._nodes.brokers[BROKERS[0]].ask()
+            bring_back(self.cluster)
+            out = out_of_sync(self.cluster, WRITERS)
         except (KitError, OSError) as error:
             return str(error).splitlines()[0]
-        short = [name for name in WRITERS if any(len(p.isr) < 3 for p in view.topics[name].values())]
-        return f"replicas out of sync: {', '.join(short)}" if short else ""
+        return f"out of sync: {out[:5]}" if out else ""
 
     def progress(self) -> None:
         counts = self.counts().values()
@@ -207,22 +193,12 @@ def _sampled(pid: int) -> Sample:
 
 @contextmanager
 def _fault(cluster: KafkaCluster, fault: Fault) -> Iterator[None]:
+    if fault.kind in DISTURB:
+        link = cluster.link(fault.broker)
+        DISTURB[fault.kind](link, _DELAY_MS)
+        yield
+        link.heal()
+        return
     node = fault.broker or cluster.active_controller or cluster.controllers[0]
-    match fault.kind:
-        case "kill" | "fail_over" | "stop":
-            (cluster.stop if fault.kind == "stop" else cluster.kill)(node)
-            yield
-            cluster.restart(node)
-        case "freeze":
-            cluster.freeze(node)
-            yield
-            cluster.thaw(node)
-        case _:
-            link = cluster.link(node)
-            link.blackhole() if fault.kind == "blackhole" else link.delay(_DELAY_MS, _DELAY_MS / 2)
-            yield
-            link.heal()
-
-
-def say(what: str) -> None:
-    print(f"{datetime.now(UTC):%H:%M:%S} {what}", flush=True)  # noqa: T201 - a program
+    with down(cluster, "kill" if fault.kind == "fail_over" else fault.kind, node):
+        yield

@@ -6,7 +6,8 @@ from typing import Final, Literal
 
 from attrs import define, frozen
 
-BROKERS: Final = (1, 2, 3)
+from tests.chaos.plan import BROKERS
+
 MINUTE_S: Final = 60.0
 FAULT_AFTER_S: Final = 10.0
 """When in its minute a fault begins."""

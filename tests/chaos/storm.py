@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -16,12 +15,12 @@ from attrs import asdict, define, field
 
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
+from tests.chaos.disturbing import DISTURB, await_recovery, bring_back, down, out_of_sync, say
 from tests.chaos.fleet import Fleet
-from tests.chaos.plan import BROKERS, FIXED, KINDS, SIZES, Step
+from tests.chaos.plan import FIXED, KINDS, SIZES, Step
 from tests.chaos.reader import read_life
 from tests.http_receiver import Receiver
 
-RECOVERY_LIMIT_S: Final = 240.0
 READ_LIMIT_S: Final = 60.0
 _KPE_LIMIT_S: Final = 60.0
 TOPICS: Final = {**FIXED, **{topic: least for topic, (least, _) in SIZES.items()}}
@@ -70,7 +69,7 @@ class World:
     def _do(self, step: Step) -> None:
         began, error = time.time(), ""
         value = f" {step.value:g}" if step.value else ""
-        self.say(f"{step.kind} {step.target}{value}" + (f" for {step.lasts:.0f} s" if step.lasts else ""))
+        say(f"{step.kind} {step.target}{value}" + (f" for {step.lasts:.0f} s" if step.lasts else ""))
         try:
             with self._fault(step):
                 time.sleep(step.lasts)
@@ -88,7 +87,7 @@ class World:
                 yield from self._broker_fault(step, int(step.target))
             case "link" | "between":
                 link = self.cluster.link(*map(int, step.target.split("-")))
-                _DISTURB[step.kind](link, step.value)
+                DISTURB[step.kind](link, step.value)
                 yield
                 link.heal()
             case "process":
@@ -130,16 +129,9 @@ class World:
     def _broker_fault(self, step: Step, broker: int) -> Iterator[None]:
         cluster = self.cluster
         match step.kind:
-            case "kill" | "stop" | "fill_disk":
-                {"kill": cluster.kill, "stop": cluster.stop, "fill_disk": cluster.fill_disk}[step.kind](
-                    broker
-                )
-                yield
-                cluster.restart(broker)
-            case "freeze":
-                cluster.freeze(broker)
-                yield
-                cluster.thaw(broker)
+            case "kill" | "stop" | "fill_disk" | "freeze":
+                with down(cluster, step.kind, broker):
+                    yield
             case "stutter":
                 ends = time.monotonic() + step.lasts
                 while time.monotonic() < ends:
@@ -226,24 +218,16 @@ class World:
         Raises:
             KitError: it is not within `RECOVERY_LIMIT_S`.
         """
-        deadline = time.monotonic() + RECOVERY_LIMIT_S
         self.cluster.heal()
         for name in self.fleet.dead():
             self.note(Step(0.0, 0.0, "ended", name), self.fleet.started[name], "has ended by itself")
             self.fleet.start(name)
-        while wrong := self._wrong():
-            if time.monotonic() > deadline:
-                raise KitError(f"the cluster does not recover: {wrong}")
-            time.sleep(0.5)
+        await_recovery(self._wrong)
 
     def _wrong(self) -> str:
         """Set right what can be, and say what is still wrong."""
         try:
-            for node in (*self.cluster.controllers, *BROKERS):
-                if node not in self.cluster.pids:
-                    self.cluster.restart(node)
-                self.cluster.thaw(node)
-            self.cluster.await_registered(*BROKERS)
+            bring_back(self.cluster)
             while self._to_undo:
                 self._to_undo[-1]()
                 self._to_undo.pop()
@@ -251,15 +235,9 @@ class World:
                 with contextlib.suppress(KitError):
                     self.create(topic, TOPICS[topic])
                 self.created_at.setdefault(topic, time.time())
-            view = self.cluster._nodes.brokers[BROKERS[0]].ask()
+            out = out_of_sync(self.cluster)
         except (KitError, OSError) as error:
             return str(error).splitlines()[0]
-        out = [
-            f"{topic}-{number}"
-            for topic, partitions in view.topics.items()
-            for number, partition in partitions.items()
-            if set(partition.isr) != set(partition.replicas) or partition.leader < 0
-        ]
         return f"out of sync: {out[:5]}" if out else ""
 
     # -- telling -------------------------------------------------------------------------------------
@@ -270,22 +248,4 @@ class World:
         with self._lock, (self.directory / "story.jsonl").open("a") as file:
             file.write(json.dumps(entry) + "\n")
         if error:
-            self.say(f"  {step.kind} {step.target}: {error}")
-
-    def say(self, what: str) -> None:
-        print(f"{datetime.now(UTC):%H:%M:%S} {what}", flush=True)  # noqa: T201 - a program
-
-
-_DISTURB: Final[dict[str, Callable[..., None]]] = {
-    "delay": lambda link, ms: link.delay(ms, jitter=ms / 2),
-    "bandwidth": lambda link, rate: link.bandwidth(rate),
-    "blackhole": lambda link, _: link.blackhole(),
-    "deaf": lambda link, _: link.one_way("to_broker"),
-    "mute": lambda link, _: link.one_way("to_client"),
-    "refuse": lambda link, _: link.refuse(),
-    "drop": lambda link, every: link.drop(every),
-    "between_delay": lambda link, ms: link.delay(ms, jitter=ms / 2),
-    "between_bandwidth": lambda link, rate: link.bandwidth(rate),
-    "between_blackhole": lambda link, _: link.blackhole(),
-    "between_one_way": lambda link, _: link.one_way(int(link._ends[0])),
-}
+            say(f"  {step.kind} {step.target}: {error}")
