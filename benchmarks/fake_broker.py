@@ -20,14 +20,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 from attrs import asdict, frozen
 
 from benchmarks.errors import BenchError
 from benchmarks.fake_answers import BROKERS, Scene, answer, asks_for_all
-from benchmarks.measure import cpu_seconds_of
+from benchmarks.measure import cpu_seconds_of, memory_mib
 from kafka_partition_events.testing.ports import HOST, free_ports
 
 _LIMIT_S = 60.0
@@ -88,12 +87,6 @@ def costs(notes: Sequence[Note], settling: int = 0) -> dict[str, list[float]]:
     for kind, further, cpu_s in polls:
         by_kind[kind].append(cpu_s - further * anyway)
     return dict(by_kind)
-
-
-def memory_mib(pid: int, name: str = "VmRSS") -> float:
-    """Return the resident memory of a process (``VmHWM``: the most that it ever was)."""
-    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
-    return int(status.split(f"{name}:")[1].split()[0]) / 1024
 
 
 class _Cluster:

@@ -71,10 +71,30 @@ def _version(package: str) -> str:
 def stolen() -> float:
     """Return the seconds that the hypervisor has taken from this machine's processors so far."""
     try:
-        fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()
-        return int(fields[8]) / os.sysconf("SC_CLK_TCK")
+        return _processor_seconds()[7]
     except (OSError, IndexError):
         return 0.0
+
+
+def busy() -> float:
+    """Return the seconds for which this machine's processors were not idle so far."""
+    seconds = _processor_seconds()[:8]
+    return sum(seconds) - seconds[3] - seconds[4]
+
+
+def _processor_seconds() -> list[float]:
+    """Return what all processors together have spent since the boot: user, nice, system, idle, iowait, ..."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    return [int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in fields]
+
+
+def memory_mib(pid: int | str = "self", name: str = "VmRSS") -> float:
+    """Return the resident memory of a process (``VmHWM``: the most that it ever was).
+
+    For one's own peak, too: ``ru_maxrss`` begins with that of the process that forked.
+    """
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.split(f"{name}:")[1].split()[0]) / 1024
 
 
 def cpu_seconds_of(processes: Iterable[int]) -> float:

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 
 from benchmarks.convergence.fleet import Fleet
 from benchmarks.errors import BenchError
-from benchmarks.measure import cpu_seconds_of
+from benchmarks.measure import cpu_seconds_of, memory_mib
 from kafka_partition_events.clients.confluent.source import ConfluentMetadataSource
 from kafka_partition_events.control.agents.confluent import ControlLink
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
@@ -92,7 +92,8 @@ def run_once(cluster: KafkaCluster, instances: int, name: str) -> Run:
             quiet = _stretch(process, fleet, _over(_QUIET_S))
             _request(config, prefix, cluster.cluster_id, topic)
             busy = _stretch(process, fleet, lambda: _has_ended(fleet, topic))
-            return _run(instances, fleet, fleet.changes[topic], quiet, busy, _memory_mib(process.pid))
+            now, peak = (memory_mib(process.pid, name) for name in ("VmRSS", "VmHWM"))
+            return _run(instances, fleet, fleet.changes[topic], quiet, busy, (now, peak))
 
 
 @frozen
@@ -162,14 +163,6 @@ def _request(config: dict[str, str], prefix: str, cluster_id: str, topic: str) -
     producer.produce(f"{prefix}commands", encode(command), key_of(command))
     if producer.flush(_WAIT_S):
         raise BenchError("the control topics take no commands")
-
-
-def _memory_mib(pid: int) -> tuple[float, float]:
-    """Return the resident memory of a process, and the most that it ever was."""
-    lines = Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines()
-    fields = dict(line.split(":", 1) for line in lines)
-    now, peak = (int(fields[name].split()[0]) / 1024 for name in ("VmRSS", "VmHWM"))
-    return now, peak
 
 
 def _run(

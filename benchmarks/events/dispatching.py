@@ -13,13 +13,13 @@ from attrs import evolve
 from benchmarks.errors import BenchError
 from benchmarks.events.rows import Row, inverse
 from benchmarks.events.world import TOPICS, observation
-from benchmarks.measure import Spread, interleaved
+from benchmarks.measure import Spread, interleaved, memory_mib
 from kafka_partition_events import Event, MetadataPoller, Observation, PartitionChangeListener
 
 LISTENERS = 100
 _EVENTS = 8_001
 _LIMIT_S = 120.0
-_STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+_RESET = Path("/proc/self/clear_refs")
 
 
 class Prepared:
@@ -159,18 +159,14 @@ def _child(listeners: int) -> dict[str, float]:
     return found
 
 
-def _status_mb(name: str) -> float:
-    return int(_STATUS.read_text(encoding="ascii").split(f"{name}:")[1].split()[0]) / 1024
-
-
 def _one_process(count: int) -> None:
     rig = Rig([], [])
-    before = _status_mb("VmRSS")
+    before = memory_mib()
     rig.listen([Stopwatch() for _ in range(count)])
-    registered = _status_mb("VmRSS")
+    registered = memory_mib()
     _RESET.write_text("5", encoding="ascii")  # the peak from here on
     rig.lose()
-    peak = _status_mb("VmHWM")
+    peak = memory_mib(name="VmHWM")
     rig.source.prepare()
     tracemalloc.start()
     rig.look()

@@ -28,6 +28,7 @@ from pathlib import Path
 from attrs import astuple, evolve, field, frozen
 from prometheus_client import generate_latest
 
+from benchmarks.measure import memory_mib
 from kafka_partition_events.errors import MetadataFetchError
 from kafka_partition_events.metadata.source import Observation
 from kafka_partition_events.observe.service import Service
@@ -62,10 +63,8 @@ class Sample:
     @classmethod
     def now(cls, outbox: Path | None = None) -> "Sample":
         gc.collect()
-        status = Path("/proc/self/status").read_text(encoding="ascii")
-        rss = int(status.split("VmRSS:")[1].split()[0]) / 1024
         size = sum(file.stat().st_size for file in outbox.parent.iterdir()) / 1e6 if outbox else 0.0
-        return cls(rss, threading.active_count(), len(list(Path("/proc/self/fd").iterdir())), size)
+        return cls(memory_mib(), threading.active_count(), len(list(Path("/proc/self/fd").iterdir())), size)
 
 
 def grown(samples: Sequence[Sample]) -> Iterator[str]:

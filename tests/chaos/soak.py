@@ -34,7 +34,7 @@ from typing import Final
 from confluent_kafka import KafkaException
 
 from benchmarks.markdown import machine_of
-from benchmarks.measure import Environment
+from benchmarks.measure import Environment, busy
 from kafka_partition_events.errors import JvmError
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
@@ -75,12 +75,12 @@ def run(seed: int, seconds: float, rate: float, directory: Path) -> Found:
         soak = Soak(cluster, directory, observer)
         ending.callback(soak.kill)
         soak.start(rate)
-        begun, begun_at, busy = soak.counts(), time.monotonic(), _busy()
+        begun, begun_at, busy_before = soak.counts(), time.monotonic(), busy()
         with ExitStack() as meanwhile:
             for pause, do in ((SAMPLE_S, soak.sample), (SCRAPE_S, soak.scrape), (MINUTE_S, soak.progress)):
                 meanwhile.enter_context(soak.each(pause, do))
             _faults(soak, seed, seconds, begun_at)
-        took, stopped, busy = time.monotonic() - begun_at, soak.counts(), _busy() - busy
+        took, stopped, busy_s = time.monotonic() - begun_at, soak.counts(), busy() - busy_before
         soak.check()
         soak.stop(*WRITERS, limit=FINISH_S + 30.0)
         soak.stop("observer", limit=60.0)
@@ -95,7 +95,7 @@ def run(seed: int, seconds: float, rate: float, directory: Path) -> Found:
             samples=soak.samples,
             done=soak.done,
             trouble=soak.trouble,
-            busy=busy / took / (os.cpu_count() or 1),
+            busy=busy_s / took / (os.cpu_count() or 1),
             scrapes=(sum(soak.scrapes), len(soak.scrapes)),
             pages=len(target.requests),
             machine=_machine(),
@@ -115,12 +115,6 @@ def _faults(soak: Soak, seed: int, seconds: float, begun_at: float) -> None:
     while (left := begun_at + seconds - time.monotonic()) > 0:
         time.sleep(min(left, 5.0))
         soak.check()
-
-
-def _busy() -> float:
-    """Return the seconds for which this machine's processors were not idle so far."""
-    ticks = list(map(int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]))
-    return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
 def _machine() -> str:

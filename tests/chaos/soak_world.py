@@ -14,7 +14,7 @@ from typing import Final
 from attrs import define, field
 from confluent_kafka import Consumer, TopicPartition
 
-from benchmarks.measure import cpu_seconds_of
+from benchmarks.measure import cpu_seconds_of, memory_mib
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.errors import KitError
 from kafka_partition_events.testing.processes import SupervisedProcess, tail
@@ -179,7 +179,6 @@ class Soak:
 
 def _sampled(pid: int) -> Sample:
     process = Path(f"/proc/{pid}")
-    status = dict(line.split(":", 1) for line in (process / "status").read_text().splitlines())
     links = []
     for link in (process / "fd").iterdir():
         try:
@@ -187,8 +186,8 @@ def _sampled(pid: int) -> Sample:
         except OSError:  # closed meanwhile
             continue
     sockets = sum(link.startswith("socket:") for link in links)
-    mb, threads = int(status["VmRSS"].split()[0]) / 1024, int(status["Threads"])
-    return Sample(time.time(), mb, threads, len(links) - sockets, sockets, cpu_seconds_of([pid]))
+    threads = len(list((process / "task").iterdir()))
+    return Sample(time.time(), memory_mib(pid), threads, len(links) - sockets, sockets, cpu_seconds_of([pid]))
 
 
 @contextmanager
