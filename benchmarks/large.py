@@ -24,8 +24,8 @@ from attrs import asdict, field, frozen
 
 from benchmarks.errors import BenchError
 from benchmarks.fake_answers import BROKERS, LOST, PARTITIONS, TOPICS
-from benchmarks.fake_broker import FakeCluster, Note, costs, fake_cluster, findings, memory_mib
-from benchmarks.measure import Spread, cpu_seconds_of, save
+from benchmarks.fake_broker import FakeCluster, Note, costs, fake_cluster, findings
+from benchmarks.measure import Spread, memory_mib, save
 from kafka_partition_events.control.operate.topic_admin import ControlTopicAdmin
 from kafka_partition_events.control.protocol.topics import control_topics, differences
 from kafka_partition_events.testing import KafkaCluster
@@ -84,8 +84,8 @@ class Found:
         received_mb: Megabytes of the answers to a poll that found nothing.
         sent_kb: Kilobytes of its requests.
         memory_mib: Resident memory before the first answer, at rest after `ROUNDS` polls, and at most.
-        scrape: CPU seconds and megabytes of one scrape of its metrics.
-        share: The share of a core that it took all the time, if it polls by itself.
+        scrape: Megabytes of one scrape of its metrics, and the polls that it says have failed.
+        share: The share of a core that it took, changes included, if it polls by itself.
     """
 
     cpu_s: dict[str, list[float]]
@@ -119,23 +119,22 @@ def play(fake: FakeCluster, subject: Subject, rounds: int) -> Found:
             "at rest": notes[rounds].rss_mib,
             "at most": memory_mib(subject.pid, "VmHWM"),
         },
-        scrape={} if subject.scrape is None else scraped(subject.pid, subject.scrape),
+        scrape={} if subject.scrape is None else scraped(subject.scrape),
         share=None
         if subject.scrape is None
         else (notes[-1].cpu_s - notes[0].cpu_s) / (notes[-1].at - notes[0].at),
     )
 
 
-def scraped(pid: int, scrape: Callable[[], bytes]) -> dict[str, float]:
-    """Return what one scrape costs."""
-    before = cpu_seconds_of([pid])
+def scraped(scrape: Callable[[], bytes]) -> dict[str, float]:
+    """Return what one scrape brings. Its CPU can't be told: the last poll is still going on."""
     text = scrape()
     failed = sum(
         float(line.rsplit(b" ", 1)[1])
         for line in text.splitlines()
         if line.startswith(b"kafka_metadata_poll_failures_total{")
     )
-    return {"cpu_s": cpu_seconds_of([pid]) - before, "mb": len(text) / 1e6, "failed_polls": failed}
+    return {"mb": len(text) / 1e6, "failed_polls": failed}
 
 
 # -- the processes ---------------------------------------------------------------------------------------
@@ -296,10 +295,11 @@ def table(found: dict[str, Found]) -> list[list[str]]:
     names = {"before": "before the first answer", "at rest": "between two polls", "at most": "at most"}
     for name, text in names.items():
         rows.append([f"memory, MiB: {text}", *(f"{each.memory_mib[name]:.0f}" for each in found.values())])
-    rows.append(["one scrape of `/metrics`", *(_scrape_text(each.scrape) for each in found.values())])
+    scrapes = (f"{each.scrape['mb']:.1f}" if each.scrape else "-" for each in found.values())
+    rows.append(["`/metrics`, MB", *scrapes])
     rows.append(
         [
-            f"share of a core, polls every {INTERVAL_S:g} s",
+            "share of a core, changes included",
             *("-" if each.share is None else f"{each.share:.0%}" for each in found.values()),
         ]
     )
@@ -314,10 +314,6 @@ def table(found: dict[str, Found]) -> list[list[str]]:
         ]
     )
     return rows
-
-
-def _scrape_text(cost: dict[str, float]) -> str:
-    return f"{cost['cpu_s']:.2f} s of CPU, {cost['mb']:.1f} MB" if cost else "-"
 
 
 def report(found: dict[str, Found]) -> None:

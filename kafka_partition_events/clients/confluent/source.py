@@ -197,9 +197,8 @@ class ConfluentMetadataSource:
         self._skipped += 1
         brokers = frozenset(node.id for node in answer.nodes)
         due = self._skipped >= 2**self._in_vain // 2 or brokers != self._listed
-        self._can_describe = due and controller in brokers
         self._listed = brokers
-        if not self._can_describe:
+        if not due or controller not in brokers:
             return answer
         try:
             return self._describe(topics, deadline)
