@@ -20,6 +20,7 @@ class Sender:
     keys_from: int = 1_000_000
     last: int = 9
     sent: list[tuple[int, bytes | None]] = field(factory=list)
+    waits: int = 0
 
     def send(self, number: int, value: bytes, key: bytes | None) -> None:
         assert value == value_of(number)
@@ -29,6 +30,7 @@ class Sender:
 
     def wait(self, seconds: float) -> None:
         """Let no time pass: the loop asks the clock again."""
+        self.waits += 1
 
     def finish(self, seconds: float) -> None: ...
     def close(self) -> None: ...
@@ -92,6 +94,14 @@ def test_records_are_sent_by_an_open_schedule_until_the_end(tape_file: Path) -> 
     assert [number for number, _ in sender.sent] == list(range(10))
     for number, row in enumerate(rows):
         assert row.sent_ns >= orders.begin_ns + number * 100_000, "before it was due"
+
+
+def test_who_is_behind_schedule_hears_of_deliveries_all_the_same(tape_file: Path) -> None:
+    orders = Orders(begin_ns=time.monotonic_ns() - 60_000_000_000)
+    with Tape(tape_file) as tape:
+        sender = Sender(orders)
+        send_paced(sender, Notes(tape), 100, orders)  # type: ignore[arg-type]
+    assert sender.waits >= len(sender.sent) == 10
 
 
 def test_keys_begin_when_the_parent_says_so(tape_file: Path) -> None:
