@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -35,29 +36,37 @@ _KEYS: Final = [b"key-%d" % number for number in range(1_000)]
 
 
 class Tally:
-    """Counts outcomes. Thread-safe: kafka-python reports on more than one thread."""
+    """Counts outcomes, and adds up whose they are. Thread-safe: kafka-python reports on several threads.
+
+    A set of numbers would grow all the time, and memory is what is measured.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._sent = 0
         self._acked = [0] * PARTITIONS
         self._failed: Counter[str] = Counter()
+        self._balance = 0
 
-    def sent(self, count: int) -> None:
+    def sent(self, first: int, count: int) -> None:
         with self._lock:
             self._sent += count
+            self._balance += sum(range(first, first + count))
 
-    def acked(self, partition: int) -> None:
+    def acked(self, number: int, partition: int) -> None:
         with self._lock:
             self._acked[partition] += 1
+            self._balance -= number
 
-    def failed(self, error: str) -> None:
+    def failed(self, number: int, error: str) -> None:
         with self._lock:
             self._failed[error] += 1
+            self._balance -= number
 
     def counts(self, skipped: int) -> Counts:
         with self._lock:
-            return Counts(time.time(), self._sent, tuple(self._acked), dict(self._failed), skipped)
+            acked, failed = tuple(self._acked), dict(self._failed)
+            return Counts(time.time(), self._sent, acked, failed, skipped, self._balance)
 
 
 class Sender(Protocol):
@@ -91,18 +100,18 @@ class ConfluentSender:
         produce, topic, heard = self._producer.produce, self._topic, self._heard
         for number in range(first, first + count):
             try:
-                produce(topic, _VALUE, _key_of(number), on_delivery=heard)
+                produce(topic, _VALUE, _key_of(number), on_delivery=partial(heard, number))
             except BufferError:  # the queue is full: nothing is sent until there is room
                 return number - first
             except KafkaException as error:
-                self._tally.failed(f"refused: {error.args[0].name()}")
+                self._tally.failed(number, f"refused: {error.args[0].name()}")
         return count
 
-    def _heard(self, error: Any, message: Any) -> None:
+    def _heard(self, number: int, error: Any, message: Any) -> None:
         if error is None:
-            self._tally.acked(message.partition())
+            self._tally.acked(number, message.partition())
         else:
-            self._tally.failed(error.name())
+            self._tally.failed(number, error.name())
 
     def serve(self) -> None:
         self._producer.poll(0)
@@ -131,16 +140,16 @@ class KafkaPythonSender:
             try:
                 future = self._producer.send(self._topic, _VALUE, _key_of(number))
             except KafkaError as error:
-                self._tally.failed(f"refused: {type(error).__name__}")
+                self._tally.failed(number, f"refused: {type(error).__name__}")
             else:
-                future.add_both(self._heard)
+                future.add_both(partial(self._heard, number))
         return count
 
-    def _heard(self, answer: Any) -> None:
+    def _heard(self, number: int, answer: Any) -> None:
         if isinstance(answer, BaseException):
-            self._tally.failed(type(answer).__name__)
+            self._tally.failed(number, type(answer).__name__)
         else:
-            self._tally.acked(answer.partition)
+            self._tally.acked(number, answer.partition)
 
     def serve(self) -> None:
         """Do nothing: this client has a thread of its own."""
@@ -167,7 +176,7 @@ def main(name: str, rate: float, bootstrap: str, path: Path) -> None:
         next_line = pace.began
         while not stop.wait(_TICK_S):
             taken = sender.send(pace.done, pace.due(time.monotonic()))
-            tally.sent(taken)
+            tally.sent(pace.done, taken)
             pace.done += taken
             sender.serve()
             if time.monotonic() >= next_line:

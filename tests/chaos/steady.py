@@ -180,6 +180,8 @@ class Counts:
         acked: By partition.
         failed: By error.
         skipped: Due, but never sent: the writer was behind by more than a second.
+        balance: The sum of the numbers that were sent, less those of the outcomes: 0 if each has one. A lost
+            record and another's second outcome keep the count, and not this.
     """
 
     at: float
@@ -187,6 +189,7 @@ class Counts:
     acked: tuple[int, ...]
     failed: Mapping[str, int]
     skipped: int
+    balance: int = 0
 
     @property
     def unanswered(self) -> int:
@@ -198,6 +201,11 @@ def losses(name: str, counts: Counts, written: Sequence[int]) -> Iterator[str]:
     """Yield what is wrong with a writer's records; `written` is how many each partition has."""
     if counts.unanswered:
         yield f"{name}: {counts.unanswered:,} of {counts.sent:,} records have no outcome"
+    elif counts.balance:
+        yield f"{name}: some records have no outcome, and as many others have two"
     for partition, (acked, there) in enumerate(zip(counts.acked, written, strict=True)):
         if there < acked:
             yield f"{name}: partition {partition} has {there:,} records, {acked:,} were acknowledged"
+    most, there = sum(counts.acked) + sum(counts.failed.values()), sum(written)
+    if WRITERS[name].rescue is None and there > most:
+        yield f"{name}: {there:,} records are there of {most:,}: an idempotent producer wrote copies"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
+from tests.chaos.soak_load import PARTITIONS, Tally
 from tests.chaos.soak_report import Found, as_json, markdown
 from tests.chaos.steady import (
     FAULT_LASTS_S,
@@ -146,6 +147,28 @@ class TestLosses:
     def test_a_record_with_two(self) -> None:
         (loss,) = losses("hedge", evolve(GOOD, sent=999), [500, 490])
         assert "-1 of 999" in loss
+
+    def test_a_record_without_and_another_with_two(self) -> None:
+        tally = Tally()
+        tally.sent(10, 3)
+        for number in (10, 10, 12):
+            tally.acked(number, 0)
+        counts = tally.counts(skipped=0)
+        assert counts.unanswered == 0
+        (loss,) = losses("hedge", counts, [3] * len(counts.acked))
+        assert loss == "hedge: some records have no outcome, and as many others have two"
+
+    def test_only_a_rescue_may_write_copies(self) -> None:
+        tally = Tally()
+        tally.sent(10, 3)
+        tally.failed(10, "_MSG_TIMED_OUT")
+        for number in (11, 12):
+            tally.acked(number, 0)
+        counts, nothing = tally.counts(skipped=0), [0] * (PARTITIONS - 1)
+        assert list(losses("default", counts, [3, *nothing])) == []
+        assert list(losses("hedge", counts, [4, *nothing])) == []
+        (copy,) = losses("default", counts, [4, *nothing])
+        assert copy == "default: 4 records are there of 3: an idempotent producer wrote copies"
 
     def test_a_copy_elsewhere_does_not_hide_a_loss(self) -> None:
         (loss,) = losses("hedge", GOOD, [499, 600])
