@@ -14,6 +14,7 @@ from rich.table import Table
 
 from kafka_partition_events.cli.common.errors import CliError, one_line
 from kafka_partition_events.demo.tour.lines import Lines
+from kafka_partition_events.demo.tour.worker import END_LIMIT_S, Worker
 from kafka_partition_events.testing import KafkaCluster
 
 PLAIN, GATED = "orders-plain", "orders-gated"
@@ -27,35 +28,28 @@ _TRACKER: Final = "tracker --listen 127.0.0.1:0 --interval 2s"
 _CHANGE: Final = "orders-to-12"
 _COMMAND_LIMIT_S: Final = 180.0
 _FLOW_LIMIT_S: Final = 60.0
-_END_LIMIT_S: Final = 10.0
 _FIRST_RECORDS: Final = 20
 
 
-class Writer:
-    """A thread that writes numbered records without keys until it is stopped."""
+class Writer(Worker):
+    """Writes numbered records without keys; at its end it waits for what is outstanding."""
 
     def __init__(self, producer: Any, topic: str) -> None:
         """Begin."""
         self.acknowledged: dict[int, int] = {}
         """Number -> partition."""
-        self.error: BaseException | None = None
-        """What ended it early; None while all is well."""
         self._producer = producer
         self._topic = topic
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"kpe-demo-writer-{topic}", daemon=True)
-        self._thread.start()
+        super().__init__(f"writer-{topic}")
 
     def _run(self) -> None:
         began, number = time.monotonic(), 0
-        try:
-            while not self._stop.is_set():
-                self._producer.produce(self._topic, b"%d" % number, on_delivery=self._delivered)
-                number += 1
-                while (early := began + number / _RATE - time.monotonic()) > 0:
-                    self._producer.poll(early)
-        except BaseException as error:  # noqa: BLE001 - for the main thread, which must not wait in vain
-            self.error = error
+        while not self._over.is_set():
+            self._producer.produce(self._topic, b"%d" % number, on_delivery=self._delivered)
+            number += 1
+            while (early := began + number / _RATE - time.monotonic()) > 0:
+                self._producer.poll(early)
+            self._producer.poll(0)
 
     def _delivered(self, error: Any, message: Any) -> None:
         if error is None:
@@ -63,33 +57,27 @@ class Writer:
 
     def stop(self) -> None:
         """Write no more, and wait for what is outstanding."""
-        self._stop.set()
-        self._thread.join(_END_LIMIT_S)
-        self._producer.flush(_END_LIMIT_S)
+        super().stop()
+        self._producer.flush(END_LIMIT_S)
 
 
-class Reader:
-    """A thread that reads as a group's only member, until it is stopped."""
+class Reader(Worker):
+    """Reads as a group's only member."""
 
     def __init__(self, consumer: Any) -> None:
         """Begin."""
         self.read: set[int] = set()
         self._consumer = consumer
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kpe-demo-reader", daemon=True)
-        self._thread.start()
+        super().__init__("reader")
 
     def _run(self) -> None:
-        while not self._stop.is_set():
-            message = self._consumer.poll(0.2)
-            if message is not None and message.error() is None:
-                self.read.add(int(message.value()))
-        self._consumer.close()
-
-    def stop(self) -> None:
-        """Read no more."""
-        self._stop.set()
-        self._thread.join(_END_LIMIT_S)
+        try:
+            while not self._over.is_set():
+                message = self._consumer.poll(0.2)
+                if message is not None and message.error() is None:
+                    self.read.add(int(message.value()))
+        finally:
+            self._consumer.close()
 
 
 @frozen
@@ -103,14 +91,18 @@ class Side:
     @property
     def new(self) -> set[int]:
         """The records on new partitions that the producer was told are written."""
-        return {
-            number for number, partition in self.writer.acknowledged.copy().items() if partition >= BEFORE
-        }
+        return {number for number, at in self.writer.acknowledged.copy().items() if at >= BEFORE}
 
     @property
     def missed(self) -> int:
         """How many of them no one has read."""
         return len(self.new - self.reader.read)
+
+    def check(self) -> None:
+        """Raise CliError if a client has ended by itself."""
+        for who, error in (("producer", self.writer.error), ("consumer", self.reader.error)):
+            if error is not None:
+                raise CliError(f"the {who} of {self.topic} has ended: {error!r}")
 
 
 def run_growth(console: Console) -> bool:
@@ -158,12 +150,12 @@ def _rest(lines: Lines, sides: list[Side]) -> None:
     time.sleep(_CONSUMERS_POLL_S / 2)
     for side in sides:
         side.writer.stop()
-        if side.writer.error is not None:
-            raise CliError(f"the producer of {side.topic} has ended: {side.writer.error!r}")
     deadline = time.monotonic() + _CONSUMERS_POLL_S
     while sides[1].missed and time.monotonic() < deadline:
         time.sleep(0.2)
     time.sleep(1.0)
+    for side in sides:
+        side.check()
 
 
 def _show(console: Console, sides: list[Side], held: bool) -> bool:
@@ -182,19 +174,22 @@ def _show(console: Console, sides: list[Side], held: bool) -> bool:
         soft_wrap=True,
     )
     plain, gated = sides
-    kept = bool(held and gated.new and not gated.missed)
-    good = bool(kept and plain.missed)
-    finding = "plain growth skipped records, growth with a gate none"
-    if not kept:
-        finding = "growth with a gate did NOT keep its promise"
-    elif not good:
-        finding = "nothing was skipped by either: the group happened to poll first. Run it again"
+    good, finding = verdict(plain.missed, len(gated.new), gated.missed, held=held)
     console.print(f"Verdict: {finding}.", style="green" if good else "red")
     console.print(
         f"on your cluster   kpe change plan -b HOST:9092 --topic TOPIC --to {AFTER}   (it only reads)",
         soft_wrap=True,
     )
     return good
+
+
+def verdict(plain_missed: int, gated_new: int, gated_missed: int, *, held: bool) -> tuple[bool, str]:
+    """Return whether both did what they are known for, and what was found, in words."""
+    if not held or not gated_new or gated_missed:
+        return False, "growth with a gate did NOT keep its promise"
+    if not plain_missed:
+        return False, "nothing was skipped by either: the group happened to poll first. Run it again"
+    return True, "plain growth skipped records, growth with a gate none"
 
 
 # -- clients -----------------------------------------------------------------------------------------------
@@ -260,6 +255,8 @@ def _flowing(side: Side) -> Iterator[Side]:
 def _await_flow(sides: list[Side]) -> None:
     deadline = time.monotonic() + _FLOW_LIMIT_S
     while any(len(side.reader.read) < _FIRST_RECORDS for side in sides):
+        for side in sides:
+            side.check()
         if time.monotonic() > deadline:
             raise CliError(f"records do not flow {_FLOW_LIMIT_S:.0f} s after the start")
         time.sleep(0.1)

@@ -14,7 +14,7 @@ from rich.table import Table
 from kafka_partition_events.demo.tour.lines import Lines
 from kafka_partition_events.demo.tour.receiver import open_receiver
 from kafka_partition_events.demo.tour.scenario import BROKERS, ORDERS, ORDERS_CAP, create_topics, play
-from kafka_partition_events.demo.tour.traffic import open_traffic
+from kafka_partition_events.demo.tour.traffic import Traffic
 from kafka_partition_events.demo.tour.watcher import Received, Watcher, open_watcher
 from kafka_partition_events.metadata.cluster import Cluster
 from kafka_partition_events.metadata.diff import diff
@@ -83,7 +83,7 @@ def _played(lines: Lines) -> Iterator[tuple[str, Watcher, Received]]:
         create_topics(cluster)
         with open_watcher(bootstrap, hook, lines) as watcher:
             budget = BufferBudget(max_partitions={ORDERS: ORDERS_CAP}, instance_id="kpe-demo")
-            with open_traffic(bootstrap, budget) as traffic:
+            with contextlib.closing(Traffic(bootstrap, budget)) as traffic:
                 watcher.follow(traffic.poller)
                 play(cluster, traffic, lines)
             received = watcher.finish()

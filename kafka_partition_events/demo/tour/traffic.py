@@ -1,11 +1,10 @@
 """A producer that writes at a steady rate, whatever happens to the cluster."""
 
 import contextlib
-import threading
 import time
-from collections.abc import Iterator
 from typing import Final
 
+from kafka_partition_events.demo.tour.worker import Worker
 from kafka_partition_events.metadata.poller import MetadataPoller
 from kafka_partition_events.partitioners.adaptive import AdaptivePartitioner
 from kafka_partition_events.routing.budget import BufferBudget
@@ -15,12 +14,11 @@ _TURNS: Final = ("orders", "orders", "orders", "returns")
 _DELIVERY_LIMIT_MS: Final = 5_000
 
 
-class Traffic:
-    """A thread with a `PartitioningProducer`.
+class Traffic(Worker):
+    """A `PartitioningProducer` that writes.
 
     Attributes:
         poller: Who tells what the producer finds out.
-        error: What ended the thread early; None while all is well.
     """
 
     def __init__(self, bootstrap_servers: str, budget: BufferBudget) -> None:
@@ -43,32 +41,18 @@ class Traffic:
             poller_options={"interval": 1.0, "fetch_timeout": 3.0},
         )
         self.poller: MetadataPoller = self._producer.poller
-        self.error: BaseException | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="kpe-demo-traffic", daemon=True)
-        self._thread.start()
+        super().__init__("traffic")
 
     def _run(self) -> None:
-        try:
-            began, sent = time.monotonic(), 0
-            while not self._stop.is_set():
-                with contextlib.suppress(self._refusal):  # of a topic that is deleted just now
-                    self._producer.produce(_TURNS[sent % len(_TURNS)], b"%d" % sent)
-                sent += 1
-                self._producer.poll(max(0.0, began + sent / _RATE - time.monotonic()))
-        except BaseException as error:  # noqa: BLE001 - for the main thread, which must not wait in vain
-            self.error = error
+        began, sent = time.monotonic(), 0
+        while not self._over.is_set():
+            with contextlib.suppress(self._refusal):  # of a topic that is deleted just now
+                self._producer.produce(_TURNS[sent % len(_TURNS)], b"%d" % sent)
+            sent += 1
+            self._producer.poll(max(0.0, began + sent / _RATE - time.monotonic()))
 
     def close(self) -> None:
         """Write no more, and wait for what is outstanding."""
-        self._stop.set()
-        self._thread.join(10.0)
+        self.stop()
         self._producer.flush(_DELIVERY_LIMIT_MS / 1000 + 5.0)
         self._producer.close()
-
-
-@contextlib.contextmanager
-def open_traffic(bootstrap_servers: str, budget: BufferBudget) -> Iterator[Traffic]:
-    """Let records flow."""
-    with contextlib.closing(Traffic(bootstrap_servers, budget)) as traffic:
-        yield traffic
