@@ -31,7 +31,7 @@ demo: setup            ## see real brokers stall and die under four producers (a
 
 # Files in the order of their names: those of small tests come last, so that both processes end at one time.
 test: setup $(VENV)/docs  ## run all tests, files in two processes (AT_ONCE=1: in one)
-	@$(BIN)/python -m pytest $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile --no-loadscope-reorder)
+	@$(BIN)/python -m pytest --durations=25 --durations-min=5 $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile --no-loadscope-reorder)
 
 weekly: setup          ## the tests that take minutes, or a machine of their own
 	@$(BIN)/python -m pytest -m weekly
