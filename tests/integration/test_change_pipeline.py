@@ -116,6 +116,7 @@ def place(kafka_cluster: "KafkaCluster") -> Iterator[Place]:
     grower.close()
 
 
+@pytest.mark.weekly  # test_change_parity holds the two against each other on many worlds, without Kafka
 def test_the_trackers_totals_are_those_that_spark_counts(
     spark: "SparkSession", place: Place, tmp_path: Path
 ) -> None:

@@ -25,11 +25,15 @@ from kafka_partition_events.observe.sink_settings import WebhookSinkSettings
 from kafka_partition_events.testing import MockCluster, ScriptedSource
 from kafka_partition_events.testing.scripted import observe
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-
 LIMIT_S = 30.0
 EXCEPTED = {"kpe-http", "kpe-poller"}
 """When the former ends nobody answers on /livez any more, which is as good; the latter has its own test."""
+
+
+@pytest.fixture(autouse=True)
+def ending_is_no_news(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report nothing of a thread that ends: pytest's report takes so long that a second `end` may hit it."""
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
 
 
 @pytest.fixture
