@@ -116,7 +116,7 @@ def _cleared(reason: ev.Clearance = ev.Clearance.ANSWERED) -> ev.BrokerCleared:
         (
             _cleared(ev.Clearance.NEEDED),
             "broker 4",
-            "trusted again after 1.3 s and 3 probes: no other broker is left",
+            "trusted again after 1.3 s and 3 probes: no other is trusted either",
         ),
         (_cleared(ev.Clearance.LEFT), "broker 4", "not needed any more, was suspected for 1.3 s"),
         (ev.RecordsRescued(broker=4, copies=7, withheld=2), "broker 4", "7 copies sent, 2 withheld"),

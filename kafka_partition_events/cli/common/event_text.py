@@ -183,7 +183,7 @@ def _cleared(event: ev.BrokerCleared) -> str:
     lasting = _lasting(event.suspected_ms)
     if event.reason is ev.Clearance.LEFT:
         return f"not needed any more, was suspected for {lasting}"
-    why = ": no other broker is left" if event.reason is ev.Clearance.NEEDED else ""
+    why = ": no other is trusted either" if event.reason is ev.Clearance.NEEDED else ""
     return f"trusted again after {lasting} and {counted(event.probes, 'probe')}{why}"
 
 
