@@ -69,9 +69,9 @@ BOUND_S = 20.0
 """Longer than any refusal may take; commands of change control wait 15 s for brokers that do not answer."""
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def collected() -> Iterator[None]:
-    """Collect here what kafka-python leaves open, and not in the tests after these."""
+    """Collect here what kafka-python leaves open, and not in the modules after this one."""
     yield
     gc.collect()
 

@@ -1,12 +1,13 @@
 """A thread of a demo: it goes on until it is stopped, or fails, and then somebody can tell why."""
 
 import threading
+from abc import ABC, abstractmethod
 from typing import Final
 
 END_LIMIT_S: Final = 10.0
 
 
-class Worker:
+class Worker(ABC):
     """A thread that goes on until it is stopped, or fails."""
 
     def __init__(self, name: str) -> None:
@@ -23,8 +24,9 @@ class Worker:
         except BaseException as error:  # noqa: BLE001 - for the main thread, which must not wait in vain
             self.error = error
 
+    @abstractmethod
     def _run(self) -> None:
-        raise NotImplementedError
+        """Do what the thread is there for, until ``_over`` is set."""
 
     def stop(self) -> None:
         """End it."""
