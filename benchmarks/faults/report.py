@@ -22,7 +22,6 @@ from benchmarks.markdown import (
     with_section,
 )
 from benchmarks.measure import Spread
-from kafka_partition_events.links import DOCUMENTATION
 
 BEGIN = "<!-- begin: python -m benchmarks.faults; do not edit by hand -->"
 END = "<!-- end: python -m benchmarks.faults -->"
@@ -223,7 +222,6 @@ def _broken_promises(run: Run) -> list[str]:
 
 # -- the README's first table ----------------------------------------------------------------------------
 
-PAGE = f"{DOCUMENTATION}/benchmarks.md"
 README_BEGIN = "<!-- begin: made by python -m benchmarks.faults -->"
 README_END = "<!-- end: made by python -m benchmarks.faults -->"
 _README_COLUMNS = {
@@ -272,8 +270,8 @@ def render_readme(page: str, results: Mapping[str, Result]) -> str:
         f"Medians of {_rounds(found)} interleaved runs, records without a key; "
         + conditions_in_words(first.conditions or SCENARIOS[first.scenario].conditions)
         + f" All brokers on one machine ({machine_of(of)}); {of.taken_at[:10]}. A record *failed* if it was "
-        "not delivered within the limit. kafka-python with its default, idempotent producer. [All numbers]"
-        f"({PAGE}), with the targets that were missed."
+        "not delivered within the limit. kafka-python with its default, idempotent producer. "
+        "[All numbers](docs/benchmarks.md), with the targets that were missed."
     )
     head = (f"one of {brokers} brokers ...", *columns.values())
     return with_section(page, README_BEGIN, README_END, f"{table(head, rows)}\n\n{caption}\n")

@@ -6,7 +6,6 @@ list.
 
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -17,10 +16,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 _DOCS: Final = ROOT / "docs"
 HOME: Final = "README.md"
 ALWAYS: Final = (HOME, "CHANGELOG.md", "CONTRIBUTING.md")
-_PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 _LINK: Final = re.compile(r"(\]\(|^\[[^\]\n]+\]: )([^)\s#]+)", re.MULTILINE)
-_TO_US: Final = re.compile(re.escape(_PROJECT["urls"]["Repository"]) + "/(?:blob|raw|tree)/main/(.+)")
-"""Links of README, which stands on other pages than the repository's, too, are whole addresses."""
 _LANGUAGES: Final = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".toml": "toml", ".json": "json"}
 _ENTRIES: Final = {".md", ".py"}
 """What a directory's page lists."""
@@ -62,8 +58,7 @@ def _targets(pages: Mapping[str, str]) -> Iterator[Path]:
 
 def _place(link: str, path: str) -> Path | None:
     """Return what a link in a page means in the repository; None: nothing that is there."""
-    ours = _TO_US.fullmatch(link)
-    place = ROOT / ours[1] if ours else Path(os.path.normpath(_origin(path).parent / link))
+    place = Path(os.path.normpath(_origin(path).parent / link))
     return place if place.exists() and place.is_relative_to(ROOT) else None
 
 

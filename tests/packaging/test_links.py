@@ -1,10 +1,13 @@
 """Links that leave the repository with the package: the README is its page on the index, `kpe` shows some.
 
-There a relative link leads nowhere, so they are absolute; what they lead to is looked up in this checkout.
+There a relative link leads nowhere, so the build makes those of the README absolute; what they lead to is
+looked up in this checkout.
 """
 
+import json
 import re
-import tomllib
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,14 +16,14 @@ from kafka_partition_events.links import DOCUMENTATION, REPOSITORY
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-INLINE = re.findall(r"\]\(([^)\s]+)\)", README)
-DEFINED = dict(re.findall(r"^\[([^\]]+)\]: (\S+)$", README, re.MULTILINE))
-PROSE = re.sub(r"```.*?```|`[^`]*`", "", README, flags=re.DOTALL)
-USED = {
-    (label or text).lower() for text, label in re.findall(r"\[([^\[\]]+)\](?:\[([^\]]+)\])?(?![(:])", PROSE)
-}
-RELATIVE = re.compile(rf"{re.escape(REPOSITORY)}/(?:blob|raw)/main/([^#]+)(?:#(.+))?")
+PACKAGE = json.loads(
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "metadata"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+)
+PAGE = PACKAGE["readme"]["text"]
+URL = re.compile(r"\]\(([^)\s]+)\)")
+INSIDE = re.compile(rf"{re.escape(REPOSITORY)}/(?:blob|raw)/main/([^#]+)(?:#(.+))?")
 
 
 def anchors(page: str) -> set[str]:
@@ -29,19 +32,26 @@ def anchors(page: str) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
-def test_each_reference_of_the_readme_is_defined_and_each_definition_used() -> None:
-    assert DEFINED.keys() == USED
+def test_the_package_s_page_is_the_readme_with_as_many_links() -> None:
+    assert len(URL.findall(README)) >= 20
+    assert URL.sub("]()", PAGE) == URL.sub("]()", README)
+
+
+def test_a_picture_of_it_is_the_file_itself_not_the_page_around_it() -> None:
+    pictures = re.findall(r"!\[[^\]]*\]\(([^)\s]+)\)", PAGE)
+    assert pictures
+    assert all(url.startswith(f"{REPOSITORY}/raw/") for url in pictures)
 
 
 @pytest.mark.parametrize(
     "url",
-    sorted({*INLINE, *DEFINED.values(), *PROJECT["urls"].values()}),
+    sorted({*URL.findall(PAGE), *PACKAGE["urls"].values()}),
     ids=lambda url: url[len(REPOSITORY) :],
 )
 def test_a_link_is_absolute_and_leads_to_something(url: str) -> None:
     if url in {REPOSITORY, f"{REPOSITORY}/issues"}:
         return
-    found = RELATIVE.fullmatch(url)
+    found = INSIDE.fullmatch(url)
     assert found, "neither this repository nor an absolute link"
     path, anchor = found.groups()
     assert (ROOT / path).is_file()

@@ -1,4 +1,4 @@
-"""The rows of supported versions: what they run exists; README, classifiers, workflow name the same ones."""
+"""The rows of supported versions: what they run exists; all who name versions name the same."""
 
 import re
 import tomllib
@@ -24,8 +24,9 @@ def test_the_workflow_has_all_rows() -> None:
 
 
 def supported() -> dict[str, tuple[list[str], list[str]]]:
-    """Return product -> the versions that the README claims, and those that it only tries."""
-    section = (ROOT / "README.md").read_text().partition("## Supported versions")[2].partition("\n## ")[0]
+    """Return product -> the versions that docs/install.md claims, and those that it only tries."""
+    page = (ROOT / "docs/install.md").read_text()
+    section = page.partition("## Supported versions")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (Kafka|Python|PySpark)[^|]* \| ([^|]+) \|([^|]*)\|", section, re.MULTILINE)
     return {
         product: tuple(re.findall(r"\d+\.\d+", column) for column in columns)  # type: ignore[misc]
@@ -33,7 +34,7 @@ def supported() -> dict[str, tuple[list[str], list[str]]]:
     }
 
 
-def test_the_readme_names_all_versions_that_have_a_row_and_no_other() -> None:
+def test_the_table_names_all_versions_that_have_a_row_and_no_other() -> None:
     named = {
         f"{product.lower()}-{version}"
         for product, columns in supported().items()
@@ -43,11 +44,17 @@ def test_the_readme_names_all_versions_that_have_a_row_and_no_other() -> None:
     assert named == {row for row in all_rows() if not row.startswith("clients-")}
 
 
-def test_the_package_claims_the_pythons_that_the_readme_claims() -> None:
+def test_the_package_claims_the_pythons_that_the_table_claims() -> None:
     classifiers = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["classifiers"]
     prefix = "Programming Language :: Python :: "
     claimed = [each.removeprefix(prefix) for each in classifiers if re.match(rf"{prefix}3\.\d", each)]
     assert claimed == supported()["Python"][0]
+
+
+def test_the_readme_claims_the_same() -> None:
+    of = {product: versions for product, (versions, _) in supported().items()}
+    kafka, python = (f"{of[product][0]} to {of[product][-1]}" for product in ("Kafka", "Python"))
+    assert f"Linux; Kafka {kafka} with KRaft; Python {python} (" in (ROOT / "README.md").read_text()
 
 
 def test_a_table_ends_it(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
