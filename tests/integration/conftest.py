@@ -1,16 +1,15 @@
 """What integration tests share.
 
 One Spark session for the whole run, because starting one takes seconds; and, for modules about delivery
-feedback that have no ``cluster`` of their own, a cluster whose broker 2 is there to be frozen and killed.
+feedback, a cluster whose broker 2 is there to be frozen and killed.
 """
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from kafka_partition_events.testing.plugin import require_java
 from tests.fleet_feed import STORY
 from tests.fleet_kit import INTERPRETED, Gold, gold_at_once
 
@@ -24,27 +23,10 @@ COMPILED: Final = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.fa
 """Spark's defaults."""
 
 
-@pytest.fixture(scope="session")
-def _faulty_cluster() -> "Iterator[KafkaCluster]":
-    require_java()
-    from kafka_partition_events.testing import KafkaCluster  # noqa: PLC0415
-
-    with KafkaCluster(brokers=3, session_timeout_ms=9000) as cluster:
-        yield cluster
-
-
 @pytest.fixture(scope="module")
-def cluster(_faulty_cluster: "KafkaCluster") -> "Iterator[KafkaCluster]":
-    """Three brokers with a long session: metadata has nothing to say for as long as a test looks.
-
-    Shared by these modules, one after the other; what one leaves frozen or dead is back for the next.
-    """
-    yield _faulty_cluster
-    for broker in _faulty_cluster.brokers:
-        _faulty_cluster.thaw(broker)
-    for broker in set(_faulty_cluster.brokers) - set(_faulty_cluster.running):
-        _faulty_cluster.restart(broker)
-    _faulty_cluster.await_registered(*_faulty_cluster.brokers)
+def cluster(own_kafka_cluster: "Callable[..., KafkaCluster]") -> "KafkaCluster":
+    """Three brokers with a long session: metadata has nothing to say for as long as a test looks."""
+    return own_kafka_cluster(brokers=3, session_timeout_ms=9000)
 
 
 @pytest.fixture

@@ -98,8 +98,9 @@ class Mortal:
         return act
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.weekly)])
 def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
-    pipelines_spark: "SparkSession", tmp_path: Path
+    step: int, pipelines_spark: "SparkSession", tmp_path: Path
 ) -> None:
     from kafka_partition_events.spark.ingest.batches import write_events  # noqa: PLC0415
     from kafka_partition_events.spark.pipeline import Fleet, Pipeline  # noqa: PLC0415
@@ -114,7 +115,7 @@ def test_a_refresh_that_is_killed_before_any_of_its_writes_is_done_again(
     ledger.note(write_events(tables, ledger, as_taken_in(spark, FIRST, WRITTEN), 0))
     Refresher(spark, tables, ledger, Progress()).refresh()
     ledger.note(write_events(tables, ledger, as_taken_in(spark, SECOND, WRITTEN), 1))
-    for kills in range(100):
+    for kills in range(0, 100, step):
         lives = (number >= kills for number in range(10_000))  # and who is dead does nothing more
         mortal = Refresher(
             spark,
