@@ -86,6 +86,11 @@ class Observer:
         self.wait_until("ready", lambda: self.get("/readyz")[0] == 200)
         return self
 
+    def stands_by(self) -> "Observer":
+        """Wait until it would take over: one that is ready may not be in the group yet."""
+        self.wait_until("standing by", lambda: self.get("/readyz") == (200, "ok, standing by\n"))
+        return self
+
     def get(self, path: str) -> tuple[int, str]:
         """Return status and body; 0 while nobody listens."""
         try:

@@ -167,6 +167,13 @@ class ClusterObserver:
         """Whether this observer feeds the sinks."""
         return self._election is None or self._election.leader
 
+    @property
+    def part(self) -> str:
+        """What it does while all is well, in words."""
+        if self._election is None or self._election.leader:
+            return "ok"
+        return "ok, standing by" if self._election.member else "ok, not in the election"
+
     def describe(self) -> Iterator[str]:
         """Yield lines that say what it does, and where. No secrets."""
         settings = self._settings

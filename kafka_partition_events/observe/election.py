@@ -97,6 +97,7 @@ class Election:
         self._leaders_clock = LeadersClock()
         self._leader = False
         self._assigned = False
+        self._member = False
 
     @property
     def alive(self) -> bool:
@@ -107,6 +108,11 @@ class Election:
     def leader(self) -> bool:
         """Whether this observer feeds the sinks."""
         return self._leader
+
+    @property
+    def member(self) -> bool:
+        """Whether it has a place in the group: one that has none takes nothing over."""
+        return self._member
 
     def start(self) -> None:
         """Begin to take part."""
@@ -155,7 +161,7 @@ class Election:
         finally:
             with contextlib.suppress(KafkaException):
                 consumer.close()  # calls `_taken` if there is something to hand over
-            self._assigned = False
+            self._assigned = self._member = False
             self._step_down()
 
     def _look_after(self, consumer: Consumer, login: Login) -> None:
@@ -203,6 +209,7 @@ class Election:
     # -- coming and going ----------------------------------------------------------------------------
 
     def _given(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._member = True  # the group tells everybody what he gets, if only that it is nothing
         if partitions:
             consumer.incremental_assign(partitions)
             consumer.pause(partitions)  # there is nothing to be read, and so nothing to be fetched
@@ -217,7 +224,7 @@ class Election:
 
     def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         _log.warning("election_lost", topic=self._topic)
-        self._assigned = False
+        self._assigned = self._member = False
         self._step_down()
         consumer.incremental_unassign(partitions)
 

@@ -104,12 +104,7 @@ class Service:
         return _probe({name: (each.why_not_live(), "ok") for name, each in self._observers.items()})
 
     def _readyz(self, _request: Request) -> Response:
-        return _probe(
-            {
-                name: (each.why_not_ready(), "ok" if each.elected else "ok, standing by")
-                for name, each in self._observers.items()
-            }
-        )
+        return _probe({name: (each.why_not_ready(), each.part) for name, each in self._observers.items()})
 
 
 def _probe(found: dict[str, tuple[str | None, str]]) -> Response:

@@ -1,6 +1,7 @@
 """``kpe spark whatif`` and the example: what a person sees."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,6 +17,7 @@ from kafka_partition_events.cli.app import run
 from kafka_partition_events.spark.whatif.plan import Scenario
 from kafka_partition_events.testing import KafkaCluster
 from kafka_partition_events.testing.plugin import MakeTopic
+from tests.fleet_kit import BRIEF_JVM
 from tests.whatif_kit import by_hand, keys, written
 
 if TYPE_CHECKING:
@@ -146,8 +148,9 @@ def test_the_keys_of_a_topic(
 def test_the_example_runs_as_it_is_printed(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path / "whatif.py")
     done = subprocess.run(
-        [sys.executable, "whatif.py"], cwd=tmp_path, capture_output=True, text=True, timeout=400, check=False
-    )
+        [sys.executable, "whatif.py"],
+        cwd=tmp_path, env={**os.environ, **BRIEF_JVM}, capture_output=True, text=True, timeout=400, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert re.search(r"13 partitions, modulo: \d+\.\d% would move, max/mean \d", done.stdout)
     assert "13 partitions, pinned keys: 0 would move" in done.stdout

@@ -26,7 +26,7 @@ def test_two_publish_each_event_once_and_the_second_takes_over(
     more = kafka_sink(events_topic) + election(topic)
     first = observer("first", more).start().ready()
     first.wait_until("told of the topic", lambda: bool(reader.named("topic.created")))
-    second = observer("second", more).start().ready()
+    second = observer("second", more).start().stands_by()
 
     for size in (4, 5, 6):
         cluster.grow_topic(topic, size)
@@ -49,7 +49,7 @@ def test_two_publish_each_event_once_and_the_second_takes_over(
     assert growths(reader, topic)[-1] == 7
     assert len(ids) == 4  # again or not, each growth has one id
 
-    first.start().ready()
+    first.start().stands_by()
     cluster.grow_topic(topic, 8)
     second.wait_until("told of 8", lambda: 8 in growths(reader, topic))
     time.sleep(3.0)  # as above; and by then the first has seen it, too
@@ -71,7 +71,7 @@ def test_an_outage_keeps_its_id_when_its_observer_dies(
     with contextlib.closing(Reader(cluster, events_topic)) as reader:
         first = observer("first", more, topics=f"{topic}.*").start()
         first.wait_until("elected", first.feeds)
-        second = observer("second", more, topics=f"{topic}.*").start().ready()
+        second = observer("second", more, topics=f"{topic}.*").start().stands_by()
         cluster.kill(2)
         try:
             first.wait_until("told of the outage", lambda: bool(reader.named("partition.offline")))
@@ -122,7 +122,7 @@ def test_a_topic_of_two_partitions_elects_nobody(
     cluster.create_topic(f"elect-{topic}", 2, 1)
     observed = observer("one", f'[election]\nenabled = true\ntopic = "elect-{topic}"\n').start().ready()
     observed.wait_until("told", lambda: "2 partitions, and must have one" in observed.log.read_text())
-    assert observed.get("/readyz") == (200, "ok, standing by\n")
+    assert observed.get("/readyz") == (200, "ok, not in the election\n")
 
 
 ILL = ["full", "no space", "blind", "stuck", "dead", "frozen"]
@@ -143,7 +143,7 @@ def test_a_leader_that_falls_ill_hides_no_broker_s_death(
     disk = small_disk() if illness == "no space" else None
     first = observer("first", more, outbox=disk and disk / "first.db").start("tests.sick_observer")
     first.wait_until("elected", first.feeds)
-    second = observer("second", more).start().ready()
+    second = observer("second", more).start().stands_by()
     if disk is not None:
         fill(disk)
     else:
@@ -156,7 +156,7 @@ def test_a_leader_that_falls_ill_hides_no_broker_s_death(
             assert first.get("/livez" if illness == "dead" else "/readyz")[0] == 503
         first.recover()
         if illness == "frozen":
-            first.wait_until("standing by", lambda: first.get("/readyz")[1] == "ok, standing by\n")
+            first.stands_by()
         time.sleep(3.0)  # whatever else would tell it has done so by now
     finally:
         cluster.restart(2)

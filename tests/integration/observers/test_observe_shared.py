@@ -34,7 +34,7 @@ def test_a_new_observer_ends_what_a_dead_one_has_told_and_knows_what_was_decided
     with contextlib.closing(Reader(cluster, f"told-{name}", partitions=1)) as reader:
         first = observer("first", more, topics=f"(orders|quiet)-{name}").start()
         first.wait_until("elected", first.feeds)
-        second = observer("second", more, topics=f"(orders|quiet)-{name}").start().ready()
+        second = observer("second", more, topics=f"(orders|quiet)-{name}").start().stands_by()
         silence = second.kpe(
             "silence", "add", "--topics", f"quiet-{name}", "--event",
             "topic.deleted", "--for", "1h", "--reason", "a test", "--author", "ada",
