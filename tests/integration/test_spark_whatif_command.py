@@ -149,8 +149,13 @@ def test_the_example_runs_as_it_is_printed(tmp_path: Path) -> None:
     shutil.copy(EXAMPLE, tmp_path / "whatif.py")
     done = subprocess.run(
         [sys.executable, "whatif.py"],
-        cwd=tmp_path, env={**os.environ, **BRIEF_JVM}, capture_output=True, text=True, timeout=400, check=False,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, **BRIEF_JVM},
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert re.search(r"13 partitions, modulo: \d+\.\d% would move, max/mean \d", done.stdout)
     assert "13 partitions, pinned keys: 0 would move" in done.stdout
