@@ -31,7 +31,7 @@ demo: setup            ## see real brokers stall and die under four producers (a
 	@$(BIN)/kpe demo
 
 # Files in the order of their names: those of small tests come last, so that all processes end at one time. The demo
-# compares producers, and takes a machine to itself. AT_ONCE=3 saves three minutes on two cores, at a load of 6 to 9.
+# compares producers, and takes a machine to itself. AT_ONCE=3 took 22 to 25 minutes on two cores, at a load of 6 to 9.
 test: setup $(VENV)/docs  ## run all tests: the demo's, then all others, files in two processes (AT_ONCE=1: in one)
 	@$(BIN)/python -m pytest $(ALONE); alone=$$?; \
 	  $(BIN)/python -m pytest --ignore $(ALONE) --durations=25 --durations-min=5 \

@@ -170,9 +170,10 @@ class ClusterObserver:
     @property
     def part(self) -> str:
         """What it does while all is well, in words."""
-        if self._election is None or self._election.leader:
+        if self.elected:
             return "ok"
-        return "ok, standing by" if self._election.member else "ok, not in the election"
+        member = self._election is not None and self._election.member
+        return "ok, standing by" if member else "ok, not in the election"
 
     def describe(self) -> Iterator[str]:
         """Yield lines that say what it does, and where. No secrets."""
