@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-AT_ONCE ?= 2
+AT_ONCE ?= 3
 ALONE := tests/integration/test_demo.py
 CHAOS_S ?= 3600
 
@@ -31,8 +31,8 @@ demo: setup            ## see real brokers stall and die under four producers (a
 	@$(BIN)/kpe demo
 
 # Files in the order of their names: those of small tests come last, so that all processes end at one time. The demo
-# compares producers, and takes a machine to itself. AT_ONCE=3 took 22 to 25 minutes on two cores, at a load of 6 to 9.
-test: setup $(VENV)/docs  ## run all tests: the demo's, then all others, files in two processes (AT_ONCE=1: in one)
+# compares producers, and takes a machine to itself. All of Spark's share a process and a JVM, which warms up once.
+test: setup $(VENV)/docs  ## run all tests: the demo's, then all others, files in three processes (AT_ONCE=1: in one)
 	@$(BIN)/python -m pytest $(ALONE); alone=$$?; \
 	  $(BIN)/python -m pytest --ignore $(ALONE) --durations=25 --durations-min=5 \
 	  $(if $(filter-out 1,$(AT_ONCE)),--numprocesses $(AT_ONCE) --dist loadfile --no-loadscope-reorder) && exit $$alone
@@ -94,7 +94,7 @@ matrix: setup          ## the tests on each supported version (three hours; ONLY
 	@$(BIN)/python -m tests.matrix $(ONLY)
 
 lake: setup $(VENV)/spark-4.1  ## the fleet pipeline on Spark 4.1, and in tables of Delta and Iceberg
-	@for tests in tests/lake "$$(echo tests/integration/test_fleet_{submit,metrics,tables,gold}.py)"; do \
+	@for tests in tests/lake "$$(echo tests/integration/spark/test_fleet_{submit,metrics,tables,gold}.py)"; do \
 	  PYTHONPATH=$(VENV)/spark-4.1 $(BIN)/python -m pytest -W ignore::pytest.PytestUnraisableExceptionWarning \
 	    -W ignore::ResourceWarning $$tests || exit; done
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import hypothesis
 import pytest
 import structlog
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling, Scheduling
 
 from kafka_partition_events.testing.plugin import require_java
 
 JOIN_S = 5.0
 TESTS = Path(__file__).parent
+SPARK = "tests/integration/spark/"
 GUARDED = {"unit", "spec", "property", "concurrency", "conformance"}
 _OF_PROMETHEUS = ".ci/install-prometheus does that"
 
@@ -39,6 +42,20 @@ def logging_as_it_was() -> Iterator[None]:
     """Take back what a command that ran in this process has configured: its stderr is closed by now."""
     yield
     structlog.reset_defaults()
+
+
+class _ByFile(LoadFileScheduling):
+    """Each file to a process, but those of Spark all to one: a second session would start cold again."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope = super()._split_scope(nodeid)
+        return SPARK if scope.startswith(SPARK) else scope
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Scheduling | None:
+    """Say which tests share a process, where there are several."""
+    return _ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -14,7 +14,7 @@ HISTORY: Final = "decisions"
 
 ELSEWHERE: Final = {
     **dict.fromkeys(("producers.md", "testing.md", "cli.md"), "tests/integration/test_readme.py does it"),
-    "spark-partition-column.md": "tests/integration/test_partition_column_kafka.py does it, with Spark",
+    "spark-partition-column.md": "tests/integration/spark/test_partition_column_kafka.py does it, with Spark",
 }
 """Pages whose Python is run elsewhere as a whole."""
 

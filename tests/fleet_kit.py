@@ -25,6 +25,8 @@ INTERPRETED = {
 }
 """For sessions of fleet pipelines. A refresh has many plans for few rows: compiling them takes longer than
 interpreting. The demo's compiles, as everybody's does; so do the computations that they are held against."""
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's defaults."""
 Gold = dict[str, list[tuple[Any, ...]]]
 """The rows of each gold table, in some order of their values."""
 

@@ -19,8 +19,7 @@ from kafka_partition_events.jvm.ivy import fetch
 from kafka_partition_events.jvm.store import JarStore
 from kafka_partition_events.spark.errors import SparkJobError
 from tests.fleet_feed import Feed
-from tests.fleet_kit import INTERPRETED, gold_at_once, gold_in
-from tests.integration.conftest import COMPILED
+from tests.fleet_kit import COMPILED, INTERPRETED, gold_at_once, gold_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

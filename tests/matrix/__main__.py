@@ -107,8 +107,10 @@ def all_rows() -> dict[str, Row]:
         rows[f"clients-{each}"] = _beside(
             f"clients-{each}", ("tests/unit/test_unassigned.py", *_files(("confluent_drop_in", *CLIENTS)))
         )
-    rows["pyspark-4.1"] = _beside("spark-4.1", (*SPARK_4_1_LEAVES_SOCKETS, *_files(SPARK)))
-    rows["pyspark-4.2"] = Row(_files(SPARK))
+    rows["pyspark-4.1"] = _beside(
+        "spark-4.1", (*SPARK_4_1_LEAVES_SOCKETS, *_files(SPARK, "integration/spark"))
+    )
+    rows["pyspark-4.2"] = Row(_files(SPARK, "integration/spark"))
     tests = ("tests/unit", "tests/spec", "tests/property", *_files(PYTHON))
     for version in PYTHONS:
         if version == f"{sys.version_info.major}.{sys.version_info.minor}":
@@ -120,8 +122,8 @@ def all_rows() -> dict[str, Row]:
     return rows
 
 
-def _files(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"tests/integration/test_{name}.py" for name in names)
+def _files(names: Iterable[str], folder: str = "integration") -> tuple[str, ...]:
+    return tuple(f"tests/{folder}/test_{name}.py" for name in names)
 
 
 def _beside(name: str, tests: Sequence[str]) -> Row:

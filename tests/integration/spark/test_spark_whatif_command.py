@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "whatif.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "spark" / "whatif.py"
 KEYS = keys(1_000)
 
 

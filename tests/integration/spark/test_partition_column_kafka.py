@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka]
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "spark" / "partitioned_writer.py"
+EXAMPLE = Path(__file__).parents[3] / "examples" / "spark" / "partitioned_writer.py"
 
 
 def stored(spark: "SparkSession", cluster: KafkaCluster, topic: str) -> list[Any]:

@@ -15,7 +15,7 @@ from tests.submit_kit import connector, submit
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 FEED = Feed(9, days=0.3)
 
 

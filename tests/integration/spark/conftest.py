@@ -1,0 +1,41 @@
+"""One Spark session for all of these tests: one takes seconds to start, and minutes to be at full speed."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.fleet_feed import STORY
+from tests.fleet_kit import COMPILED, INTERPRETED, Gold, gold_at_once
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """A local Spark session with the Kafka connector, in a JVM that lives long enough to warm up."""
+    from kafka_partition_events.jvm import spark_jars  # noqa: PLC0415
+    from kafka_partition_events.spark.session import LASTING, local_session  # noqa: PLC0415
+
+    session = local_session(
+        spark_jars(), settings={**LASTING, **INTERPRETED, "spark.sql.shuffle.partitions": "1"}
+    )
+    for name, value in COMPILED.items():
+        session.conf.set(name, value)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def pipelines_spark(spark: "SparkSession") -> "SparkSession":
+    """A session as pipelines make theirs, for tests that use parts of one."""
+    from kafka_partition_events.spark.session import own_session  # noqa: PLC0415
+
+    return own_session(spark)
+
+
+@pytest.fixture(scope="session")
+def gold_of_the_story(spark: "SparkSession") -> Gold:
+    """What gold must be of `tests.fleet_feed.STORY`, however it got there."""
+    return gold_at_once(spark, [record.value for record in STORY.records], STORY.days)
