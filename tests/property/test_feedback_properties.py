@@ -21,6 +21,7 @@ broker_ids = st.sampled_from(BROKERS)
 SHORT = Policy(longest_rest=1.0, down_for=1.0)
 BACK_WITHIN_S = 4.0
 """The longest rest, a lost connection before it, a probe that is late, and three that are not."""
+STAYS_S = 0.5
 FORGOTTEN_WITHIN_S = 13
 """The longest rest, a lost connection before it, and the time in which somebody may be tried."""
 
@@ -292,22 +293,29 @@ class ReplicaMachine(RuleBasedStateMachine):
         assert not well or avoidance.replicas or self.feedback.way == MAIN
 
     def teardown(self) -> None:
-        """All faults end, everybody gets records again: within a time all are trusted."""
+        """All faults end, everybody gets records again: within a time all are trusted, and stay so."""
         for p, (leader, *followers) in enumerate(PLACES):
             for way in (0, 1):
                 self.feedback.move(self.lanes[way, p], leader, frozenset(followers), self.now)
         end = self.now + BACK_WITHIN_S + 2
+        while self.now < end and not self._all_is_well():
+            self._everybody_answers()
+        end = self.now + STAYS_S
         while self.now < end:
-            self.now += 0.004
-            for lane in self.lanes.values():
-                while lane.sent_at:
-                    self.note(self.feedback.answered(lane, self.now - lane.sent_at[0], self.now))
-            self.note(self.feedback.heard(self.now))
-            for lane in self.lanes.values():
-                self.feedback.sent(lane, self.now)
-        assert not self.episodes
-        assert not self.feedback.avoidance
-        assert self.feedback.way == MAIN
+            self._everybody_answers()
+        assert self._all_is_well(), (self.episodes, self.feedback.avoidance, self.feedback.way)
+
+    def _everybody_answers(self) -> None:
+        self.now += 0.004
+        for lane in self.lanes.values():
+            while lane.sent_at:
+                self.note(self.feedback.answered(lane, self.now - lane.sent_at[0], self.now))
+        self.note(self.feedback.heard(self.now))
+        for lane in self.lanes.values():
+            self.feedback.sent(lane, self.now)
+
+    def _all_is_well(self) -> bool:
+        return not self.episodes and not self.feedback.avoidance and self.feedback.way == MAIN
 
 
 ReplicaMachine.TestCase.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
