@@ -256,10 +256,12 @@ def gold_in(tables: "Tables") -> Gold:
     return {name: _sorted(tables.read(f"gold/{name}")) for name in TABLES}
 
 
-def gold_at_once(spark: "SparkSession", records: Iterable[bytes], days: "Days") -> Gold:
+def gold_at_once(
+    spark: "SparkSession", records: Iterable[bytes], days: "Days", tables: Iterable[str] = TABLES
+) -> Gold:
     """Return what gold must be, by the batch computation over all records."""
     told = inputs(spark, records)
-    return {name: _sorted(gold_table(name, told, days)) for name in TABLES}
+    return {name: _sorted(gold_table(name, told, days)) for name in tables}
 
 
 def _sorted(frame: "DataFrame") -> list[tuple[Any, ...]]:
