@@ -4,6 +4,7 @@ And files of certificates that are replaced: a source that has failed takes them
 """
 
 import contextlib
+import gc
 import socket
 import ssl
 import threading
@@ -26,10 +27,12 @@ Serve = Callable[..., str]
 
 
 @pytest.fixture(params=["confluent-kafka", "kafka-python"])
-def source_of(request: pytest.FixtureRequest) -> Callable[[Mapping[str, str]], MetadataSource]:
+def source_of(request: pytest.FixtureRequest) -> Iterator[Callable[[Mapping[str, str]], MetadataSource]]:
     if request.param == "confluent-kafka":
-        return ConfluentMetadataSource
-    return lambda config: KafkaPythonMetadataSource(kafka_python_settings(config))
+        yield ConfluentMetadataSource
+    else:
+        yield lambda config: KafkaPythonMetadataSource(kafka_python_settings(config))
+        gc.collect()  # of kafka-python's sockets, while their warning is filtered
 
 
 @pytest.fixture
