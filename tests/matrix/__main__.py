@@ -107,10 +107,9 @@ def all_rows() -> dict[str, Row]:
         rows[f"clients-{each}"] = _beside(
             f"clients-{each}", ("tests/unit/test_unassigned.py", *_files(("confluent_drop_in", *CLIENTS)))
         )
-    rows["pyspark-4.1"] = _beside(
-        "spark-4.1", (*SPARK_4_1_LEAVES_SOCKETS, *_files(SPARK, "integration/spark"))
-    )
-    rows["pyspark-4.2"] = Row(_files(SPARK, "integration/spark"))
+    spark = _files(SPARK, "integration/spark")
+    rows["pyspark-4.1"] = _beside("spark-4.1", (*SPARK_4_1_LEAVES_SOCKETS, *spark))
+    rows["pyspark-4.2"] = Row(spark)
     tests = ("tests/unit", "tests/spec", "tests/property", *_files(PYTHON))
     for version in PYTHONS:
         if version == f"{sys.version_info.major}.{sys.version_info.minor}":

@@ -21,7 +21,8 @@ broker_ids = st.sampled_from(BROKERS)
 SHORT = Policy(longest_rest=1.0, down_for=1.0)
 BACK_WITHIN_S = 4.0
 """The longest rest, a lost connection before it, a probe that is late, and three that are not."""
-STAYS_S = 0.5
+STAYS_S = 2.0
+"""The longest rest, and a lost connection before it: who was trusted too soon is suspect again by then."""
 FORGOTTEN_WITHIN_S = 13
 """The longest rest, a lost connection before it, and the time in which somebody may be tried."""
 
